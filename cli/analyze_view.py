@@ -49,5 +49,9 @@ def status_line(progress: Progress) -> str:
     if not progress.stored:
         return counters
     share = 100 * progress.resident / max(progress.nodes, 1)
+    if progress.loaded:
+        done, total = progress.loaded
+        read = f"reading the graph: {done:,} of {total:,} nodes ({size(progress.ram_bytes)})"
+        return f"{counters}\n{read}   {rate(done / max(progress.seconds, 1e-9))}/s"
     memory = f"RAM {share:.0f} % of the nodes ({size(progress.ram_bytes)})"
     return f"{counters}\n{memory}   read back {progress.read_back:,}   written {progress.written:,}"

@@ -251,6 +251,11 @@ def _price(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
             ("best move as reference, %", _share("reference_agreement")),
             ("less sequential", _share("reference_agreement_vs_sequential", signed=True)),
         ]
+        if any(row["loss"] is not None for row in rows):
+            groups += [
+                ("loss, expected result", _distance("loss", digits=4)),
+                ("less sequential", _distance("loss_vs_sequential", signed=True, digits=4)),
+            ]
         yield from _table(
             f"{evaluator}: against the reference", rows, [*groups, *solved], first="evaluations"
         )
@@ -353,15 +358,15 @@ def with_sign(value: float, digits: int) -> str:
     return text[1:] if float(text) == 0 else text
 
 
-def _distance(name: str, *, signed: bool = False) -> Cell:
+def _distance(name: str, *, signed: bool = False, digits: int = 2) -> Cell:
     """Returns the cell of a distance with its standard error: `.20±.02`."""
 
     def cell(row: Row) -> str:
         value, error = row[name], row[f"{name}_error"]
         if value is None:
             return "-"
-        text = with_sign(value, 2) if signed else f"{value:.2f}"
-        return text if error is None else f"{text}\u00b1{error:.2f}".replace("0.", ".")
+        text = with_sign(value, digits) if signed else f"{value:.{digits}f}"
+        return text if error is None else f"{text}\u00b1{error:.{digits}f}".replace("0.", ".")
 
     return cell
 

@@ -87,7 +87,7 @@ def search(
     folder: Path, shards: int, evaluator: str, batch: int, limits: Limits, *, overlap: int = 0
 ) -> Work:
     """Returns what a search of the start position over a cluster consists of."""
-    params = SearchParams(minibatch_size=batch, overlap=overlap, full_share_visits=1)
+    params = SearchParams(minibatch_size=batch, overlap=overlap)
     options = (("threads", "1"),) if evaluator != "uniform" else ()
     spec = EvaluatorSpec(evaluator=evaluator, options=options)
     found = master.analyze(folder, chess.Board(), limits, params, evaluator=spec, shards=shards)

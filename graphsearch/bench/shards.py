@@ -41,7 +41,7 @@ def measure(
       pool: where shards run, as for `cluster.master.analyze`.
     """
     spec = EvaluatorSpec(evaluator=evaluator, options=(("threads", "1"),) if evaluator != "uniform" else ())
-    params = SearchParams(minibatch_size=batch, overlap=overlap, full_share_visits=1)
+    params = SearchParams(minibatch_size=batch, overlap=overlap)
     warm.compile_kernels(create(EvaluatorSpec(evaluator="uniform")))
     with tempfile.TemporaryDirectory() as folder:
         report("search in one process")

@@ -23,7 +23,7 @@ from ..jit.pointers import adv, prefetch, ptr
 from ..position.board_kernel import position_key
 from ..record.node_kernel import prefetch_block
 from ..search import wave_kernel as wave
-from ..search.gatherers.flow_kernel import pass_on, share_of_root
+from ..search.gatherers.flow_kernel import pass_on, share_of
 from ..search.gatherers.levels_kernel import (
     GOES_ON,
     LARGEST_SPLIT,
@@ -321,4 +321,4 @@ def root_state(T: Any, A: Any, root: Any) -> Any:
     rec = locate(ptr(T, 0), Ap, s)[0]
     if rec == 0:
         return False, int64(1), False
-    return True, share_of_root(Ap, rec), is_over(Ap, rec, s)
+    return True, share_of(Ap, rec), is_over(Ap, rec, s)

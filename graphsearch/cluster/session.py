@@ -54,6 +54,7 @@ ALLOWED_SHIFT = 8
 WANTS_SAVE, SAVES, IS_HELD = 1, 1 << 16, 1 << 32  # what shards ask: each is counted
 COUNT = (1 << 16) - 1
 PROGRESS_SECONDS = 0.3
+SHARDS_BATCH = 256  # of several shards, if nothing else is asked for: every wave is a round of messages
 
 
 class ShardSearch:
@@ -71,10 +72,13 @@ class ShardSearch:
         self._root = pack(self._board)
         self._past = history_keys(self._board)
         self._arena = graph.arena
-        set_params(self._arena, job.params)
+        alone = place.shards == 1
+        params = job.params.with_batch(graph.evaluator.batch_size if alone else SHARDS_BATCH)
+        set_params(self._arena, params)
         game = game_before(self._board, LINE_PLIES - 1) if graph.evaluator.wants_lines else ()
-        batch, overlap = job.params.minibatch_size, bool(job.params.overlap)
-        self._waves = ShardWaves(graph, self._root, batch, place, overlap=overlap, game=game)
+        self._batch = params.minibatch_size
+        overlap = bool(params.overlap)
+        self._waves = ShardWaves(graph, self._root, self._batch, place, overlap=overlap, game=game)
         self._flying: Gathered | None = None
         self._started, self._cpu = time.monotonic(), time.process_time()
         self._shown = self._last_save = self._started
@@ -144,8 +148,8 @@ class ShardSearch:
 
     def _wave(self, allowed: int, *, knows_root: bool) -> Talk[None]:
         """Gathers a wave, and completes the one in flight before it; or this one, if waves do not overlap."""
-        batch, flying = self._job.params.minibatch_size, self._flying
-        then = yield from self._waves.gather(batch, allowed, knows_root=knows_root, behind=flying)
+        flying = self._flying
+        then = yield from self._waves.gather(self._batch, allowed, knows_root=knows_root, behind=flying)
         self._evaluations += then.leaves
         if flying:
             yield from self._land(then)
@@ -182,7 +186,7 @@ class ShardSearch:
             return LANDS if flying else STOP
         if flying:
             allowed -= self._waves.in_flight(flying)
-            if is_due or allowed < self._job.params.minibatch_size:
+            if is_due or allowed < self._batch:
                 return LANDS  # no full batch: with nothing in flight before it, it will be a larger one
         word = (int(allowed) << ALLOWED_SHIFT) | (KNOWN if knows else 0)
         return word | SAVE if is_due else word

@@ -34,7 +34,7 @@ def compile_kernels(evaluator: Evaluator) -> None:
     leader = owner_of(board, owners)
     arena = graphs[leader].arena
     for graph in graphs:
-        set_params(graph.arena, SearchParams(minibatch_size=LEAVES, full_share_visits=1))
+        set_params(graph.arena, SearchParams(minibatch_size=LEAVES))
     with lines_between(SHARDS) as lines:
         places = [
             Place(number=k, shards=SHARDS, owners=owners, leader=leader, lines=lines[k])

@@ -6,7 +6,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
 from ..record.provenance import EvaluatorIdentity, Option
-from .protocol import Evaluation, Evaluator, PositionBatch
+from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 KIND = "policy+value"
 SHOWN_HEX = 16  # digits of each part's digest in the options; the digest is that of both in full
@@ -29,6 +29,7 @@ class CombinedEvaluator(Evaluator):
         self.identity = EvaluatorIdentity(KIND, digest, options, value.identity.mapping)
         self.notes = (*policy.notes, *value.notes)
         self.wants_lines = policy.wants_lines or value.wants_lines
+        self.batch_size = max(OUTSIDE_BATCH, policy.batch_size, value.batch_size)
         self._thread = ThreadPoolExecutor(1, "graphsearch-value")
 
     @property

@@ -78,6 +78,7 @@ class KernelEvaluator(Evaluator):
     """
 
     threads: int = 0
+    batch_size = 1  # in the kernels one position costs what it costs in a batch
 
     @property
     @abstractmethod

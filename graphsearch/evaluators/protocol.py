@@ -18,6 +18,8 @@ from .kinds import EXTERNAL
 from .lines import Lines
 
 NO_WEIGHTS: NDArray[np.int64] = np.zeros(1, np.int64)  # of an evaluator that is no kernel, or has none
+# leaves for an evaluator outside the kernels: asking takes .3 ms, which so many share
+OUTSIDE_BATCH = 16
 SUM_TOLERANCE = 1e-3  # WDL and priors may miss 1 by this much; they are normalised
 
 
@@ -106,6 +108,8 @@ class Evaluator(Protocol):
       notes: what to know about it: lines for a person.
       hits: positions that endgame tablebases have answered so far.
       wants_lines: whether its answers depend on how a position was reached, as far as a batch says that.
+      batch_size: the smallest batch that keeps it busy: a search with `MinibatchSize=auto` gathers so many
+        leaves. Larger ones cost moves (docs/search.md).
     """
 
     identity: EvaluatorIdentity
@@ -115,6 +119,7 @@ class Evaluator(Protocol):
     notes: tuple[str, ...] = ()
     hits: int = 0
     wants_lines: bool = False
+    batch_size: int = OUTSIDE_BATCH
 
     @property
     def calls_kernels(self) -> bool:

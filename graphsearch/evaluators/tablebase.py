@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import EvaluatorError
 from ..position.board import unpack
-from .protocol import Evaluation, Evaluator, PositionBatch
+from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
 MAX_CLOCK = 100  # plies without capture or pawn move that make a draw
@@ -156,6 +156,7 @@ class TablebaseEvaluator(Evaluator):
         self.identity = inner.identity
         self.notes = inner.notes
         self.wants_lines = inner.wants_lines
+        self.batch_size = max(OUTSIDE_BATCH, inner.batch_size) if inner.calls_kernels else inner.batch_size
         self.hits = 0
 
     @property

@@ -25,6 +25,7 @@ from ..store.transpositions.saved import Loaded
 from ..store.upkeep.compact import tidy
 from .arena import Arena, Saving
 from .kept_transpositions import GraphEntries, KeptEntries
+from .loading import Loader, is_due
 from .memory import return_freed_memory
 from .paging import Pager
 from .saving import Saver, saved_elsewhere
@@ -46,6 +47,7 @@ class Graph:
     Attributes:
       tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
       saves_meanwhile: whether a search saves at intervals; if False, it saves only to free memory.
+      reads_alone: whether nobody else writes the file, so that it may be read in order.
       in_flight: the wave that the last search had in flight when it stopped (`search.in_flight`), saved with
         everything else; None if there is none.
     """
@@ -80,6 +82,9 @@ class Graph:
         self.saved_nodes = 0
         self.tables_meanwhile = True
         self.saves_meanwhile = True
+        self.reads_alone = True
+        self._loader: Loader | None = None
+        self._has_loaded = False
         self.in_flight = store.read_fact(IN_FLIGHT) if store else None
         self._notes: list[Note] = []
         self._tables = RootTables(self.pager.read)
@@ -226,6 +231,43 @@ class Graph:
             return root_values(self.pager.read, board)
         finally:
             self.arena.give_again_overlay()
+
+    def loader(self) -> Loader | None:
+        """Returns what reads the file into memory, if a search has asked for so much of it that this pays.
+
+        Only once: what is evicted later is read back one by one.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        may_load = self.store and self.reads_alone and not self._has_loaded
+        if self._loader is None and may_load and is_due(self.pager, self._file_nodes):
+            assert self.store
+            self._loader = Loader(self.store.path, self.pager)
+        return self._loader
+
+    @property
+    def loading(self) -> Loader | None:
+        """What reads the file into memory now, None if nothing does."""
+        return self._loader
+
+    def load_some(self, seconds: float) -> bool:
+        """Reads on in order for about so many seconds; returns whether more is to come.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        loader = self.loader()
+        if loader is None or loader.advance(seconds):
+            return loader is not None
+        self._end_loading()
+        return False
+
+    def _end_loading(self) -> None:
+        loader, self._loader = self._loader, None
+        if loader is not None:
+            self._has_loaded = True
+            loader.close()
 
     # -------------------------------------------------------------- room
     def make_room(self, nodes: int, need: int) -> None:
@@ -419,6 +461,7 @@ class Graph:
             return
         store, self.store = self.store, None
         self._closed = True
+        self._end_loading()
         if self._saver:
             self._saver.close()
         if self._reader:

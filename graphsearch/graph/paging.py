@@ -51,6 +51,7 @@ class Pager:
         self._passed = 0  # most bytes by which one wave has passed the budget; the next may need them again
         self.under_way: tuple[Words, ...] = ()
         self.read_back = 0
+        self.evictions = 0  # how often memory was freed of what the file holds
         self.misfits = 0
 
     @property
@@ -84,8 +85,21 @@ class Pager:
         """Loads a file whole: then nothing has to be looked up in it. For the thread that has the store."""
         problems: list[CorruptRecordError] = []
         for batch in store.scan(on_corrupt=problems.append):
-            self.misfits += self._arena.load(batch)
+            self.enter(batch)
         self.complete = not problems
+
+    @property
+    def bytes_used(self) -> int:
+        """Bytes that nodes take."""
+        return self._arena.bytes_used
+
+    def enter(self, batch: RecordBatch) -> None:
+        """Enters records of the file as far as memory does not have them.
+
+        Raises:
+          CapacityError: if there is no memory left.
+        """
+        self.misfits += self._arena.load(batch)
 
     def file_changed(self) -> None:
         """Notes that more was saved: from now on it may be evicted."""
@@ -108,7 +122,7 @@ class Pager:
         self.read_back += count
         self.make_room(count, count * BYTES_PER_NODE, pinned=pinned)
         for batch in batches:
-            self.misfits += self._arena.load(batch)
+            self.enter(batch)
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record from memory or the file, or None."""
@@ -132,7 +146,7 @@ class Pager:
             found, batch = self._reader.find(words)
             self.read_back += len(batch)
             self.make_room(len(batch), len(batch) * BYTES_PER_NODE)
-            self.misfits += self._arena.load(batch)
+            self.enter(batch)
             for k, place in enumerate(np.nonzero(found)[0].tolist()):
                 records[missing[place]] = batch.record(k)
         return records
@@ -146,9 +160,10 @@ class Pager:
           False if there is no room for them: then only the older ones are forgotten.
         """
         self._arena.forget(batch.words, self.under_way)
+        self.evictions += 1
         if not self.make_room(len(batch), len(batch) * BYTES_PER_NODE):
             return False
-        self.misfits += self._arena.load(batch)
+        self.enter(batch)
         return True
 
     # -------------------------------------------------------------- room
@@ -174,6 +189,7 @@ class Pager:
         if self._reader is None:
             raise arena.full()
         self.complete = False
+        self.evictions += 1
         over = max(0, arena.bytes_used - arena.max_bytes)  # waste between what is in use
         free = max(need, arena.max_bytes // FREE_SHARE) + over
         staying = self.under_way if pinned is None else (*self.under_way, pinned)
@@ -199,5 +215,6 @@ class Pager:
     def start_over(self) -> bool:
         """Drops everything that is saved and the waste between records; returns whether that was all."""
         self.complete = False
+        self.evictions += 1
         self._arena.evict(1 << 62, 0, self.under_way)
         return self._arena.reset()

@@ -8,7 +8,7 @@ from numpy import float32, int64, uint8, uint16, uint32
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, prefetch, ptr
-from ..position.board_kernel import PW, generate_moves, hashes_of, with_clock
+from ..position.board_kernel import PW, generate_moves, hashes_of, position_key, with_clock
 from ..position.words import META
 from ..record.node_kernel import (
     add_state,
@@ -40,7 +40,7 @@ from ..record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
 from ..store.index.locate_kernel import sort_key
 from . import arena_kernel as arena
 from .arena_kernel import pointers
-from .heap_kernel import find, grow_block, mark_dirty, new_record, set_best
+from .heap_kernel import find, grow_block, mark_dirty, new_record, set_best, table_index
 from .statistics_kernel import refresh
 
 AHEAD = 16  # records: the memory of those that follow loads while one is copied
@@ -236,6 +236,8 @@ def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
             or counters[arena.BLOCK_WORDS] + 2048 > Ap.block_limit
         ):
             return int64(i), misfits
+        if i + AHEAD < v.size:
+            prefetch(Ap.table, table_index(Ap, position_key(Tp, ptr(words, (i + AHEAD) * PW))))
         s = ptr(words, i * PW)
         key, check = hashes_of(Tp, s)
         if find(Ap, key, check):

@@ -298,8 +298,8 @@ def back_up(T: Any, A: Any, W: Any) -> Any:
 
     Returns how many there were, with those that were counted while the wave was gathered.
     """
-    for up in range(wave.MAX_PLIES):
-        e = W.heads[wave.MAX_PLIES - up]
+    for up in range(W.counts[wave.DEEPEST]):
+        e = W.heads[W.counts[wave.DEEPEST] - up]
         while e >= 0:
             ask_for(A, W, e)  # the next of a depth is, as a rule, the entry before
             _back_up_entry(T, A, W, e)

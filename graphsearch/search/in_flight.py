@@ -37,7 +37,7 @@ class InFlight:
     Attributes:
       search: what it belongs to, as `search_of` says.
       waves: that overlapped since nothing was in flight.
-      asked, early: visits that it asked for, and those of them that needed no evaluation.
+      asked, early: visits that it asked for and nodes took, and those of them that needed no evaluation.
       tree: `int64[E, 3]`, by depth: parent (-1 at the root, else an earlier row), number of the edge in the
         parent's record, number of the leaf (-1: a node).
       flights: `int64[F, 3]`: row of the tree (a node), number of its edge, visits in flight over it.
@@ -65,7 +65,7 @@ class InFlight:
         return cls(
             search=search,
             waves=waves,
-            asked=int(w.counts[wave.VISITS_ASKED]),
+            asked=int(w.counts[wave.VISITS_ASKED] - w.counts[wave.RETURNED]),
             early=int(w.counts[wave.EARLY]),
             tree=tree,
             flights=_flights(w, np.where(leaf < 0, chosen[:, wave.NODE_OR_LEAF], -1)),

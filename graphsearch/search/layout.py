@@ -11,8 +11,7 @@ from ..graph.arena_kernel import FLOATS, INTS, SEARCH_FLOATS, SEARCH_INTS
     FPU_VALUE,
     CATCH_UP_RATIO,
     WAVE_SHARE,
-    FULL_SHARE_VISITS,
-) = range(SEARCH_FLOATS, SEARCH_FLOATS + 7)
+) = range(SEARCH_FLOATS, SEARCH_FLOATS + 6)
 EXPLORATION = SEARCH_FLOATS + 8  # c(N) sqrt(max(1, sum n)) for small sums of n
 EXPLORATION_ENTRIES = FLOATS - EXPLORATION
 

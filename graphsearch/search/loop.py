@@ -46,6 +46,8 @@ FLUSH_GROWTH = 3  # from one interval to the next: what changes in both is writt
 COPY_BYTES = 200  # of a node while it is written: the copy, and what puts it in order
 MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C library keeps
 RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
+LOAD_SECONDS = 0.05  # of reading the file in order, between two looks at the clock
+LOAD_SHOWN_SECONDS = 0.25
 UNLIMITED = 1 << 60
 BatchLimit = Callable[[int, float], int]
 GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
@@ -177,13 +179,14 @@ class _Session:
         self.root = pack(board)
         self.past = history_keys(board)
         self.arena = graph.arena
-        set_params(self.arena, params)  # first: which waves overlap depends on them
+        filled = params.with_batch(graph.evaluator.batch_size)
+        set_params(self.arena, filled)  # first: which waves overlap depends on them
         overlap = bool(params.overlap)
         game = game_before(board, LINE_PLIES - 1) if graph.evaluator.wants_lines else ()
-        self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap, game=game)
+        self.runner = WaveRunner(graph, self.root, filled.minibatch_size, overlap=overlap, game=game)
         moves = sorted(move.uci() for move in listed)
         before = np.concatenate([self.past, *game])
-        self.name = search_of(self.root, before, moves=moves, params=params.as_dict())
+        self.name = search_of(self.root, before, moves=moves, params=filled.as_dict())
         self.run_id = joined
         self.started = time.monotonic()
         self.last_flush = self.started
@@ -279,6 +282,24 @@ class _Session:
             if on_progress and now - shown >= interval:
                 on_progress(self.progress())
                 shown = now
+            if self.graph.loader():
+                self._load(on_progress)
+
+    def _load(self, on_progress: Callable[[Progress], None] | None) -> None:
+        """Reads the file into memory: whole if the search has the time, else a while between its waves."""
+        shown = 0.0
+        while self.graph.load_some(LOAD_SECONDS) and self._may_wait():
+            now = time.monotonic()
+            if on_progress and now - shown >= LOAD_SHOWN_SECONDS:
+                on_progress(self.progress())
+                shown = now
+
+    def _may_wait(self) -> bool:
+        """Returns whether the search may wait for the file: with a time limit, for half of it."""
+        if self.stop.is_set() or self.pace:
+            return False
+        limit = self.limits.seconds
+        return limit is None or time.monotonic() - self.started < limit / 2
 
     def _finished(self) -> bool:
         """Returns whether a limit is reached, and notes which."""
@@ -407,6 +428,7 @@ class _Session:
             seldepth=int(self.arena.counters[arena_kernel.SELDEPTH]),
             visits_per_s=visits / seconds if seconds else 0.0,
             evaluations_per_s=evaluations / seconds if seconds else 0.0,
+            loaded=(self.graph.loading.done, self.graph.loading.total) if self.graph.loading else None,
             viewer=self._view,
         )
 

@@ -21,13 +21,13 @@ class SearchParams:
         `c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase)`.
       cpuct_factor: growth of the exploration constant, >= 0 (`CPuctFactor`).
       fpu_value: an unvisited edge counts as `Q - FpuValue * sqrt(sum of visited P)`, >= 0.
-      minibatch_size: leaves gathered for one evaluation, >= 1; 1 is plain sequential PUCT.
+      minibatch_size: leaves gathered for one evaluation, >= 1; 1 is plain sequential PUCT. AUTO: as many as
+        the evaluator wants (`Evaluator.batch_size`); a search has 1 wherever the evaluator is a kernel.
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
         at equal evaluations (docs/benchmarks.md, tools/measure_catch_up.py); 1 takes over most.
-      max_wave_share: `flow`: waves in flight ask for at most this share of the root's N, in (0, 1].
-      full_share_visits: `flow`: N of the root from which they may ask for all of it, >= 1; below it the share
-        grows with the square root of N.
+      max_wave_share: `flow`: every node has at most this share of its own N in flight, but one visit always;
+        in (0, 1].
       gather: how a wave is filled, one of `GATHERERS`; with batches of 1 all are the same.
       max_collision_events: `classic`: number of collisions that ends a wave, >= 1.
       max_collision_visits: most visits that collisions may count, >= 1: in a wave of `classic`; in `budget`,
@@ -39,10 +39,9 @@ class SearchParams:
     cpuct_base: float = 38739.0
     cpuct_factor: float = 3.894
     fpu_value: float = 0.33
-    minibatch_size: int = 256
+    minibatch_size: int = 0  # AUTO
     catch_up_ratio: float = 1.0
     max_wave_share: float = 0.25
-    full_share_visits: float = 50_000.0
     gather: str = "flow"
     max_collision_events: int = 32
     max_collision_visits: int = 9999
@@ -62,16 +61,13 @@ class SearchParams:
         _check(0 <= self.cpuct_factor <= LARGEST, "CPuctFactor", self.cpuct_factor, f"0 to {LARGEST:.0e}")
         _check(0 <= self.fpu_value <= LARGEST, "FpuValue", self.fpu_value, f"0 to {LARGEST:.0e}")
         _check(
-            1 <= self.minibatch_size <= MAX_BATCH, "MinibatchSize", self.minibatch_size, f"1 to {MAX_BATCH}"
+            0 <= self.minibatch_size <= MAX_BATCH,
+            "MinibatchSize",
+            self.minibatch_size,
+            f"1 to {MAX_BATCH}, or auto",
         )
         _check(self.catch_up_ratio >= 1, "CatchUpRatio", self.catch_up_ratio, "a number of at least 1")
         _check(0 < self.max_wave_share <= 1, "MaxWaveShare", self.max_wave_share, "above 0, at most 1")
-        _check(
-            1 <= self.full_share_visits <= LARGEST,
-            "FullShareVisits",
-            self.full_share_visits,
-            f"1 to {LARGEST:.0e}",
-        )
         _check(self.gather in GATHERERS, "Gather", self.gather, f"one of {', '.join(GATHERERS)}")
         for name in ("max_collision_events", "max_collision_visits"):
             value = getattr(self, name)
@@ -93,11 +89,23 @@ class SearchParams:
             fields[name] = _text(option) if name in TEXTS else _number(field, option)
         return cls(**fields)
 
+    def with_batch(self, wanted: int) -> SearchParams:
+        """Returns the parameters with a batch of `wanted` leaves in place of AUTO.
+
+        >>> SearchParams().with_batch(32).minibatch_size
+        32
+        >>> SearchParams(minibatch_size=4).with_batch(32).minibatch_size
+        4
+        """
+        return dataclasses.replace(self, minibatch_size=self.minibatch_size or wanted)
+
     def as_dict(self) -> dict[str, float | int | str]:
         """Returns `{option name: value}`, as stored with every search."""
-        return {option: getattr(self, name) for option, name in OPTION_NAMES.items()}
+        values = {option: getattr(self, name) for option, name in OPTION_NAMES.items()}
+        return values | {"MinibatchSize": self.minibatch_size or AUTO_TEXT}
 
 
+AUTO, AUTO_TEXT = 0, "auto"  # a batch as the evaluator wants it: lc0's MinibatchSize has the same 0
 GATHERERS = ("classic", "budget", "exclude", "flow")
 CLASSIC, BUDGET, EXCLUDE, FLOW = range(len(GATHERERS))  # as kernels know them
 MAX_BATCH = 1 << 20
@@ -113,7 +121,6 @@ OPTION_NAMES: Mapping[str, str] = {
     "MinibatchSize": "minibatch_size",
     "CatchUpRatio": "catch_up_ratio",
     "MaxWaveShare": "max_wave_share",
-    "FullShareVisits": "full_share_visits",
     "Gather": "gather",
     "MaxCollisionEvents": "max_collision_events",
     "MaxCollisionVisits": "max_collision_visits",
@@ -190,6 +197,8 @@ def _text(option: str) -> str:
 
 def _number(name: str, option: str) -> float | int:
     text = option.partition("=")[2].strip()
+    if name == "MinibatchSize" and text.lower() == AUTO_TEXT:
+        return AUTO
     whole = OPTION_NAMES[name] in WHOLE_NUMBERS
     try:
         value = int(text) if whole else float(text)

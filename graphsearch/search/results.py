@@ -34,6 +34,7 @@ class Progress:
       seldepth: longest visit, in plies.
       visits_per_s: visits per second.
       evaluations_per_s: evaluations per second.
+      loaded: records of the file read into memory so far, and all of them; None while that is not going on.
       viewer: returns the root as `node` does.
     """
 
@@ -54,6 +55,7 @@ class Progress:
     visits_per_s: float
     evaluations_per_s: float
     viewer: Viewer
+    loaded: tuple[int, int] | None = None
 
     def node(self, multipv: int | None = None) -> NodeView:
         """Returns the root as it is now, with a line for each of the best `multipv` moves (None: for all)."""

@@ -19,7 +19,6 @@ def set_params(arena: Arena, params: SearchParams) -> None:
     floats[layout.FPU_VALUE] = params.fpu_value
     floats[layout.CATCH_UP_RATIO] = params.catch_up_ratio
     floats[layout.WAVE_SHARE] = params.max_wave_share
-    floats[layout.FULL_SHARE_VISITS] = params.full_share_visits
     fill_exploration(floats)
     ints[layout.SCHEME] = GATHERERS.index(params.gather)
     ints[layout.COLLISION_EVENTS] = params.max_collision_events

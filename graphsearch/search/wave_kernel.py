@@ -44,14 +44,14 @@ FLIGHT_FIELDS = 6
 AT, ROOM, SUM, SINGLE, OTHER, BARRED = 0, 1, 2, 3, 4, 5
 
 # `counts`; from SPLIT on, visits given to the edges of the node at hand; from GIVEN on, those of all parts
-ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES = 0, 1, 2, 3, 4, 5, 6
+ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES, DEEPEST = range(8)
 SPLIT = 8
 STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ALLOWED, ROUND = 264, 265, 266, 267, 268, 269, 270
 # entries that ended with visits to be counted since the last `settle` | visits that were counted without an
 # evaluation | collisions that are still allowed: events, visits | visits that one descent stands for | first
 # entry of the round | collisions since the last leaf | places of the hash table in use less one | most of
 # them filled before the wave ends | of the entries that ended, draws of the path | whether nothing is left to
-# prove at the root, since the last `complete`
+# prove at the root, since the last `complete` | visits that nodes have not taken, because of their share
 (
     ENDED,
     EARLY,
@@ -64,6 +64,7 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ALLOWED, ROUND = 264, 265, 266, 2
     HASH_ROOM,
     PATH_DRAWN,
     DECIDED,
+    RETURNED,
 ) = (
     271,
     272,
@@ -76,6 +77,7 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ALLOWED, ROUND = 264, 265, 266, 2
     279,
     280,
     281,
+    282,
 )
 GIVEN = SPLIT + 256 + 24
 COUNTS = GIVEN + 256
@@ -275,6 +277,7 @@ def clear_wave(W: Any) -> None:
     counts[EARLY] = 0
     counts[IN_VAIN] = 0
     counts[PATH_DRAWN] = 0
+    counts[RETURNED] = 0
     W.offsets[0] = 0
 
 
@@ -360,4 +363,6 @@ def new_entry(W: Any, parent: Any, edge: Any, asked: Any, depth: Any) -> Any:
     fields[DONE] = 0
     fields[SLOT] = 0
     W.heads[depth] = e
+    if depth > W.counts[DEEPEST]:
+        W.counts[DEEPEST] = depth
     return e

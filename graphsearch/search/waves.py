@@ -42,6 +42,9 @@ THREAD_FROM = 16  # leaves of a batch that make a thread worth it
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
 MANY_LEAVES = 32  # of a wave on its own, from which on several threads evaluate it
 OVERLAP_FROM = 64  # leaves of a batch, from which on waves overlap if the evaluator is inside the kernels
+# A path that waits for a record has this many visits walked ahead, whose records are then read together; not
+# more often than after so many visits.
+SCOUT_VISITS, SCOUT_EVERY = 512, 128
 QUIET_EVERY = (
     64  # overlapped waves before one after which nothing is in flight: then memory can be put in order
 )
@@ -92,6 +95,8 @@ class WaveRunner:
         self._flown = 0
         self._waves_per_slice = 1
         self._visits_at_room = -1
+        self._scout: wave.WaveArrays | None = None  # once a lone path has met a record that is in the file
+        self._scouted_at = -SCOUT_VISITS
 
     def close(self) -> None:
         """Drops what is in flight and ends the thread of an evaluator outside the kernels."""
@@ -225,8 +230,33 @@ class WaveRunner:
             self._bring(w)
 
     def _bring(self, w: wave.WaveArrays) -> None:
-        """Reads the records that a wave waits for."""
+        """Reads the records that a wave waits for; for a lone path also what the next ones will meet."""
         self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
+        visits = int(self._arena.counters[arena_kernel.VISITS])
+        if self._batch == 1 and visits >= self._scouted_at + SCOUT_EVERY:
+            self._scouted_at = visits
+            self._send_scout(w)
+
+    def _send_scout(self, waiting: wave.WaveArrays) -> None:
+        """Reads what the next visits will meet, level by level, as far as this can be told now.
+
+        A wave walks as many visits on as it can and is forgotten: only what is in memory changes.
+        """
+        arena, pager = self._arena, self._graph.pager
+        if self._scout is None:
+            self._scout = wave.new_wave(SCOUT_VISITS)
+        scout, staying = self._scout, wave.slots_of(waiting)
+        counted = arena.counters[arena_kernel.COUNTED].copy()
+        try:
+            waves_kernel.begin_look_ahead(arena.arrays, scout, SCOUT_VISITS)
+            while arena.has_room_for_blocks(SPARE_BLOCK_WORDS) and not waves_kernel.look_ahead(
+                arena.tables, arena.arrays, scout, pager.filter(), self._root, SCOUT_VISITS
+            ):
+                met = np.concatenate([staying, wave.slots_of(scout)])
+                pager.bring(wave.missing_positions(scout), met)
+        finally:
+            waves_kernel.end_look_ahead(scout, 0)
+            arena.counters[arena_kernel.COUNTED] = counted
 
     # ---------------------------------------------------------- inside the kernels
     def _slice(self, visits: int, evaluations: int) -> None:

@@ -154,6 +154,12 @@ def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any) -> An
 
 
 @kernel
+def begin_look_ahead(A: Any, W: Any, budget: Any) -> None:
+    """Empties a wave that only looks ahead, with nothing gathered in it."""
+    begin_wave(pointers(A), wave_pointers(W, W), budget)
+
+
+@kernel
 def look_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
     """Passes `budget` more visits down a gathered wave; returns False if that waits for records.
 

@@ -29,12 +29,14 @@ class Ready:
       identity: of its evaluator, as JSON; empty if it has none. All workers must have the same.
       notes: what its evaluator has to say to a person.
       wants_lines: whether its evaluator does.
+      batch_size: the smallest batch that keeps its evaluator busy.
     """
 
     place: str
     identity: str = ""
     notes: tuple[str, ...] = ()
     wants_lines: bool = False
+    batch_size: int = 1
 
 
 @dataclass(frozen=True, slots=True)

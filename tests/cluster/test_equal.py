@@ -37,7 +37,7 @@ def search_alone(path: Path, board: chess.Board, limits: Limits, **params: Any) 
 
 
 def check_equal(tmp_path: Path, board: chess.Board, visits: int, shards: int, **params: Any) -> Any:
-    params = {"overlap": 0, "full_share_visits": 1.0} | params
+    params = {"overlap": 0, "max_wave_share": 1.0} | params
     limits = Limits(visits=visits)
     alone = search_alone(tmp_path / "one.graph", board, limits, **params)
     folder = tmp_path / "shards"
@@ -77,7 +77,7 @@ def test_shards_that_evict_make_the_same_records(tmp_path: Path) -> None:
 
 
 def test_a_search_goes_on_from_the_files_of_the_shards(tmp_path: Path) -> None:
-    params: dict[str, Any] = {"overlap": 0, "full_share_visits": 1.0, "minibatch_size": 128}
+    params: dict[str, Any] = {"overlap": 0, "max_wave_share": 1.0, "minibatch_size": 128}
     board = chess.Board(ROOK_ENDING)
     for run in (1, 2):
         search_alone(tmp_path / "one.graph", board, Limits(visits=400), **params)

@@ -44,7 +44,7 @@ from ..support.clusters import ThreadSite, records_of, search_shards, use
 from ..support.pools import children, is_alive, run_script, until
 from ..support.reference import HashEvaluator
 
-PARAMS = SearchParams(overlap=0, minibatch_size=64, full_share_visits=1.0)
+PARAMS = SearchParams(overlap=0, minibatch_size=64, max_wave_share=1.0)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from graphsearch.store.upkeep.verify import verify
 from ..support.clusters import Records, records_of, search_shards
 from ..support.reference import HashEvaluator
 
-PARAMS: dict[str, Any] = {"overlap": 1, "full_share_visits": 1.0, "minibatch_size": 32}
+PARAMS: dict[str, Any] = {"overlap": 1, "max_wave_share": 1.0, "minibatch_size": 32}
 
 # where the last wave completes a quarter fewer visits than it asks for: the search goes on to its limit
 ROOT = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")

@@ -786,7 +786,7 @@ def test_the_command_line_passes_options_to_the_engine_and_the_rest_to_the_searc
 def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:
     path = fake_engine(tmp_path, "good = go\ndef go(*args):\n    time.sleep(0.02)\n    good(*args)\n")
     file = tmp_path / "a.graph"
-    options: list[str | Path] = ["--batch", "4", "--param", "FullShareVisits=1"]  # waves for both engines
+    options: list[str | Path] = ["--batch", "4"]  # waves for both engines
     options += ["--evaluator-option", "workers=2", "--store", file, "--json"]
     process = start("analyze", "startpos", "--evaluator", f"uci:{path}", *options, start_new_session=True)
     end = time.monotonic() + 120

@@ -147,7 +147,7 @@ def test_a_graph_without_a_file_stops_when_it_fills_its_memory() -> None:
 def test_a_memory_too_small_for_one_path_is_refused_and_not_tried_for_ever(ram_bytes: int) -> None:
     with Graph.open(None, evaluator="uniform", ram_bytes=ram_bytes) as graph:
         with pytest.raises(CapacityError):
-            analyze(graph, chess.Board(), Limits(visits=1_000_000))
+            analyze(graph, chess.Board(), Limits(visits=1_000_000), SearchParams(minibatch_size=256))
         assert graph.node_count == 0
 
 

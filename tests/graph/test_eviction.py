@@ -71,7 +71,7 @@ def outcome(
     [
         (chess.STARTING_FEN, "uniform", 6_000, 500_000, {"minibatch_size": 32}),
         (chess.STARTING_FEN, "uniform", 4_500, 400_000, {"minibatch_size": 1}),
-        (KIWIPETE, "builtin", 4_500, 350_000, {"minibatch_size": 16, "full_share_visits": 1}),
+        (KIWIPETE, "builtin", 4_500, 350_000, {"minibatch_size": 16, "max_wave_share": 1.0}),
         (ENDGAME, "hash", 3_600, 300_000, {"minibatch_size": 16, "overlap": 0}),
         (ENDGAME, "hash", 3_600, 300_000, {"minibatch_size": 16}),
         (ENDGAME, "hash", 3_600, 300_000, {"minibatch_size": 16, "gather": "classic"}),
@@ -222,15 +222,19 @@ def test_looking_ahead_changes_memory_only(tmp_path: Path) -> None:
 
 def test_an_evaluator_that_fails_while_looking_ahead_ends_the_search_saved(tmp_path: Path) -> None:
     class Failing(SlowEvaluator):
+        most_calls = 1 << 60
+
         def evaluate(self, batch: PositionBatch) -> Evaluation:
-            if self.calls > 40:
+            if self.calls > self.most_calls:
                 raise RuntimeError("no answer")
             return super().evaluate(batch)
 
-    with Graph.open(tmp_path / "a.graph", evaluator=Failing()) as graph:
-        params = SearchParams(minibatch_size=16, overlap=0, full_share_visits=1)
+    evaluator = Failing()
+    with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
+        params = SearchParams(minibatch_size=16, overlap=0, max_wave_share=1.0)
         analyze(graph, chess.Board(), Limits(visits=300), params)
         graph.pager.start_over()
+        evaluator.most_calls = evaluator.calls + 10
         with pytest.raises(Exception, match="no answer"):
             analyze(graph, chess.Board(), Limits(visits=3000), params)
         assert graph.arena.dirty_count == 0
@@ -263,8 +267,10 @@ def test_a_search_goes_on_while_its_records_are_written(tmp_path: Path) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=8))
         with Graph.open(None, evaluator=HashEvaluator()) as whole:
-            for visits in (100, 50, 50, 50):
-                analyze(whole, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=8))
+            made = 0
+            for goal in (100, 150, 200, 250):
+                limits = Limits(visits=goal - made)
+                made += analyze(whole, chess.Board(), limits, SearchParams(minibatch_size=8)).new_visits
             expected = numbers_below(whole, chess.Board())
         from graphsearch.search.waves import WaveRunner
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +17,12 @@ from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.table import TableEntry, TableEvaluator
 from graphsearch.graph import arena_kernel
-from graphsearch.position.board import key_of, pack, unpack
+from graphsearch.position.board import POSITION_WORDS, key_of, pack, unpack
 from graphsearch.search import puct, wave_kernel
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.settings import set_params
 from graphsearch.search.waves import WaveRunner
+from graphsearch.store.upkeep.prune import visits_of
 
 from ..support.graphs import check_invariants, records_below
 from ..support.reference import HashEvaluator, Node, ReferenceSearch
@@ -131,7 +131,7 @@ def test_a_dropped_wave_leaves_no_visit_in_flight_and_no_change(gather: str) -> 
     board = chess.Board(KIWIPETE)
     with (
         searched(KIWIPETE, 2000) as graph,
-        gathering(graph, board, gather, 512, full_share_visits=1) as runner,
+        gathering(graph, board, gather, 512) as runner,
     ):
         while runner.gather() == 0 or runner.wave.counts[wave_kernel.EARLY]:
             runner.drop()  # what needs no evaluation is counted, until there is no more of it
@@ -141,7 +141,7 @@ def test_a_dropped_wave_leaves_no_visit_in_flight_and_no_change(gather: str) -> 
         again = leaves_of(runner, runner.gather())
         runner.drop()
         assert again == first
-        assert len(set(first)) == len(first) > 100
+        assert len(set(first)) == len(first) > 50
         assert {k: r for k, (_, r) in records_below(graph, board).items()} == before
 
 
@@ -197,7 +197,7 @@ def test_a_terminal_is_backed_up_in_the_gather_and_takes_no_place_in_the_batch(g
     board = chess.Board(POSITIONS["mates below"])
     with (
         searched(POSITIONS["mates below"], 400, "uniform") as graph,
-        gathering(graph, board, gather, 128, full_share_visits=1) as runner,
+        gathering(graph, board, gather, 128, max_wave_share=1.0) as runner,
     ):
         before = graph.read(board)
         met = int(graph.arena.counters[arena_kernel.TERMINALS])
@@ -322,17 +322,20 @@ def test_exclude_fills_a_batch_that_the_graph_has_leaves_for() -> None:
 
 # --------------------------------------------------------------------------- flow
 @pytest.mark.parametrize("share", [0.05, 0.25, 1.0])
-@pytest.mark.parametrize("full_from", [1, 2000, 8000])
-def test_flow_asks_for_a_share_of_the_roots_visits_that_grows_with_them(share: float, full_from: int) -> None:
-    allowed = share * 2000 * min(1, math.sqrt(2000 / full_from))
-    limits = {"max_wave_share": share, "full_share_visits": full_from}
+def test_flow_gives_every_node_a_share_of_its_own_visits_at_most(share: float) -> None:
     with (
         searched(chess.STARTING_FEN, 2000, "uniform") as graph,
-        gathering(graph, chess.Board(), "flow", 4096, **limits) as runner,
+        gathering(graph, chess.Board(), "flow", 4096, max_wave_share=share) as runner,
     ):
-        count = runner.gather()
-        assert runner.wave.counts[wave_kernel.VISITS_ASKED] <= allowed
-        assert 0.5 * allowed < count <= allowed
+        assert runner.gather() > 16
+        w = runner.wave
+        entries = w.entries.view(np.int64).reshape(-1, wave_kernel.ENTRY_WORDS)[: w.counts[0]]
+        nodes = entries[(entries[:, wave_kernel.KIND] == 0) & (entries[:, wave_kernel.NODE_OR_LEAF] >= 0)]
+        words = np.ascontiguousarray(nodes[:, :POSITION_WORDS]).view(np.uint64)
+        visits = visits_of(graph.arena.copy_out(nodes[:, wave_kernel.SLOT].astype(np.uint32), words))
+        flights = w.nodes.reshape(-1, wave_kernel.FLIGHT_FIELDS)[nodes[:, wave_kernel.NODE_OR_LEAF]]
+        assert (flights[:, wave_kernel.SUM] <= np.maximum(1, share * visits)).all()
+        assert flights[:, wave_kernel.SUM].max() > share * 2000 / 4
         runner.drop()
 
 
@@ -350,18 +353,20 @@ def best_edge(node: Node, taken: list[int], params: SearchParams) -> int:
 
 
 def test_flow_splits_the_visits_of_a_young_root_as_if_they_came_one_by_one() -> None:
-    board, params = chess.Board(KIWIPETE), SearchParams(max_wave_share=1.0, full_share_visits=1.0)
+    board, params = chess.Board(KIWIPETE), SearchParams(max_wave_share=1.0)
     node = ReferenceSearch(HashEvaluator(), SearchParams(minibatch_size=1)).run(board, 40)
     taken = [0] * len(node.n)
     for _ in range(16):
         taken[best_edge(node, taken, params)] += 1
     with (
         searched(KIWIPETE, 40) as graph,
-        gathering(graph, board, "flow", 16, max_wave_share=1.0, full_share_visits=1.0) as runner,
+        gathering(graph, board, "flow", 16, max_wave_share=1.0) as runner,
     ):
         runner.gather()
         entries = runner.wave.entries.reshape(-1, wave_kernel.ENTRY_WORDS).astype(np.int64)
         entries = entries[: int(runner.wave.counts[wave_kernel.ENTRIES])]
+        second_round = np.flatnonzero(entries[:, wave_kernel.DEPTH] == 0)[1:2]
+        entries = entries[: int(second_round[0])] if len(second_round) else entries
         first = entries[entries[:, wave_kernel.DEPTH] == 1]
         runner.drop()
     assert not any(node.r)
@@ -374,9 +379,9 @@ def test_flow_splits_the_visits_of_a_young_root_as_if_they_came_one_by_one() -> 
 def test_flow_fills_a_large_batch_from_a_young_graph_in_few_rounds() -> None:
     with Graph.open(None, evaluator="uniform") as graph:
         analyze(graph, chess.Board(KIWIPETE), Limits(evaluations=20_000), SearchParams(minibatch_size=16))
-        with gathering(graph, chess.Board(KIWIPETE), "flow", 4096, full_share_visits=1) as runner:
+        with gathering(graph, chess.Board(KIWIPETE), "flow", 4096, max_wave_share=1.0) as runner:
             assert runner.gather() >= 0.95 * 4096
-            assert runner.wave.counts[wave_kernel.ROUND] <= 4
+            assert runner.wave.counts[wave_kernel.ROUND] <= 8
             runner.drop()
 
 
@@ -427,12 +432,12 @@ def test_waves_that_overlap_ask_for_no_position_twice(gather: str) -> None:
     assert len(evaluator.keys) == len(set(evaluator.keys)) == result.evaluations
 
 
-@pytest.mark.parametrize(("share", "flies"), [(0.5, True), (0.3, False)])
+@pytest.mark.parametrize(("share", "flies"), [(0.5, True), (0.01, False)])
 def test_flow_overlaps_waves_only_where_the_next_one_can_be_full(share: float, flies: bool) -> None:
-    """Of 100 visits a share of .5 is two waves of 16 and more; one of .3 has too few left for the second."""
+    """Of 3,000 visits a share of .5 is two waves of 16 and more; one of .01 has too few left for the second."""
     board = chess.Board()
-    with searched(chess.STARTING_FEN, 100) as graph:
-        set_params(graph.arena, SearchParams(minibatch_size=16, max_wave_share=share, full_share_visits=1.0))
+    with searched(chess.STARTING_FEN, 3000) as graph:
+        set_params(graph.arena, SearchParams(minibatch_size=16, max_wave_share=share))
         runner = WaveRunner(graph, pack(board), 16, overlap=True)
         runner.step(BIG, BIG)
         assert graph.pager.under_way

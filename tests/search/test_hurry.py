@@ -117,5 +117,5 @@ def test_evaluators_inside_the_kernels_follow_the_pace_too() -> None:
 
 def waves_of(pace: BatchLimit) -> int:
     with Graph.open(None, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), Limits(visits=4000), pace=pace)
+        analyze(graph, chess.Board(), Limits(visits=4000), SearchParams(minibatch_size=256), pace=pace)
         return int(graph.arena.counters[arena_kernel.WAVES])

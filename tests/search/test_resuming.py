@@ -39,7 +39,7 @@ Records = dict[int, Any]
 
 def searching(batch: int, **others: Any) -> SearchParams:
     """Returns parameters with which even a young graph has large waves, and one in flight when it stops."""
-    return SearchParams(minibatch_size=batch, full_share_visits=1, **others)
+    return SearchParams(minibatch_size=batch, max_wave_share=1.0, **others)
 
 
 def made(name: str) -> str | Evaluator:
@@ -170,8 +170,9 @@ def test_a_young_graph_makes_the_visits_of_a_limit_or_a_quarter_more(batch: int)
 
 def test_a_limit_ends_at_the_end_of_the_wave_that_reaches_it() -> None:
     with Graph.open(None, evaluator="uniform") as graph:
-        analyze(graph, BOARD, Limits(visits=5000))
-        result = analyze(graph, BOARD, Limits(evaluations=257))
+        params = SearchParams(minibatch_size=256, max_wave_share=1.0)
+        analyze(graph, BOARD, Limits(visits=20_000), params)
+        result = analyze(graph, BOARD, Limits(evaluations=257), params)
         assert result.evaluations == 512
         assert result.stop_reason == "evaluations"
 
@@ -214,7 +215,7 @@ def test_a_text_that_is_no_wave_is_passed_over(tmp_path: Path) -> None:
     assert good.text() == text
     assert InFlight.parse(text, most=10) is None
     bad_trees = []
-    for row, column, value in [(0, 0, 0), (5, 0, 900), (5, 0, -2), (-1, 2, 99), (3, 0, -1)]:
+    for row, column, value in [(0, 0, 0), (5, 0, 900), (5, 0, -2), (-1, 2, 99), (-1, 0, -1)]:
         tree = good.tree.copy()
         tree[row, column] = value
         bad_trees.append(replace(good, tree=tree).text())

@@ -22,7 +22,7 @@ SLICES: list[dict[str, Any]] = [{"visits": 500}, {"evaluations": 120}, {"visits"
 
 def searching(batch: int, gather: str = "flow") -> SearchParams:
     """Returns parameters with which even a young graph has waves that overlap."""
-    return SearchParams(minibatch_size=batch, full_share_visits=100, gather=gather)
+    return SearchParams(minibatch_size=batch, max_wave_share=1.0, gather=gather)
 
 
 def whole(threads: int, params: SearchParams, visits: int = VISITS) -> dict[int, Any]:
@@ -66,8 +66,8 @@ def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytes
             plain(self, portion, thread)
 
         monkeypatch.setattr(Filler, "_fill", fill)
-        result = analyze(graph, BOARD, Limits(visits=VISITS), searching(64))
-        assert result.visits >= VISITS
+        result = analyze(graph, BOARD, Limits(visits=4000), searching(64))
+        assert result.visits >= 4000
         assert graph.in_flight, "waves overlapped to the end"
     evaluator.close()
     assert seen == {0, 1}

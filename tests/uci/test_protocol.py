@@ -160,12 +160,11 @@ def test_every_default_may_be_set() -> None:
         ("UCI_ShowWDL", "yes"),
         ("CPuct", "-1"),
         ("CPuct", "nan"),
-        ("MinibatchSize", "0"),
+        ("MinibatchSize", "-1"),
         ("Gather", "best"),
         ("RAM", "much"),
         ("RAM", "1kB"),
         ("MaxWaveShare", "2"),
-        ("FullShareVisits", "0"),
         ("NoSuchOption", "1"),
     ],
 )

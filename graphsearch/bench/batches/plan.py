@@ -16,8 +16,8 @@ from ...evaluators.factory import create
 from ...evaluators.kinds import BUILTIN, EXTERNAL, UNIFORM
 from ...search.params import GATHERERS
 
-BATCHES = (1, 32, 256, 1024, 4096, 16384, 65536)
-SIZES = (1_000, 10_000, 100_000, 1_000_000)  # nodes
+BATCHES = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
+SIZES = (1_000, 20_000, 100_000, 1_000_000)  # nodes
 NODES = SIZES[-1]
 LONGER = 4  # times as many evaluations as the search that tells waste from use
 
@@ -63,11 +63,11 @@ FIVE_MINUTES: Mapping[int, Effort] = {
         repeats=3,
         largest_wave=1024,
         timed=300,
-        prices=((1_000, 40), (10_000, 8)),
+        prices=((1_000, 40), (20_000, 8)),
         problems=1_000,
     ),
     EXTERNAL: Effort(
-        largest_graph=10_000, graphs=2, repeats=3, largest_wave=256, timed=100, prices=((1_000, 8),)
+        largest_graph=20_000, graphs=2, repeats=3, largest_wave=256, timed=100, prices=((1_000, 8),)
     ),
 }
 FULL: Mapping[int, Effort] = {
@@ -78,7 +78,7 @@ FULL: Mapping[int, Effort] = {
         repeats=5,
         largest_wave=65536,
         timed=300,
-        prices=((1_000, 160), (10_000, 160), (100_000, 24)),
+        prices=((1_000, 160), (20_000, 800), (100_000, 160)),
         problems=100_000,
     ),
     EXTERNAL: Effort(
@@ -87,8 +87,8 @@ FULL: Mapping[int, Effort] = {
         repeats=5,
         largest_wave=4096,
         timed=100,
-        prices=((1_000, 48), (10_000, 12)),
-        problems=10_000,
+        prices=((1_000, 48), (20_000, 48)),
+        problems=20_000,
     ),
 }
 # evaluations a second and core by kind, roughly: for the estimate of the time left
@@ -127,7 +127,7 @@ class Plan:
         """Returns the sizes of graphs: the usual ones below the largest, and the largest.
 
         >>> Plan(nodes=300_000).all_sizes()
-        (1000, 10000, 100000, 300000)
+        (1000, 20000, 100000, 300000)
         """
         return (*(size for size in SIZES if size < self.nodes), self.nodes)
 
@@ -156,7 +156,7 @@ class Plan:
         No wave there asks for more leaves than there are evaluations left: all larger batches are the same.
 
         >>> Plan().searched_batches(1000)
-        (32, 256, 1024)
+        (4, 16, 64, 256, 1024)
         """
         larger = [batch for batch in self.batches if batch > 1]
         below = [batch for batch in larger if batch < evaluations]

@@ -40,12 +40,14 @@ class Price:
       waste: share of its evaluated positions that the longer sequential search never evaluates; None if that
         was not made.
       good: 1 if its best move is one of the known ones, else 0; None if none is known.
+      loss: expected result that its best move gives away, 0 to 2; None if that is not known.
     """
 
     agreement: float
     root_distance: float
     waste: float | None
     good: float | None
+    loss: float | None
 
 
 Prices = dict[tuple[str, int], Price]  # of one position, by gatherer and batch
@@ -125,6 +127,7 @@ class _Search:
             root_distance=distance(_visits(self.result), _visits(base.result)),
             waste=None if needed is None else self._waste(needed),
             good=float(move in self.case.best) if self.case.best else None,
+            loss=self.case.losses.get(move),
         )
 
     def _waste(self, needed: NDArray[np.uint64]) -> float:

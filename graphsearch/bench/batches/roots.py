@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from ...evaluators.builtin.evaluator import BuiltinEvaluator
 from ...limits import POSITIONS, gunzipped, read_file
 from ...position.board import check, key_of
 from ...position.notation import board_from_fen
+from .expected import losses
 
 FILLING_ROOTS = (  # start position, two middlegames, an open Sicilian, a rook endgame
     chess.STARTING_FEN,
@@ -36,10 +37,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A position (FEN) and its best moves (UCI), where somebody knows them."""
+    """A position (FEN), and where somebody knows them its best moves and what each move gives away (UCI)."""
 
     fen: str
     best: tuple[str, ...] = ()
+    losses: Mapping[str, float] = field(default_factory=dict)
 
 
 def spread(items: Sequence[_T], count: int) -> list[_T]:
@@ -56,6 +58,8 @@ def spread(items: Sequence[_T], count: int) -> list[_T]:
 def read_reference(path: Path) -> list[Case]:
     """Returns the positions of a file of JSON lines with `fen` and `bestmove` (UCI), gzip'ed or not.
 
+    `moves`, scores of all moves as `{UCI: {"cp": N} or {"mate": N}}`, may say what each gives away.
+
     Raises:
       InvalidPositionError: if a line is something else, or there is none.
       OSError: if the file cannot be read.
@@ -65,7 +69,8 @@ def read_reference(path: Path) -> list[Case]:
         try:
             row = json.loads(line)
             board = board_from_fen(row["fen"])
-            cases.append(Case(board.fen(), (board.parse_uci(row["bestmove"]).uci(),)))
+            best = board.parse_uci(row["bestmove"]).uci()
+            cases.append(Case(board.fen(), (best,), losses(board, row.get("moves", {}))))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidPositionError(
                 f"{path}, line {number}: no JSON object with a fen and its bestmove: {error}"

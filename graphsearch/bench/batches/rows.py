@@ -16,7 +16,8 @@ Row = dict[str, Any]
 Place = tuple[str, int]  # gatherer, batch
 
 FILLING = ("positions_per_batch", "rounds", "collisions", "gather_us_per_position", "visits_per_s")
-MEASURES = ("agreement", "root_distance", "waste", "reference_agreement")
+MEASURES = ("agreement", "root_distance", "waste", "reference_agreement", "loss")
+BY_SEQUENTIAL = ("reference_agreement", "loss")  # measures that are compared with sequential search
 SOLVED = ("solved", "solved_of", "solved_vs_sequential", "solved_vs_sequential_error")
 
 
@@ -53,14 +54,14 @@ def price(positions: Sequence[Prices], place: Place) -> Row:
     """Returns what one gatherer and batch cost, over the same positions as all others.
 
     `agreement`, `root_distance` and `waste` are means, `*_vs_classic` differences to `classic` with the same
-    batch, position by position; every figure has its standard error as `*_error`. All are None where nothing
-    was searched.
+    batch, position by position, and `*_vs_sequential` to the sequential search; every figure has its standard
+    error as `*_error`. All are None where nothing was searched.
     """
     row: Row = {"positions": len(positions)}
     for name in MEASURES:
         values = _values(positions, place, name)
         row[name], row[f"{name}_error"] = mean(values)
-        base = SEQUENTIAL if name == "reference_agreement" else ("classic", place[1])
+        base = SEQUENTIAL if name in BY_SEQUENTIAL else ("classic", place[1])
         label = f"{name}_vs_{base[0]}"
         row[label], row[f"{label}_error"] = mean(_apart(values, _values(positions, base, name)))
     return row

@@ -149,6 +149,7 @@ class _Worker:
             if isinstance(store, FarStore):
                 self._graph.heed_proofs(store.proofs)
             self._graph.pager.complete = False  # others write this file too
+            self._graph.reads_alone = False
             self._graph.saves_meanwhile = False  # a turn sees one state of it
         return self._graph
 

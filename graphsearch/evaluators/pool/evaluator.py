@@ -8,7 +8,7 @@ import weakref
 from ...errors import EvaluatorError, InvalidParameterError
 from ...record.provenance import EvaluatorIdentity
 from ...workers.process import cores_per_worker
-from ..protocol import Evaluation, Evaluator, PositionBatch
+from ..protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 from .dispatch import Dispatcher, Site
 from .local import LocalSite
 from .worker import Make
@@ -60,6 +60,7 @@ class PooledEvaluator(Evaluator):
         self.identity = EvaluatorIdentity.from_json(greeting.identity)
         self.notes = greeting.notes
         self.wants_lines = greeting.wants_lines
+        self.batch_size = workers * max(OUTSIDE_BATCH, greeting.batch_size)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.

@@ -58,7 +58,9 @@ class Worker:
             evaluator = self._ready()
         except BaseException as error:  # SystemExit too: the caller must not end for it
             return failure_of(error, self._place)
-        return Ready(self._place, self._identity, evaluator.notes, evaluator.wants_lines)
+        return Ready(
+            self._place, self._identity, evaluator.notes, evaluator.wants_lines, evaluator.batch_size
+        )
 
     def evaluate(self, part: PositionBatch) -> PartEvaluation | Failure:
         """Evaluates some positions."""

@@ -77,6 +77,8 @@ class UciEvaluator(Evaluator):
         self.settings = settings or UciSettings()
         self.program = find_program(program)
         self._part = part
+        # one position for each engine; with several, a second one for those that answer first
+        self.batch_size = self.settings.workers * (2 if self.settings.workers > 1 else 1)
         question = Question(self.settings, value=part != "policy", policy=part != "value")
         configure = partial(_engine_options, given=dict(options or {}), label=self.program.label)
         self._pool = EnginePool(self.program, configure, question, self.settings.workers)

@@ -4,18 +4,16 @@
         in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
                            ---------------- t     as the search itself would, instead of piling up
 
-A wave may ask for a share of the root's N only: a batch much larger than what the graph can justify is waste.
-The share grows with the square root of N up to MaxWaveShare, because values of a young graph change more with
-every visit, and what a wave misplaces while it is young decides the move. What finds no room stays in flight,
-and the next round goes elsewhere. Unknown positions are admitted by the visits sent to them, largest first;
-breadth-first admission would favour shallow leaves.
+Every node takes a share of its own N in flight at most (MaxWaveShare): a sequential search would stop sending
+visits to a young node as soon as the first ones disappoint, and a wave cannot know. What a node does not take
+stays in flight above it, and the next round goes elsewhere, or the wave is smaller. Unknown positions are
+admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy import float64, int64
 
 from ...graph import arena_kernel as arena
@@ -26,9 +24,9 @@ from .. import rounds
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import all_in_flight
-from ..layout import FULL_SHARE_VISITS, WAVE_SHARE
+from ..layout import WAVE_SHARE
 from ..rounds import MAX_ROUNDS
-from ..wave_kernel import field, words_of
+from ..wave_kernel import field, set_field, words_of
 from .allocate_kernel import allocate, allocate_first
 from .levels_kernel import (
     LARGEST_SPLIT,
@@ -144,13 +142,24 @@ _split = in_parts(allocate)
 _split_listed = in_parts(allocate_listed)
 
 
+@inner
+def share_of(A: Any, rec: Any) -> Any:
+    """Returns how many visits may be in flight below a node."""
+    return max(int64(1), int64(A.floats[WAVE_SHARE] * float64(child_visits(A, rec) + 1)))
+
+
 @inlined
 def pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     s = words_of(W, e)
     rec = field(W, e, wave.SLOT)
     node = enter_node(T, W, e)
-    asked = field(W, e, wave.ASKED)
+    came = field(W, e, wave.ASKED)
+    asked = max(int64(0), min(came, share_of(A, rec) - all_in_flight(W, node)))
+    W.counts[wave.RETURNED] += came - asked
+    if asked == 0:
+        set_field(W, e, wave.KIND, wave.DROPPED)
+        return
     if is_restricted(A, W, e):
         edges = _split_listed(T, A, W, s, rec, node, asked)
     elif asked == 1 and all_in_flight(W, node) == 0:
@@ -167,19 +176,17 @@ _send_down = sender(_list_candidate, pass_on)
 
 
 @inner
-def asked_before(W: Any) -> Any:
-    """Returns the visits that the wave before has asked for and that were not counted yet."""
-    if W.before_counts[wave.LEAVES] == 0:
-        return int64(0)
-    return W.before_counts[wave.VISITS_ASKED] - W.before_counts[wave.EARLY]
+def on_their_way(counts: Any) -> Any:
+    """Returns the visits that a wave asked for and that neither ended nor were returned by a node."""
+    return counts[wave.VISITS_ASKED] - counts[wave.EARLY] - counts[wave.RETURNED]
 
 
 @inner
-def share_of_root(A: Any, root_rec: Any) -> Any:
-    """Returns how many visits may be in flight below a root."""
-    visits = float64(child_visits(A, root_rec) + 1)
-    grown = min(1.0, np.sqrt(visits / A.floats[FULL_SHARE_VISITS]))
-    return max(int64(1), int64(A.floats[WAVE_SHARE] * grown * visits))
+def asked_before(W: Any) -> Any:
+    """Returns the visits that the wave before has on their way."""
+    if W.before_counts[wave.LEAVES] == 0:
+        return int64(0)
+    return on_their_way(W.before_counts)
 
 
 @inner
@@ -188,8 +195,7 @@ def can_be_followed(A: Any, W: Any) -> Any:
     rec = field(W, int64(0), wave.SLOT)
     if W.counts[wave.LEAVES] == 0 or rec == 0:
         return False
-    in_flight = W.counts[wave.VISITS_ASKED] - W.counts[wave.EARLY]
-    return share_of_root(A, rec) - in_flight >= W.counts[wave.TARGET]
+    return share_of(A, rec) - on_their_way(W.counts) >= W.counts[wave.TARGET]
 
 
 _next_budget = inner(rounds.next_budget)
@@ -203,7 +209,7 @@ def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target
     where it was.
     """
     if W.counts[wave.ROUND] == 0 and W.counts[wave.STAGE] != wave.IN_LEVEL:
-        W.counts[wave.ALLOWED] = share_of_root(A, root_rec) - asked_before(W)  # N grows within the wave
+        W.counts[wave.ALLOWED] = share_of(A, root_rec) - asked_before(W)  # N grows within the wave
     allowed = W.counts[wave.ALLOWED]
     if W.before_counts[wave.LEAVES] > 0 and allowed < target:
         return True  # no full batch: with nothing in flight before it, it will be a larger one

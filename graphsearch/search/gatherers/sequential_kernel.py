@@ -6,7 +6,10 @@ from typing import Any
 
 from numpy import int64
 
+from ...graph.heap_kernel import table_index
 from ...jit.compiler import inner
+from ...jit.pointers import prefetch
+from ...position.board_kernel import position_key
 from .. import wave_kernel as wave
 from ..paths_kernel import completed_over, ends_at_known, ends_by_path, look_up, open_leaf
 from ..puct_kernel import select
@@ -36,5 +39,6 @@ def gather_one(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
         s = words_of(W, e)
         j = select_listed(T, A, s, rec) if is_restricted(A, W, e) else select(T, A, s, rec)
         e = add_child(T, A, W, e, j, int64(1))
+        prefetch(A.table, table_index(A, position_key(T, words_of(W, e))))  # while the path is looked at
     W.counts[wave.STAGE] = wave.NOT_WAITING
     return True

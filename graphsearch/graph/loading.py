@@ -1,0 +1,149 @@
+"""Reading a file into memory in order, with all cores, because a search asks for much of it.
+
+    file       portion | portion | portion ...           in the order of the file: 1 us of CPU a record
+    threads       decode    decode    decode
+    search     waves | enter | enter | waves | enter     only the search's thread touches the arena
+
+One record costs some 60 times as much on its own. So the search begins with single reads, and a file is read
+in order once those have cost a part of what that costs: a search that wants little of a file never pays for
+all of it. If the file does not fit, the records with the most visits are read, as many as fit.
+
+A record that memory has is newer and stays. One that was evicted must not come back as it was before it was
+saved, so the first eviction ends the reading.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CapacityError, CorruptRecordError
+from ..record.node import RecordBatch
+from ..record.node_layout import BLOCK_HEADER, HEADER_WORDS
+from ..store.codec.bulk import take
+from ..store.portions import portions
+from ..store.scanning import Portion
+from ..store.sharded.files import open_to_read
+from ..store.store import Store
+from ..store.upkeep.prune import visits_of
+from .paging import BYTES_PER_NODE, Pager
+
+SINGLE_READS_SHARE = 400  # a single read costs some 100 times what a record costs in order
+LEAST_SINGLE_READS = 256
+FILLED_SHARE = 0.9  # of the budget: what a search adds at once needs the rest
+SAMPLES = 8  # portions of a file that does not fit, to see how many visits its records have
+
+
+class Loader:
+    """Reads a file into memory, some records at each `advance`.
+
+    Attributes:
+      done, total: records looked at, and in the file.
+      least_visits: N below which records are left in the file.
+    """
+
+    def __init__(self, path: Path, pager: Pager) -> None:
+        """Opens the file for reading; `close` must follow.
+
+        Raises:
+          StoreError: if it cannot be read.
+        """
+        self._pager = pager
+        self._store = open_to_read(path)
+        self.done, self.total = 0, self._store.node_count
+        self.least_visits = 0 if pager.has_room_for(self.total) else self._visits_that_fit()
+        self._evictions = pager.evictions
+        self._batches = portions(self._store, self._wanted)
+        self._is_whole = self.least_visits == 0
+
+    def advance(self, seconds: float) -> bool:
+        """Enters records for about so many seconds; returns whether there are more.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self._pager.evictions != self._evictions:
+                return False
+            try:
+                found = next(self._batches, None)
+            except CorruptRecordError:
+                self._batches = _passing_over(self._store)  # what has come already is passed over
+                self._is_whole, self.done = False, 0
+                continue
+            if found is None:
+                self._pager.complete = self._is_whole
+                return False
+            looked_at, batch = found
+            self.done = min(self.total, self.done + looked_at)
+            if not self._enter(batch):
+                return False
+        return True
+
+    def close(self) -> None:
+        """Ends the threads and closes the file."""
+        if isinstance(self._batches, Iterator) and hasattr(self._batches, "close"):
+            self._batches.close()
+        self._store.close()
+
+    def _enter(self, batch: RecordBatch) -> bool:
+        """Enters records; returns whether there was room for them without evicting any."""
+        if not self._is_whole and _room(self._pager) < len(batch) * BYTES_PER_NODE:
+            return False
+        try:
+            self._pager.enter(batch)
+        except CapacityError:
+            return False
+        return True
+
+    def _wanted(self, portion: Portion) -> tuple[int, RecordBatch]:
+        """Returns how many records a portion has, and those that are to be entered; on any thread."""
+        batch = portion.records()
+        if self.least_visits == 0:
+            return len(batch), batch
+        return len(batch), take(batch, np.flatnonzero(visits_of(batch) >= self.least_visits))
+
+    def _visits_that_fit(self) -> int:
+        """Returns the least N of the records that fit into memory, judged by a sample of the file."""
+        sampled = [part.fetch_portion(key).records() for part in self._store.parts for key in _sample_keys()]
+        batch = RecordBatch.concat(sampled)
+        if not len(batch):
+            return 1
+        visits, sizes = visits_of(batch), bytes_of(batch)
+        order = np.argsort(-visits, kind="stable")
+        taken = np.cumsum(sizes[order]) * (self.total / len(batch))
+        fitting = int(np.searchsorted(taken, _room(self._pager), "right"))
+        return int(visits[order[min(fitting, len(order) - 1)]]) + 1  # of the first that does not
+
+
+def is_due(pager: Pager, nodes: int) -> bool:
+    """Returns whether single reads cost so much by now that a file of `nodes` records is to be read whole."""
+    return not pager.complete and pager.read_back > max(LEAST_SINGLE_READS, nodes // SINGLE_READS_SHARE)
+
+
+def bytes_of(batch: RecordBatch) -> NDArray[np.int64]:
+    """Returns about how many bytes of memory every record takes, `[R]`, its place in the table included."""
+    moves, edges = np.diff(batch.code_offsets), np.diff(batch.edge_offsets)
+    blocks = np.where(edges > 0, 4 * BLOCK_HEADER + 14 * edges, 0)  # 12 bytes an edge, and some room
+    return np.asarray(8 * (HEADER_WORDS + (moves + 7) // 8) + blocks + 16, np.int64)
+
+
+def _room(pager: Pager) -> int:
+    """Returns the bytes that may still be filled from the file."""
+    return int(FILLED_SHARE * pager.budget) - pager.bytes_used
+
+
+def _sample_keys() -> list[int]:
+    """Returns sort keys, which begin with a hash, evenly over all that there are."""
+    return [i * ((1 << 64) // SAMPLES) for i in range(SAMPLES)]
+
+
+def _passing_over(store: Store) -> Iterator[tuple[int, RecordBatch]]:
+    """Yields all records of a file but damaged ones, which single reads will name when they meet them."""
+    for batch in store.scan(on_corrupt=lambda _: None):
+        yield len(batch), batch

@@ -1,0 +1,180 @@
+"""A file that a search asks much of is read into memory in order, and that changes no search."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+import graphsearch.graph.arena
+import graphsearch.graph.graph
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.graph import loading, paging
+from graphsearch.graph.loading import Loader
+from graphsearch.search.results import Progress
+from tests.graph.test_faults import flip_bit
+from tests.support.arenas import check_arena
+from tests.support.graphs import check_invariants
+
+MORE = 400
+
+
+@pytest.fixture(autouse=True)
+def early_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads a file in order after few single reads, and none when it is opened."""
+    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
+    monkeypatch.setattr(loading, "LEAST_SINGLE_READS", 8)
+    monkeypatch.setattr(paging, "LEAST_BYTES", 1 << 14)
+    monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
+    monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
+
+
+def searched(path: Path | None, *visits: int, **fields: Any) -> list[dict[str, Any]]:
+    """Returns what searches in one process find."""
+    with Graph.open(path) as graph:
+        return [
+            analyze(graph, chess.Board(), Limits(visits=each), SearchParams(**fields)).as_dict()
+            | {"seconds": 0.0, "store": None}
+            for each in visits
+        ]
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_a_search_that_reads_its_file_whole_is_the_one_that_never_stopped(tmp_path: Path, batch: int) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 3000, minibatch_size=batch)
+    with Graph.open(path) as graph:
+        assert not graph.pager.complete
+        found = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=batch))
+        assert graph.pager.complete
+        assert graph.loader() is None  # it is closed
+        assert graph.arena.node_count == graph.node_count
+        check_arena(graph.arena)
+        check_invariants(graph, chess.Board())
+    whole = searched(None, 3000, MORE, minibatch_size=batch)[1]
+    assert found.as_dict() | {"seconds": 0.0, "store": None} == whole
+
+
+def test_a_search_that_wants_little_of_a_file_reads_little(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 3000)
+    with Graph.open(path) as graph:
+        analyze(graph, chess.Board("8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"), Limits(visits=300))
+        assert not graph.pager.complete
+        assert graph.pager.read_back == 0
+
+
+def test_of_a_file_that_does_not_fit_the_most_visited_records_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 12_000, minibatch_size=16)
+    loaders: list[Loader] = []
+    advance = Loader.advance
+
+    def noting(self: Loader, seconds: float) -> bool:
+        loaders[:] = [self]
+        return advance(self, seconds)
+
+    monkeypatch.setattr(Loader, "advance", noting)
+    with Graph.open(path, ram_bytes=1_600_000) as graph:
+        found = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
+        assert graph.arena.node_count < graph.node_count
+        check_arena(graph.arena)
+    (loader,) = loaders
+    assert loader.least_visits > 1
+    assert (
+        found.as_dict() | {"seconds": 0.0, "store": None}
+        == searched(None, 12_000, MORE, minibatch_size=16)[1]
+    )
+
+
+def test_the_sample_finds_the_visits_from_which_on_records_fit(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 12_000, minibatch_size=16)
+    with Graph.open(path, ram_bytes=1_600_000) as graph:
+        graph.pager.filter()
+        loader = Loader(path, graph.pager)
+        while loader.advance(1.0):
+            pass
+        loader.close()
+        assert not graph.pager.complete
+        assert 0.3 * graph.pager.budget < graph.arena.bytes_used <= graph.pager.budget
+        assert graph.arena.counters[graphsearch.graph.arena_kernel.EVICTED] == 0
+
+
+def test_an_eviction_ends_the_reading_for_good(tmp_path: Path) -> None:
+    """What was evicted after a portion was read must not come back as it was before it was saved."""
+    path = tmp_path / "a.graph"
+    searched(path, 3000)
+    with Graph.open(path) as graph:
+        graph.pager.filter()
+        loader = Loader(path, graph.pager)
+        graph.pager.start_over()
+        assert not loader.advance(1.0)
+        loader.close()
+        assert graph.arena.node_count == 0
+        assert not graph.pager.complete
+
+
+def test_damage_is_named_and_passed_over_while_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 3000, minibatch_size=16)
+    flip_bit(path, 3, 60)
+    with Graph.open(path) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=2000), SearchParams(minibatch_size=16))
+        assert result.new_visits >= 2000
+        assert not graph.pager.complete  # what it names when it is asked for
+        assert graph.arena.node_count > 0.9 * graph.node_count
+
+
+def test_a_stop_ends_the_reading_and_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.graph"
+    before = searched(path, 3000, minibatch_size=16)
+    monkeypatch.setattr("graphsearch.search.loop.LOAD_SECONDS", 0.0)
+    monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
+    stop, seen = threading.Event(), []
+
+    def show(progress: Progress) -> None:
+        seen.append(progress.loaded)
+        if progress.loaded:
+            stop.set()
+
+    with Graph.open(path) as graph:
+        result = analyze(graph, chess.Board(), stop=stop, on_progress=show)
+        assert result.stop_reason == "stop"
+        assert result.visits >= before[0]["visits"]
+    assert max(found for found in seen if found) > (0, 2000)
+
+
+def test_a_time_limit_leaves_half_of_it_to_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 3000, minibatch_size=16)
+    monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)
+    with Graph.open(path) as graph:
+        result = analyze(graph, chess.Board(), Limits(seconds=0.6))
+        assert result.stop_reason == "time"
+        assert result.new_visits > 100
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("GRAPHSEARCH_FULL"), reason="set GRAPHSEARCH_FULL=1: takes minutes")
+def test_a_million_nodes_are_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    path = tmp_path / "a.graph"
+    limits = Limits(evaluations=1_000_000), Limits(evaluations=20_000)
+    with Graph.open(path) as graph:
+        analyze(graph, chess.Board(), limits[0])
+    with Graph.open(path) as graph:
+        resumed = analyze(graph, chess.Board(), limits[1])
+        assert graph.pager.complete
+    with Graph.open(None) as graph:
+        whole = [analyze(graph, chess.Board(), limit) for limit in limits][1]
+    assert resumed.node.moves == whole.node.moves
+    assert resumed.new_visits == whole.new_visits

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import chess
@@ -216,7 +217,7 @@ def test_a_search_in_slices_goes_on_where_it_stood() -> None:
     whole = mate_of(RETI)
     search = MateSearch(start_of(RETI), MateLimits(visits=50_000), table_bytes=SMALL)
     visits = [search.prover.visits for _ in search.steps()]
-    assert all(later - earlier <= SLICE for earlier, later in zip(visits[:-1], visits[1:], strict=True))
+    assert all(later - earlier <= SLICE for earlier, later in pairwise(visits))
     assert (search.line(), search.is_shortest) == (whole.pv, True)
     assert search.prover.visits == whole.visits
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import chess
@@ -210,7 +211,7 @@ def test_the_prover_takes_no_more_than_its_share_of_the_visits() -> None:
     with Graph.open(None, evaluator="builtin") as graph:
         analyze(graph, chess.Board(DECIDED), Limits(visits=limit), mates=finder)
     settled = finder.asked[0][1]
-    for (visits, _), (_, taken) in zip(finder.asked[:-1], finder.asked[1:], strict=True):
+    for (visits, _), (_, taken) in pairwise(finder.asked):
         share = allowance(visits, share=DECIDED_SHARE, lead=LEAD_VISITS, whole=limit)
         assert taken - settled <= VISIT * share
     assert finder.visits - settled >= VISIT * DECIDED_SHARE * limit - 2 * SLICE

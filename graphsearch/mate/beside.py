@@ -1,31 +1,44 @@
-"""The prover beside a best-first search: a mate before it begins, a shorter one once its root is proven.
+"""The prover beside a best-first search: mates in two before it begins, longer ones between its waves, and a
+shorter one once its root is proven.
 
-A search looks where the evaluator sees most; of two mates it proves the one that it comes by first. So before
-it begins the prover settles mates in two, for either side, and in a decided position looks for longer ones.
-After a proof it goes on until no shorter mate is left.
+A search looks where the evaluator sees most; of two mates it proves the one that it finds first. The prover
+is a guest beside it: one proof-number search that goes on by a slice while it has taken less than its share
+of the search so far. The share is a twentieth in the long run, and as much as the search itself in its first
+moments, since short mates take the prover some milliseconds.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from collections.abc import Iterator
 
 import chess
 
 from ..errors import CapacityError
 from ..graph.graph import Graph
 from ..graph.lines import learn_line
+from ..position.board import CLOCK_DRAW
 from .limits import MateLimits
-from .session import find_mate
+from .session import SLICE, MateSearch, find_mate
 
 AT_LEAST = 2  # moves of mates that are always settled
-DECIDED = 0.5  # |Q| from which longer ones are likely
-DECIDED_SHARE, OPEN_SHARE, SHARE_AFTER = 0.4, 0.03, 0.1  # of the search's time
-VISITS_PER_VISIT = 4  # of the prover in a decided position: a visit of a search takes some ten times as long
-VISITS = 250_000  # of the prover where nothing is set: about a second
-MOST_SECONDS = 30.0  # of the prover, however long the search is
+SETTLING_VISITS = 20_000  # of the prover, at most, to settle them; it rarely takes 100
+SETTLING_SHARE = 0.4  # of the search's time, at most
 LEAST_SECONDS = 0.05  # of a search; with less the prover would take a large part of it
-SETTLING_VISITS = 20_000  # that settling mates in two may take
-SETTLING_BYTES, TABLE_BYTES = 1 << 18, 1 << 26  # of the prover's table
+DECIDED = 0.5  # |Q| from which longer mates are likely
+UNLIKELY = 0.1  # weight of the mates of a side that is so much worse off
+DECIDED_SHARE, OPEN_SHARE = 0.05, 0.03  # of the search's time, for longer ones
+LEAD_SECONDS, LEAD_VISITS = 0.05, 5_000  # of the search, that the prover may take as soon as the search has
+HASTE = 3  # times as much as the search, in its first moments
+VISIT = 2  # visits of the prover take as long as one of a search with `builtin`
+SLICE_SECONDS = 0.005  # of a slice
+LINE_VISITS = 20_000  # of the prover, at most, to be sure of the longest defence
+VISITS_AFTER = 250_000  # of the prover, at most, for a shorter mate: about a second
+FIRST_PAUSE, LONGEST_PAUSE = 256, 8_192  # visits of a search of limited visits between two looks at its share
+TABLE_BYTES = 1 << 26  # of the prover's table
+OVER = object()  # instead of a slice, once there is none
 TRIAL = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # a mate in two: a search of it compiles all that a finder needs
 
 
@@ -36,36 +49,77 @@ def compile_kernels() -> None:
         learn_line(graph, board, find_mate(board, MateLimits(moves=AT_LEAST)).pv)
 
 
+def allowance(spent: float, *, share: float, lead: float, whole: float = math.inf) -> float:
+    """Returns how much the prover may have taken of a search that has taken `spent`, in the same unit.
+
+    Args:
+      share: of the search, in the long run.
+      lead: as much as this the prover may take sooner.
+      whole: what the search will take at most; the lead does not exceed its share.
+
+    >>> [allowance(s, share=0.05, lead=40.0) for s in (10.0, 100.0, 2000.0)]
+    [30.0, 40.0, 100.0]
+    >>> allowance(10.0, share=0.05, lead=40.0, whole=100.0)
+    5.0
+    """
+    return min(max(min(HASTE * spent, lead), share * spent), share * whole)
+
+
 class MateFinder:
-    """Looks for mates on behalf of one search."""
+    """Looks for mates on behalf of one search of one position."""
 
     def __init__(self, *, seconds: float | None = None, visits: int | None = None) -> None:
-        """Makes one for a search of so many seconds and visits; None: without such a limit."""
+        """Makes one for a search of so many seconds and visits; None: without such a limit.
+
+        With `visits` the prover's share is counted in visits, so the search is repeatable; else in time.
+        """
         self._seconds = seconds
         self._visits = visits
-        self._is_shortest = False
+        self._search: MateSearch | None = None
+        self._steps: Iterator[None] = iter(())
+        self._began = 0.0, 0.0  # wall and CPU time when the search began
+        self._spent = 0.0  # CPU-seconds of the prover since then
+        self._settled = 0  # visits of the prover before that
 
-    def before(self, board: chess.Board, q: float, stop: threading.Event) -> tuple[chess.Move, ...]:
-        """Returns the line of a mate in a position that is still open, for either side; nothing without one.
+    @property
+    def visits(self) -> int:
+        """Visits of the prover so far."""
+        return self._search.prover.visits if self._search else 0
+
+    def pause(self, visits: int) -> int | None:
+        """Returns how many more visits a search of `visits` makes before `beside`; None: any number."""
+        return None if self._visits is None else min(max(FIRST_PAUSE, visits // 8), LONGEST_PAUSE)
+
+    def before(self, board: chess.Board, stop: threading.Event) -> tuple[chess.Move, ...]:
+        """Returns the line of a mate in one or two, for either side; nothing without one."""
+        if board.halfmove_clock >= CLOCK_DRAW or (self._seconds and self._seconds < LEAST_SECONDS):
+            return ()
+        seconds = SETTLING_SHARE * self._seconds if self._seconds else None
+        search = self._opened(board)
+        search.limit(MateLimits(visits=SETTLING_VISITS, seconds=seconds, moves=AT_LEAST), stop)
+        line = self._finished(search)
+        search.limit(MateLimits(seconds=None), stop)
+        self._steps = search.steps()
+        self._began, self._settled = _now(), self.visits
+        return line
+
+    def beside(self, visits: int, q: float, stop: threading.Event) -> tuple[chess.Move, ...]:
+        """Returns the line of a mate if the prover finds one before its share of the search is used up.
 
         Args:
-          q: of the position, as far as it is known.
-          stop: ends the search for it.
+          visits: that the search has made.
+          q: of its root, as far as it is known.
         """
-        if self._seconds and self._seconds < LEAST_SECONDS:
+        search = self._search
+        if search is None or search.mate is not None:
             return ()
-        limits = MateLimits(visits=SETTLING_VISITS, seconds=self._share(DECIDED_SHARE), moves=AT_LEAST)
-        line = self._line(board, limits, stop, SETTLING_BYTES)
-        longer = self._longer(decided=abs(q) >= DECIDED)
-        return line if line or longer is None else self._line(board, longer, stop, TABLE_BYTES)
-
-    def _longer(self, *, decided: bool) -> MateLimits | None:
-        """Returns the limits of looking for longer mates, None not to look."""
-        seconds = self._share(DECIDED_SHARE if decided else OPEN_SHARE)
-        if self._seconds and not self._visits:
-            return MateLimits(seconds=seconds)
-        visits = VISITS_PER_VISIT * self._visits if self._visits else VISITS
-        return MateLimits(visits=visits, seconds=seconds) if decided else None
+        share = DECIDED_SHARE if abs(q) >= DECIDED else OPEN_SHARE
+        attacker, defender = search.sides
+        attacker.weight, defender.weight = _weight(q), _weight(-q)
+        while self._has_share(visits, share) and self._goes_on(search):
+            pass
+        search.limit(MateLimits(visits=LINE_VISITS, seconds=None), stop)
+        return _line(search)
 
     def after(self, board: chess.Board, mate: int | None, stop: threading.Event) -> tuple[chess.Move, ...]:
         """Returns the line of a shorter mate than the one that is proven; where the side to move is mated, of
@@ -75,21 +129,73 @@ class MateFinder:
           mate: moves of the mate that is proven, negative if it is suffered; None: unknown.
         """
         most = None if mate is None else mate - 1 if mate > 0 else -mate
-        if most == 0 or self._is_shortest:
+        search = self._opened(board)
+        if most == 0 or search.is_shortest:
             return ()
-        visits = None if self._seconds else VISITS
-        limits = MateLimits(visits=visits, seconds=self._share(SHARE_AFTER), moves=most)
-        return self._line(board, limits, stop, TABLE_BYTES)
+        if mate is not None:
+            search.sides[mate > 0].closed = True  # the side that is mated
+        seconds = DECIDED_SHARE * self._seconds if self._seconds else None
+        search.limit(MateLimits(visits=self._visits_after(), seconds=seconds, moves=most), stop)
+        line = self._finished(search)
+        return line if mate is None or mate < 0 or len(line) < 2 * mate - 1 else ()
 
-    def _share(self, share: float) -> float | None:
-        return min(share * self._seconds, MOST_SECONDS) if self._seconds else None
+    # -------------------------------------------------------------- the share
+    def _has_share(self, visits: int, share: float) -> bool:
+        """Returns whether the prover may take one more slice of a search of so many visits."""
+        if self._visits is not None:
+            own = (self.visits - self._settled + SLICE) / VISIT
+            return own <= allowance(visits, share=share, lead=LEAD_VISITS, whole=self._visits)
+        spent = min(now - then for now, then in zip(_now(), self._began, strict=True)) - self._spent
+        whole = self._seconds or math.inf
+        return self._spent + SLICE_SECONDS <= allowance(spent, share=share, lead=LEAD_SECONDS, whole=whole)
 
-    def _line(
-        self, board: chess.Board, limits: MateLimits, stop: threading.Event, table_bytes: int
-    ) -> tuple[chess.Move, ...]:
-        try:
-            result = find_mate(board, limits, stop=stop, table_bytes=table_bytes)
-        except CapacityError:  # the table lost its proof
-            return ()
-        self._is_shortest = result.shortest
-        return result.pv
+    def _visits_after(self) -> int:
+        """Returns the most visits of the prover for a shorter mate."""
+        if self._visits is None:
+            return VISITS_AFTER
+        return min(VISITS_AFTER, max(SETTLING_VISITS, int(DECIDED_SHARE * VISIT * self._visits)))
+
+    # -------------------------------------------------------------- the prover
+    def _opened(self, board: chess.Board) -> MateSearch:
+        """Returns the search for mates of a position, which is one as long as the search beside it lasts."""
+        if self._search is None:
+            self._search = MateSearch(board, table_bytes=TABLE_BYTES)
+        return self._search
+
+    def _goes_on(self, search: MateSearch) -> bool:
+        """Searches a slice; returns whether there is more to search for."""
+        began = time.thread_time()
+        has_more = next(self._steps, OVER) is not OVER
+        self._spent += time.thread_time() - began
+        return has_more and search.mate is None
+
+    def _finished(self, search: MateSearch) -> tuple[chess.Move, ...]:
+        """Searches up to a limit; returns the line of the mate that is known then."""
+        for _ in search.steps():
+            pass
+        return _line(search)
+
+
+def _now() -> tuple[float, float]:
+    """Returns wall time, and CPU time of all threads: whichever a search takes less of is its time.
+
+    On a busy machine the CPU is shared with others; several threads make more CPU time than there is time.
+    """
+    return time.monotonic(), time.process_time()
+
+
+def _weight(q: float) -> float:
+    """Returns the share of the prover's visits for the mates of a side for which a position is worth `q`.
+
+    >>> _weight(0.9), _weight(0.2), _weight(-0.9)
+    (1.0, 1.0, 0.1)
+    """
+    return 1.0 if q > -DECIDED else UNLIKELY
+
+
+def _line(search: MateSearch) -> tuple[chess.Move, ...]:
+    """Returns the line of the mate that a search has found; nothing without one."""
+    try:
+        return search.line()
+    except CapacityError:  # the table lost its proof
+        return ()

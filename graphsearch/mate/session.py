@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import chess
@@ -19,15 +19,15 @@ from ..position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, hist
 from ..position.scores import MATE
 from ..record.transposition import Entry, EntryTable
 from ..record.transposition_layout import PROOF
-from .limits import MateLimits
+from .limits import MOST_MOVES, MateLimits
 from .line import LineFinder
 from .prover import TABLE_BYTES, Prover
 from .sides import Side
 from .table_kernel import ANY_LENGTH
 
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
-SLICE = 4_000  # visits between two looks at the clock
-TERMINALS = {1: "checkmate", 2: "stalemate", 3: "dead"}
+SLICE = 1_000  # visits between two looks at the clock: 4 to 6 ms
+Steps = Generator[None, None, str]  # a slice each; at the end, why it ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,8 @@ class MateSearch:
         if over is not None:
             return over
         self._take()
-        reason = self._ended() or self._search()
-        pv = self._line()
+        reason = self._search()
+        pv = self.line()
         stored = self._share(pv)
         return self._result(reason, pv, stored=stored)
 
@@ -210,33 +210,55 @@ class MateSearch:
 
     def _search(self) -> str:
         """Returns why the search ended."""
-        budget = float(FIRST_ROUND)
+        steps = self.steps()
         while True:
-            reason = self._climb(int(budget)) or self._look_ahead(budget) or self._ended()
-            if reason:
-                return reason
-            budget *= GROWTH
+            try:
+                next(steps)
+            except StopIteration as end:
+                return str(end.value)
+            self._tell()
 
-    def _climb(self, visits: int) -> str:
+    def limit(self, limits: MateLimits, stop: threading.Event) -> None:
+        """Sets new limits, which count from now on; the next `steps` go on from what is known."""
+        visits = None if limits.visits is None else limits.visits + self.prover.visits
+        self.limits, self._stop, self._began = replace(limits, visits=visits), stop, time.monotonic()
+        for side in self.sides:
+            side.most = MOST_MOVES if limits.moves is None else limits.moves
+
+    def steps(self) -> Steps:
+        """Searches slice by slice until a limit is reached or nothing is left to ask.
+
+        Between two slices the caller may do as it likes, and read `mate` and `line`.
+        """
+        budget = float(FIRST_ROUND)
+        reason = self._ended()
+        while not reason:
+            reason = (yield from self._climb(int(budget))) or (yield from self._look_ahead(budget))
+            reason = reason or self._ended()
+            budget *= GROWTH
+        return reason
+
+    def _climb(self, visits: int) -> Steps:
         """Asks both sides for their shortest open lengths, one by one; returns why it ended, or empty."""
         for side in self.sides:
-            goal = self.prover.visits + visits
+            goal = self.prover.visits + int(visits * side.weight)
             while not side.is_done and self.prover.visits < goal:
-                reason = self._pursue(side, side.plies(side.excluded + 1), goal - self.prover.visits)
+                left = goal - self.prover.visits
+                reason = yield from self._pursue(side, side.plies(side.excluded + 1), left)
                 if reason:
                     return reason
         return ""
 
-    def _look_ahead(self, budget: float) -> str:
+    def _look_ahead(self, budget: float) -> Steps:
         """Asks both sides for longer mates, or one below that known; returns why it ended, or empty."""
         for side in self.sides:
             for plies, share in side.questions() if not side.is_done else ():
-                reason = self._pursue(side, plies, int(budget * share))
+                reason = yield from self._pursue(side, plies, int(budget * share * side.weight))
                 if reason:
                     return reason
         return ""
 
-    def _pursue(self, side: Side, plies: int, visits: int) -> str:
+    def _pursue(self, side: Side, plies: int, visits: int) -> Steps:
         """Asks one question with so many visits; returns why the search ended, empty if it goes on."""
         goal = self.prover.visits + visits
         while self.prover.visits < goal:
@@ -252,7 +274,7 @@ class MateSearch:
             reason = self._ended() or self._limit()
             if reason:
                 return reason
-            self._tell()
+            yield
         return ""
 
     def _is_open(self, side: Side, plies: int) -> bool:
@@ -282,6 +304,11 @@ class MateSearch:
         return side.found if side.attacks else -side.found
 
     @property
+    def is_shortest(self) -> bool:
+        """Whether a mate is known, and proven to be the shortest."""
+        return self.winner is not None and self.winner.is_shortest
+
+    @property
     def excluded(self) -> int:
         """Moves within which neither side can force mate."""
         if self.winner is not None:
@@ -291,7 +318,7 @@ class MateSearch:
     def _ended(self) -> str:
         """Returns why nothing is left to ask, empty if something is."""
         if self.winner is not None:
-            return "proven" if self.winner.is_shortest else ""
+            return "proven" if self.is_shortest else ""
         if all(side.closed for side in self.sides):
             return "hopeless"
         return "excluded" if all(side.is_done for side in self.sides) else ""
@@ -315,8 +342,12 @@ class MateSearch:
         """Returns the attacker's move in a position of the proof with so many plies left."""
         return self._finder.settle(board, attacks=True, plies=plies).move
 
-    def _line(self) -> tuple[chess.Move, ...]:
-        """Returns the line of the mate found; a shorter one that comes up with it counts."""
+    def line(self) -> tuple[chess.Move, ...]:
+        """Returns the line of the mate found; a shorter one that comes up with it counts.
+
+        Raises:
+          CapacityError: if the table has lost the proof.
+        """
         side = self.winner
         if side is None or side.found is None:
             return ()
@@ -347,12 +378,11 @@ class MateSearch:
         return True
 
     def _result(self, reason: str, pv: tuple[chess.Move, ...], *, stored: bool) -> MateResult:
-        side = self.winner
         return MateResult(
             fen_of(self.board),
             self.mate,
             pv,
-            side is not None and side.is_shortest,
+            self.is_shortest,
             self.excluded,
             self.prover.visits,
             time.monotonic() - self._began,

@@ -20,6 +20,7 @@ class Side:
       excluded: moves within which it cannot mate. found: moves of the shortest mate known, None without one.
       most: the longest mate to look for. closed: nothing more is to be asked.
       lost_any: a search without a limit has come to an end without a mate.
+      weight: share of a round's visits that its questions get, in (0, 1].
     """
 
     attacks: bool
@@ -28,6 +29,7 @@ class Side:
     found: int | None = None
     closed: bool = False
     lost_any: bool = False
+    weight: float = 1.0
 
     @property
     def is_shortest(self) -> bool:

@@ -221,6 +221,8 @@ class _Session:
                 self._loop(on_progress, interval)
                 self.runner.finish(goes_on=self.stop_reason in GOES_ON)
                 if self.mates and self._is_proven():
+                    if on_progress:
+                        on_progress(self.progress())
                     self.mates.shorten(self._view(0))
             except StoreError as error:
                 unsaved = error
@@ -273,7 +275,8 @@ class _Session:
             if self.pace:
                 self.runner.most_leaves = self.pace(*self.runner.answered)
             try:
-                self.runner.step(self._visits_left(), self._evaluations_left())
+                self.runner.step(self._visits_left(), self._evaluations_left(), self._pause())
+                self._look_for_mates()
             except CapacityError:
                 self.stop_reason = "memory"
                 return
@@ -300,6 +303,17 @@ class _Session:
             return False
         limit = self.limits.seconds
         return limit is None or time.monotonic() - self.started < limit / 2
+
+    def _pause(self) -> int:
+        """Returns the visits after which a slice of waves ends for the finder of mates."""
+        pause = self.mates.pause(self._added(arena_kernel.VISITS)) if self.mates else None
+        return UNLIMITED if pause is None else pause
+
+    def _look_for_mates(self) -> None:
+        """Has the finder of mates go on; its line is learned when nothing is in flight."""
+        if self.mates and self.mates.look(self._added(arena_kernel.VISITS)):
+            self.runner.finish(goes_on=False)
+            self.mates.learn()
 
     def _finished(self) -> bool:
         """Returns whether a limit is reached, and notes which."""

@@ -12,14 +12,21 @@ import chess
 from ..errors import CapacityError
 from ..graph.graph import Graph
 from ..graph.lines import learn_line
+from ..graph.ranking import node_mean
 from ..graph.view import NodeView
 
 
 class MateFinder(Protocol):
     """Looks for mates in the position that is searched; `mate.beside.MateFinder` is one."""
 
-    def before(self, board: chess.Board, q: float, stop: threading.Event) -> Sequence[chess.Move]:
+    def before(self, board: chess.Board, stop: threading.Event) -> Sequence[chess.Move]:
         """Returns the line of a mate for either side before the search begins; nothing without one."""
+
+    def pause(self, visits: int) -> int | None:
+        """Returns how many more visits a search of `visits` makes before `beside`; None: any number."""
+
+    def beside(self, visits: int, q: float, stop: threading.Event) -> Sequence[chess.Move]:
+        """Returns the line of a mate found between two waves, after so many visits and at Q of the root."""
 
     def after(self, board: chess.Board, mate: int | None, stop: threading.Event) -> Sequence[chess.Move]:
         """Returns the line of a shorter mate than the one proven, or of the longest defence."""
@@ -34,21 +41,42 @@ class RootMates:
         self._graph = graph
         self._board = board
         self._stop = stop
+        self._line: Sequence[chess.Move] = ()
+        self._next = self._pause_after(0)
         self.first: frozenset[chess.Move] = frozenset()
 
     def find(self, node: NodeView) -> None:
-        """Has a mate looked for if the root is still open."""
+        """Has a short mate looked for if the root is still open."""
         if node.bounds[0] != node.bounds[1] and not self._stop.is_set():
-            self._learn(self._finder.before(self._board, node.q, self._stop))
+            self._line = self._finder.before(self._board, self._stop)
+            self.learn()
+
+    def pause(self, visits: int) -> int | None:
+        """Returns how many more visits a search of `visits` visits makes before the finder goes on."""
+        return None if self._next is None else max(1, self._next - visits)
+
+    def look(self, visits: int) -> bool:
+        """Has the finder go on after so many visits, if it is time; returns whether it found a line."""
+        if self._stop.is_set() or (self._next is not None and visits < self._next):
+            return False
+        self._next = self._pause_after(visits)
+        record = self._graph.read(self._board)
+        self._line = self._finder.beside(visits, node_mean(record)[0] if record else 0.0, self._stop)
+        return bool(self._line)
 
     def shorten(self, node: NodeView) -> None:
         """Has a shorter mate, or a longer defence, looked for if the root is proven won or lost."""
         if node.bounds[0] == node.bounds[1] != 0 and not self._stop.is_set():
-            self._learn(self._finder.after(self._board, node.mate, self._stop))
+            self._line = self._finder.after(self._board, node.mate, self._stop)
+            self.learn()
 
-    def _learn(self, line: Sequence[chess.Move]) -> None:
-        """Has the graph know a line to mate, if there is room for it."""
-        if line:
-            self.first = frozenset(line[:1])
+    def learn(self) -> None:
+        """Has the graph know the line that was found, if there is room for it. No wave may be in flight."""
+        if self._line:
+            self.first = frozenset(self._line[:1])
             with suppress(CapacityError):
-                learn_line(self._graph, self._board, line)
+                learn_line(self._graph, self._board, self._line)
+
+    def _pause_after(self, visits: int) -> int | None:
+        pause = self._finder.pause(visits)
+        return None if pause is None else visits + pause

@@ -108,8 +108,10 @@ class WaveRunner:
         """How many leaves were last evaluated at once, or by a slice of waves, and the seconds that took."""
         return self._leaves.answered
 
-    def step(self, visits: int, evaluations: int) -> None:
+    def step(self, visits: int, evaluations: int, pause: int | None = None) -> None:
         """Runs a wave, or some 30 ms of them, the last being the first that reaches one of the limits.
+
+        After `pause` visits it returns, too, as soon as a wave is complete; its limit changes no wave.
 
         With overlap the visits of a wave are completed by the next step, or by `finish`.
 
@@ -121,7 +123,7 @@ class WaveRunner:
         if self._flying or (self._overlaps and not self._inside):
             self._overlapped_wave(visits, evaluations)
         elif self._runs_inside:
-            self._slice(visits, evaluations)
+            self._slice(visits if pause is None else min(visits, pause), evaluations)
         else:
             self.make_room(1)
             self._lone_wave()

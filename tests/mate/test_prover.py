@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import chess
@@ -17,7 +18,7 @@ import pytest
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.mate.check import check_mate, mates_within
 from graphsearch.mate.limits import MOST_MOVES, MateLimits
-from graphsearch.mate.session import MateProgress, MateResult, MateSearch, find_mate
+from graphsearch.mate.session import SLICE, MateProgress, MateResult, MateSearch, find_mate
 from graphsearch.position.board import board_of as start_of
 from graphsearch.position.scores import MATE
 from graphsearch.record.transposition import Entry, EntryTable
@@ -212,6 +213,23 @@ def test_mates_of_the_collection_are_found_with_the_right_length() -> None:
 
 
 # ---------------------------------------------------------------- limits
+def test_a_search_in_slices_goes_on_where_it_stood() -> None:
+    whole = mate_of(RETI)
+    search = MateSearch(start_of(RETI), MateLimits(visits=50_000), table_bytes=SMALL)
+    visits = [search.prover.visits for _ in search.steps()]
+    assert all(later - earlier <= SLICE for earlier, later in pairwise(visits))
+    assert (search.line(), search.is_shortest) == (whole.pv, True)
+    assert search.prover.visits == whole.visits
+
+
+def test_new_limits_count_from_now_on() -> None:
+    search = MateSearch(start_of(chess.STARTING_FEN), MateLimits(visits=3_000), table_bytes=SMALL)
+    for visits in (3_000, 8_000):
+        assert list(search.steps())
+        assert search.prover.visits == visits
+        search.limit(MateLimits(visits=5_000), threading.Event())
+
+
 def test_what_is_excluded_is_said_where_no_mate_is_found() -> None:
     result = find_mate(chess.Board(), MateLimits(moves=2), table_bytes=SMALL)
     assert (result.mate, result.excluded, result.stop_reason, result.pv) == (None, 2, "excluded", ())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+from itertools import pairwise
 from pathlib import Path
 
 import chess
@@ -10,11 +12,12 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.graph.lines import learn_line
-from graphsearch.mate.beside import MateFinder
+from graphsearch.mate.beside import DECIDED_SHARE, LEAD_VISITS, SETTLING_VISITS, VISIT, MateFinder, allowance
 from graphsearch.mate.limits import MateLimits
-from graphsearch.mate.session import find_mate
+from graphsearch.mate.session import SLICE, find_mate
 from graphsearch.query.pv import CHECKMATE, pv
-from graphsearch.search.results import SearchResult
+from graphsearch.search import waves
+from graphsearch.search.results import Progress, SearchResult
 
 from ..support.graphs import check_invariants, records_below
 from ..support.reference import HashEvaluator
@@ -115,7 +118,7 @@ def test_mates_in_one_and_two_are_always_the_shortest() -> None:
 def test_a_proven_root_plays_the_shortest_mate_and_the_longest_defence() -> None:
     for fen, mate in random_mates(12, (3, 4, -3)):
         with Graph.open(None, evaluator="builtin") as graph:
-            result = searched(graph, fen, 2000)
+            result = searched(graph, fen, 40_000)
             board = chess.Board(fen)
             assert result.node.mate == mate, fen
             for move in result.node.moves[0].pv:
@@ -165,3 +168,90 @@ def test_open_positions_stay_open() -> None:
     with Graph.open(None, evaluator="uniform") as graph:
         result = searched(graph, chess.STARTING_FEN, 300, SearchParams(minibatch_size=1))
         assert (result.new_visits, result.node.mate, result.stop_reason) == (300, None, "visits")
+
+
+# ------------------------------------------------------------------ beside the search
+MATE_IN_FIVE = "3R4/8/8/K7/8/NPp5/p2P4/k1B5 w - - 0 1"  # not proven by 40,000 visits alone
+MATED_IN_FIVE = "8/8/8/3ppp2/3pkp2/1B1ppp2/3N4/R3K3 b Q - 0 1"  # nor this
+DECIDED = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1B2RK1 w - - 0 9"  # a queen down
+
+
+class WatchedFinder(MateFinder):
+    """A finder that notes (visits of the search, visits of the prover) whenever it is asked."""
+
+    def __init__(self, *, seconds: float | None = None, visits: int | None = None) -> None:
+        super().__init__(seconds=seconds, visits=visits)
+        self.asked: list[tuple[int, int]] = []
+
+    def beside(self, visits: int, q: float, stop: threading.Event) -> tuple[chess.Move, ...]:
+        self.asked.append((visits, self.visits))
+        return super().beside(visits, q, stop)
+
+
+def test_a_search_without_limits_begins_before_the_prover_looks_for_long_mates() -> None:
+    finder, stop, reported = WatchedFinder(), threading.Event(), list[tuple[int, int]]()
+
+    def update(progress: Progress) -> None:
+        reported.append((progress.new_visits, finder.visits))
+        if progress.new_visits >= 5_000:
+            stop.set()
+
+    with Graph.open(None, evaluator="builtin") as graph:
+        analyze(graph, chess.Board(DECIDED), on_progress=update, interval=0.0, stop=stop, mates=finder)
+    visits, settled = finder.asked[0]
+    assert visits > 0
+    assert settled <= SETTLING_VISITS
+    assert reported[-1][0] >= 5_000
+    assert reported[-1][1] < 100_000
+
+
+def test_the_prover_takes_no_more_than_its_share_of_the_visits() -> None:
+    limit = 60_000
+    finder = WatchedFinder(visits=limit)
+    with Graph.open(None, evaluator="builtin") as graph:
+        analyze(graph, chess.Board(DECIDED), Limits(visits=limit), mates=finder)
+    settled = finder.asked[0][1]
+    for (visits, _), (_, taken) in pairwise(finder.asked):
+        share = allowance(visits, share=DECIDED_SHARE, lead=LEAD_VISITS, whole=limit)
+        assert taken - settled <= VISIT * share
+    assert finder.visits - settled >= VISIT * DECIDED_SHARE * limit - 2 * SLICE
+
+
+def test_a_small_search_settles_short_mates_and_nothing_more() -> None:
+    finder = WatchedFinder(visits=400)
+    with Graph.open(None, evaluator="builtin") as graph:
+        analyze(graph, chess.Board(DECIDED), Limits(visits=400), mates=finder)
+    assert finder.visits == finder.asked[0][1] > 0
+
+
+def test_a_stopped_prover_returns_within_a_slice() -> None:
+    finder, stop = MateFinder(), threading.Event()
+    finder.before(chess.Board(DECIDED), stop)
+    settled = finder.visits
+    stop.set()
+    assert finder.beside(10**6, -1.0, stop) == ()
+    assert finder.after(chess.Board(DECIDED), -9, stop) == ()
+    assert finder.visits - settled <= 2 * SLICE
+
+
+@pytest.mark.parametrize("params", [SearchParams(minibatch_size=1), SearchParams(), *GATHERED[1:2]])
+@pytest.mark.parametrize(("fen", "mate"), [(MATE_IN_FIVE, 5), (MATED_IN_FIVE, -5)])
+def test_a_mate_found_between_two_waves_ends_the_search(fen: str, mate: int, params: SearchParams) -> None:
+    with Graph.open(None, evaluator="builtin") as graph:
+        result = searched(graph, fen, 40_000, params)
+        assert (result.stop_reason, result.node.mate) == ("proven", mate)
+        assert 0 < result.new_visits < 20_000
+        check_invariants(graph, chess.Board(fen))
+
+
+@pytest.mark.parametrize("batch", [1, 256])
+def test_a_search_of_limited_visits_beside_the_prover_is_repeatable(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for seconds in (1e-6, 0.03, 10.0):  # how often the loop looks up is a matter of the clock
+        monkeypatch.setattr(waves, "SLICE_SECONDS", seconds)
+        with Graph.open(None, evaluator="builtin") as graph:
+            result = searched(graph, MATED_IN_FIVE, 40_000, SearchParams(minibatch_size=batch))
+            found.append((result.new_visits, result.evaluations, result.nodes, result.node))
+    assert found[0] == found[1] == found[2]

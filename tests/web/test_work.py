@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 import chess
+import chess.pgn
 import pytest
 
 from graphsearch.graph.view import show
@@ -111,10 +112,29 @@ def test_the_other_views_are_answered(client: Client) -> None:
     assert client.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
     assert client.get("disagree").status == 400  # no opinions
     assert client.get("values").status == 400
-    assert (
-        "e2e4" in client.get("pgn", line="e2e4").json["pgn"]
-        or "1. e4" in client.get("pgn", line="e2e4").json["pgn"]
-    )
+
+
+def test_a_line_goes_out_as_pgn_with_the_tags_of_its_game(client: Client) -> None:
+    bare = client.post("pgn", line="e2e4").json["pgn"]
+    assert bare.endswith("\n\n1. e4 *")
+    tags = {
+        "White": 'Ann "A" \\',
+        "Black": "Bob\nC",
+        "Result": "1-0",
+        "Event": "Club",
+        "FEN": "no",
+        "Bad tag": "x",
+    }
+    whole = client.post("pgn", line="e2e4 e7e5", headers=tags, whole=True).json["pgn"]
+    game = chess.pgn.read_game(StringIO(whole))
+    assert game
+    kept = {"White": 'Ann "A" \\', "Black": "Bob C", "Result": "1-0", "Event": "Club"}
+    assert kept.items() <= dict(game.headers).items()
+    assert whole.endswith("1. e4 e5 1-0")
+    assert "FEN" not in game.headers
+    other = client.post("pgn", line="f3 e5 g4 Qh4", headers=tags).json["pgn"]
+    assert '[White "Ann' in other
+    assert other.endswith("2. g4 Qh4# 0-1")  # not the result of the game
 
 
 def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> None:

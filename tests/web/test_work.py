@@ -17,6 +17,7 @@ import pytest
 from graphsearch.graph.view import show
 from graphsearch.query.position import position
 from graphsearch.store.lock import WriteLock, holder
+from graphsearch.web.jobs import searching
 from graphsearch.web.jobs.desk import Desk
 
 from .conftest import Client, until
@@ -151,6 +152,71 @@ def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> Non
 
 
 # ------------------------------------------------------------------ work
+def stage(client: Client) -> Any:
+    """Returns the stage of the task that is running."""
+    return next((job["facts"].get("stage") for job in desk(client).as_dict()["running"]), None)
+
+
+def test_a_queued_search_waits_while_another_program_writes_the_file(
+    client: Client, small_graph: Path
+) -> None:
+    lock = WriteLock(small_graph)
+    try:
+        stopped = client.post("search", queue=True, visits=10, threads=1).json["number"]
+        done_later = client.post("search", queue=True, visits=10, threads=1).json["number"]
+        until(lambda: stage(client) == "waiting", "the lock to be met")
+        found = client.server.house.holder()
+        assert found
+        assert not found["ours"]
+        client.post("queue", action="stop", number=stopped)
+        assert done(client, stopped)["state"] == "stopped"
+        until(lambda: stage(client) == "waiting", "the next one")
+    finally:
+        lock.release()
+    assert (done(client, done_later)["state"], visits(small_graph, chess.Board())) == ("done", 310)
+
+
+def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
+    client: Client, small_graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path / "cold"))
+    number = client.post("search", threads=1).json["number"]
+    until(lambda: stage(client) == "compiling", "the compiler")
+    client.post("queue", action="stop", number=number)
+    job = done(client, number)
+    assert (job["state"], job["stopping"], job["facts"]["stage"]) == ("stopped", False, "compiling")
+    assert visits(small_graph, chess.Board()) == 300
+    assert holder(small_graph) is None
+
+
+def test_numbers_of_what_is_looked_at_are_never_older_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = {"now": 0.0, "used": 0.0}
+    monkeypatch.setattr(searching.time, "monotonic", lambda: clock["now"])
+    monkeypatch.setattr(searching.time, "thread_time", lambda: clock["used"])
+    share = searching._Share(searching.SHARE, searching.UPDATE_SECONDS, searching.LONGEST_SECONDS)
+    with share:
+        clock["used"] += 0.1  # which is a share of 20 s
+    assert not share.is_due()
+    clock["now"] = 0.9
+    assert share.is_due()
+
+
+def test_a_position_that_is_looked_at_is_shown_from_the_memory_of_the_search(
+    client: Client, small_graph: Path
+) -> None:
+    number = client.post("search", threads=1).json["number"]
+    key = client.get("position", line="e2e4").json["key"]
+
+    def seen() -> int:
+        nodes = [node for job in desk(client).as_dict()["running"] for node in job["facts"].get("nodes", [])]
+        return next((int(node["visits"]) for node in nodes if node["key"] == key), 0)
+
+    first = until(seen, "the position")
+    until(lambda: seen() > first, "its numbers to grow")
+    client.post("queue", action="stop", number=number)
+    assert done(client, number)["stopping"] is False
+
+
 def test_a_game_is_searched_position_by_position_and_a_kill_stops_only_one_task(
     client: Client, small_graph: Path
 ) -> None:

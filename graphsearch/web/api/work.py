@@ -51,6 +51,7 @@ def _search(house: House, wanted: SearchWanted) -> dict[str, Any]:
         boards=(board,),
         limits=Limits(visits=wanted.visits, evaluations=wanted.evaluations, seconds=wanted.seconds),
         searchmoves=listed,
+        waits=wanted.queue,
         **settings(house, wanted),
     )
     return house.desk.add(task, now=not wanted.queue).as_dict()

@@ -181,7 +181,7 @@ def test_a_game_of_script_tags_is_shown_as_text_queued_and_drawn_as_a_curve(page
     page.wait('return !document.querySelector("#game").hidden', "the game")
     assert evil in page.text("#game")
     assert "owned" not in page.driver.title
-    assert page.run("return document.querySelectorAll('#game *').length") == 0
+    assert page.run("return document.querySelectorAll('#game *:not(span)').length") == 0
     page.view("values")
     page.wait('return document.querySelectorAll(".curve .dot").length >= 3', "the curve")
     page.wait('return document.querySelectorAll(".icicle .cell").length > 3', "the icicle")

@@ -28,12 +28,21 @@ from ...query.tree import tree
 from ..house import House
 from ..lines import with_sans
 from .asking import get, post
-from .requests import LinesWanted, NeighbourhoodWanted, PathWanted, PgnWanted, Place, Text, TreeWanted
+from .requests import (
+    LinesWanted,
+    NeighbourhoodWanted,
+    PathWanted,
+    PgnWanted,
+    Place,
+    PositionWanted,
+    Text,
+    TreeWanted,
+)
 
 MOST_GAMES = 500  # of a pasted PGN, that are offered
 
 
-def _position(house: House, wanted: Place) -> dict[str, Any]:
+def _position(house: House, wanted: PositionWanted) -> dict[str, Any]:
     """Returns what the file knows of a position, and what the board shows; also of one that is damaged."""
     board = wanted.board()
     check(board)
@@ -43,7 +52,10 @@ def _position(house: House, wanted: Place) -> dict[str, Any]:
         found = position(house.path, board, lines=0)  # lines take several times as long: `_lines`
     except StoreError as error:
         found, problem = unknown(board), str(error)
-    answer = found.as_dict() | state_of(board) | {"problem": problem}
+    whole = board.copy()
+    play_moves(whole, wanted.rest)
+    rest = [move.uci() for move in whole.move_stack[len(board.move_stack) :]]
+    answer = found.as_dict() | state_of(board) | {"problem": problem, "rest": rest}
     if answer["node"]:
         answer["node"] = with_sans(answer["node"], board)
     return answer
@@ -204,7 +216,7 @@ def _is_tag(name: str) -> bool:
 
 
 ROUTES = [
-    get("/api/position", Place, _position),
+    get("/api/position", PositionWanted, _position),
     get("/api/lines", LinesWanted, _lines),
     get("/api/values", Place, _values),
     get("/api/parents", Place, _parents),

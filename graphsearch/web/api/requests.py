@@ -163,6 +163,12 @@ class NeighbourhoodWanted(Place):
     form: Literal["svg", "dot"] = "svg"
 
 
+class PositionWanted(Place):
+    """What is known of a position; `rest`: the moves of the line after it."""
+
+    rest: Line = ""
+
+
 class Text(Wanted):
     """A FEN, a list of moves, or games."""
 

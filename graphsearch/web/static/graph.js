@@ -87,10 +87,11 @@ function edgeOf(edge, nodes, place, radius, most) {
 function nodeOf(node, k, { place, radius, ways, route, svg, drawn, edges, base }) {
   const [x, y] = place(node);
   const about = `${node.position.split(" ").slice(0, 2).join(" ")}: N ${count(node.n) || "–"}, Q for White ${signed(node.white_q)}, ${ways[k]} ways in`;
+  const shown = signed(node.white_q, 2);
   const name = ["node", node.level === 0 && "root", ways[k] > 1 && "shared"].filter(Boolean).join(" ");
-  const group = s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${route.sans.join(" ") || "this position"}. ${about}` }, s("title", { text: `${route.sans.join(" ")}\n${about}` }),
+  const group = s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${route.sans.join(" ") || "this position"}: ${shown}. ${about}` }, s("title", { text: `${route.sans.join(" ")}\n${about}` }),
     s("circle", { class: node.white_q === null ? "qp0" : tint(node.white_q), cx: x, cy: y, r: radius[k] }),
-    radius[k] > 15 && s("text", { x, y: y + 3.5, text: signed(node.white_q, 2) }));
+    radius[k] > 15 && s("text", { x, y: y + 3.5, text: shown }));
   const visit = () => open({ root: base.root, line: [...base.line, ...route.moves] });
   const lit = (on) => drawn.forEach(({ path, label }, j) => {
     const mine = edges[j].child === k || edges[j].parent === k;

@@ -110,10 +110,11 @@ function drawIcicle(host, found, base) {
   const total = tree.branches.reduce((sum, branch) => sum + branch.n, 0);
   const draw = (branch, x, w, level, line) => {
     const moves = [...line, branch.move];
-    const share = `${branch.san}: ${percent(branch.n / total)} of the visits, N ${count(branch.n)}, Q ${signed(branch.q)}${branch.transposes_to ? `; goes on at ${branch.transposes_to.join(" ")}` : ""}`;
+    const name = branch.san + (branch.transposes_to ? " ⇄" : "");
+    const share = `${name}: ${percent(branch.n / total)} of the visits, N ${count(branch.n)}, Q ${signed(branch.q)}${branch.transposes_to ? `; goes on at ${branch.transposes_to.join(" ")}` : ""}`;
     const cell = s("g", { class: "cell", tabindex: w > 14 ? 0 : null, role: "link", "aria-label": share }, s("title", { text: share }),
       s("rect", { class: tint(branch.q), x: x + gap / 2, y: level * step, width: Math.max(0.5, w - gap), height: step - gap, rx: 2 }),
-      w > 26 && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(branch.san + (branch.transposes_to ? " ⇄" : ""), w) }));
+      w > 26 && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(name, w) }));
     const visit = () => open({ root: base.root, line: [...base.line, ...moves] });
     cell.addEventListener("click", visit);
     cell.addEventListener("keydown", (event) => { if (event.key === "Enter") visit(); });

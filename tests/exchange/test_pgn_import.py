@@ -640,7 +640,8 @@ def test_a_file_that_cannot_be_read_is_not_said_to_hold_no_games(path: Path) -> 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
 def test_the_share_of_a_file_that_is_done_is_that_of_its_games(tmp_path: Path, pack: Any) -> None:
-    games, seen = 400, []
+    games = 400
+    seen: list[ImportProgress] = []
     moves = " ".join(f"{k}. Nf3 Nf6 {k + 1}. Ng1 Ng8" for k in range(1, 40, 2))
     text = f'[Result "*"]\n\n{moves} *\n\n' * games
     imported(tmp_path / "a.graph", pack(text.encode()), on_progress=seen.append, say_seconds=-1.0)

@@ -37,8 +37,11 @@ def page(driver: Any, client: Client) -> Page:
     return Page(driver, client)
 
 
+AT = "document.querySelector('#line [aria-current]')?.textContent || ''"
+
+
 def at(page: Page) -> str:
-    return str(page.run("return document.querySelector('#line [aria-current]')?.textContent || ''"))
+    return str(page.run(f"return {AT}"))
 
 
 def opened(page: Page, line: str = LINE) -> None:
@@ -103,7 +106,7 @@ def test_after_a_click_on_a_tab_the_keys_are_those_of_the_board(page: Page) -> N
         ("\ue010", "a6"),
     ):  # ←, Home, →, End
         page.driver.switch_to.active_element.send_keys(key)
-        until(lambda san=san: at(page) == san, f"{san} by a key")
+        page.wait(f"return ({AT}) === '{san}'", f"{san} by a key")
     body.send_keys("f")
     assert page.run('return document.querySelector("#gauge").classList.contains("flipped")')
     assert page.run("return document.querySelector('[aria-selected=true]').id") == "tab-values"

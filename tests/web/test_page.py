@@ -208,7 +208,7 @@ def test_an_opponent_with_an_evil_name_is_found_and_prepared_for(page: Page) -> 
     page.view("novelties")
     page.wait('return document.querySelector("#novelties-min_games") !== null', "the form")
     page.run(
-        'for (const id of ["min_games", "min_visits"]) {'
+        'for (const id of ["min_games", "min_visits", "move_visits"]) {'
         " const e = document.querySelector(`#novelties-${id}`);"
         ' e.value = "1"; e.dispatchEvent(new Event("input")); }'
     )
@@ -281,4 +281,10 @@ def test_a_line_is_reviewed_and_its_moves_lead_to_the_board(page: Page) -> None:
     assert page.run('return document.querySelectorAll("#panel .curve .mark").length') > 0
     page.click(f"{rows}:nth-child(2) button")
     page.wait('return document.querySelector("#line [aria-current]")?.textContent === "e5"', "the position")
+    better = page.text(f"{rows}:nth-child(3) td:nth-child(4) button")
+    page.click(f"{rows}:nth-child(3) td:nth-child(4) button")
+    page.wait('return document.querySelector("#to-game") !== null', "the better line")
+    assert page.text("#line [aria-current]") == better.split()[0]
+    page.click("#to-game")
+    page.wait('return document.querySelector("#to-game") === null', "the game again")
     assert page.errors() == []

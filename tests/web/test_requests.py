@@ -51,7 +51,7 @@ def test_a_broken_body_of_any_request_gets_a_line_of_error(client: Client, name:
         assert 0 < len(answer.error) < 300
 
 
-NUMBERS = ("-1", "1e3", "x", "9" * 40, "٣", "1.5", "nan", [1], {}, True)
+NUMBERS: tuple[object, ...] = ("-1", "1e3", "x", "9" * 40, "٣", "1.5", "nan", [1], {}, True)
 
 
 @pytest.mark.parametrize("value", NUMBERS)

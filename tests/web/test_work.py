@@ -191,8 +191,8 @@ def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
 
 def test_numbers_of_what_is_looked_at_are_never_older_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = {"now": 0.0, "used": 0.0}
-    monkeypatch.setattr(searching.time, "monotonic", lambda: clock["now"])
-    monkeypatch.setattr(searching.time, "thread_time", lambda: clock["used"])
+    monkeypatch.setattr("graphsearch.web.jobs.searching.time.monotonic", lambda: clock["now"])
+    monkeypatch.setattr("graphsearch.web.jobs.searching.time.thread_time", lambda: clock["used"])
     share = searching._Share(searching.SHARE, searching.UPDATE_SECONDS, searching.LONGEST_SECONDS)
     with share:
         clock["used"] += 0.1  # which is a share of 20 s

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LINES, WATCHED_LINES = 5, 3  # best moves that are shown with their line
 UPDATE_SECONDS = 0.2  # between two signs of progress, at least
-LONGEST_SECONDS = 0.8  # between two looks at the numbers of what is looked at
+LONGEST_SECONDS = 0.6  # between two looks at the numbers of what is looked at, but for the next progress
 SHARE = 0.005  # of its time that a search spends on lines for the page, and as much on everything else
 
 OnProgress = Callable[["Progress"], None]
@@ -96,7 +96,7 @@ def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]
     if warm.kernels_missing():
         tell({"stage": "compiling"})
         warm.compile_kernels(UniformEvaluator())
-        tell({"stage": "opening"})  # from here on shards may write
+    tell({"stage": "opening"})  # from here on shards may write
     facts: dict[str, Any] = {}
 
     def search(board: chess.Board, limits: Limits, on_progress: OnProgress) -> SearchResult:
@@ -141,6 +141,7 @@ class _Searches:
         self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
         self._numbers = _Share(SHARE, UPDATE_SECONDS, LONGEST_SECONDS)
         self._lines = _Share(SHARE, UPDATE_SECONDS)
+        self._watched_before: tuple[str, ...] = ()
         self._shown: dict[str, dict[str, Any]] = {}  # nodes with lines, by key
 
     def run(self) -> dict[str, Any]:
@@ -182,8 +183,10 @@ class _Searches:
 
     def _show(self, now: Progress) -> None:
         """Tells how a search stands; lines take twenty times as long as numbers, and come less often."""
-        if not self._numbers.is_due():
+        watched = self._orders.watched
+        if not self._numbers.is_due() and watched == self._watched_before:
             return
+        self._watched_before = watched
         with self._numbers:
             nodes = [node := now.node(0), *self._watched(node.position, lines=0)]
             facts = {

@@ -60,8 +60,9 @@ function showGame() {
   if (!game) return;
   const { White = "?", Black = "?", Result = "", Event = "", Date: date = "" } = game.headers;
   const left = leftGameAt();
-  put($("game"), h("span", { text: `${White} – ${Black}  ${Result}  ${Event} ${date}` }),
-    left !== null && h("button", { type: "button", id: "to-game", class: "link", text: "back to the game", onclick: () => open({ ...game, at: left }) }));
+  const known = [`${White} – ${Black}`, Result, Event, date].filter((text) => !/^[?.* –]*$/.test(text));
+  put($("game"), h("span", { text: known.join("  ") || "A game" }), left !== null && h("span", {}, " ",
+    h("button", { type: "button", id: "to-game", class: "link", text: "back to the game", onclick: () => open({ ...game, at: left }) })));
 }
 
 function lineItem(step, ply) {

@@ -125,7 +125,7 @@ function lineOf(row) {
 }
 
 function never(rows, searched) {
-  const text = searched ? "Never visited" : "Not searched";
+  const text = searched ? "Never visited" : state.look.problem ? "Their numbers cannot be read" : "Not searched";
   return h("p", { class: "never" }, h("span", { class: "muted", text: `${text}: ` }), rows.map((row) => h("button", {
     type: "button", class: "ply", "data-focus": row.move, text: row.p ? `${row.san} ${percent(row.p)}` : row.san, onclick: () => play(row.move),
     onmouseenter: () => tell("hover", row.move), onmouseleave: () => tell("hover", null),

@@ -20,6 +20,8 @@ class Page:
     def __init__(self, driver: Any, client: Client) -> None:
         self.driver = driver
         self.client = client
+        driver.get("about:blank")
+        self.errors()  # of a page before, whose server has gone
         driver.get(client.server.address)
         self.wait(f"return {PIECES} > 0", "the board")
 

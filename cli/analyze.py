@@ -258,22 +258,12 @@ def compile_search(
     """Searches briefly in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C still
     ends the program at once.
     """
-    import chess
-
-    from graphsearch.graph.graph import Graph
-    from graphsearch.mate import beside
-    from graphsearch.search.loop import analyze
-    from graphsearch.search.params import Limits
-    from graphsearch.search.warm import kernels_compiling, kernels_missing
+    from graphsearch.mate import warm
+    from graphsearch.search.warm import kernels_missing
 
     if missing := kernels_missing(evaluator, filed=filed):
-        with (
-            compile_bar("search", missing),
-            kernels_compiling(evaluator, filed=filed, prover=beside.__name__),
-            Graph.open(None, evaluator=evaluator) as trial,
-        ):
-            analyze(trial, board or chess.Board(), Limits(visits=2), params)
-            analyze(trial, chess.Board(beside.TRIAL), Limits(visits=2), params, mates=beside.MateFinder())
+        with compile_bar("search", missing):
+            warm.compile_search(evaluator, params, filed=filed, board=board)
 
 
 def _print_result(request: Request, result: SearchResult) -> None:

@@ -28,7 +28,7 @@ Games = Annotated[
     int, typer.Option("--games", metavar="N", min=0, help="A move is new if N games or fewer have it.")
 ]
 Share = Annotated[
-    float, typer.Option("--share", metavar="S", help="A move is liked with this share of the visits.")
+    float, typer.Option("--share", metavar="S", help="The best move is liked with this share of the visits.")
 ]
 Cp = Annotated[
     int | None,
@@ -36,8 +36,7 @@ Cp = Annotated[
         "--cp",
         metavar="CP",
         min=0,
-        help="Instead of --share: liked if at most CP centipawns worse than the best move, with 1 % of the "
-        "visits.",
+        help="Instead of --share: liked is each move that is at most CP centipawns worse than the best one.",
         show_default=False,
     ),
 ]
@@ -47,6 +46,15 @@ MinGames = Annotated[
 ]
 MinVisits = Annotated[
     int, typer.Option("--min-visits", metavar="N", min=1, help="Only positions with N visits or more.")
+]
+MoveVisits = Annotated[
+    int,
+    typer.Option(
+        "--move-visits",
+        metavar="N",
+        min=1,
+        help="Only moves with N visits or more: the value of fewer says little.",
+    ),
 ]
 Popular = Annotated[
     float,
@@ -77,12 +85,13 @@ def novelties(
     cp: Cp = None,
     min_games: MinGames = 5,
     min_visits: MinVisits = 100,
+    move_visits: MoveVisits = 30,
     popular: Popular = 0.1,
     loss: Loss = 30,
     top: Top = 20,
     json: Json = False,
 ) -> None:
-    """List moves that the search likes and imported games have never or hardly played; then the reverse.
+    """List the best moves of the search that imported games have never or hardly played; then the reverse.
 
     The positions that games passed from POSITION on, or those of a book, are looked at. The first table has
     the novelties: what many games could have played comes first (games that passed the position, times the
@@ -106,6 +115,7 @@ def novelties(
         cp=cp,
         min_games=min_games,
         min_visits=min_visits,
+        move_visits=move_visits,
         popular=popular,
         loss=loss,
     )
@@ -117,15 +127,16 @@ def novelties(
     if json:
         print_json(found.as_dict())
     else:
-        _print(found, rules.games)
+        _print(found, rules.games, cp)
 
 
-def _print(found: Novelties, games: int) -> None:
+def _print(found: Novelties, games: int, cp: int | None) -> None:
     print(f"{count(found.reached, 'position')} of games, {found.judged:,} of them searched")
     print_problems(found.problems, len(found.problems))
+    liked = "Best by the search" if cp is None else f"Best by the search, or within {cp} cp"
     known = "no game" if not games else f"at most {count(games, 'game')}"
     for title, moves, columns in (
-        (f"Liked by the search, in {known}", found.novelties, COLUMNS),
+        (f"{liked}, in {known}", found.novelties, COLUMNS),
         ("Popular in games, and worse", found.popular, LOSSES),
     ):
         print(f"\n{title}: {'none' if not moves else ''}".rstrip())

@@ -31,7 +31,7 @@ class BookConfigError(InvalidParameterError):
 
 
 class StatementLimitError(GraphSearchError):
-    """An SQL statement that takes more time or memory than it may."""
+    """A question or an SQL statement that takes more time or memory than it may."""
 
 
 class ShapeError(GraphSearchError, ValueError):

@@ -20,6 +20,7 @@ from .conftest import ROOT
 ROOMS = (
     "version",
     "errors",
+    "deadline",
     "limits",
     "faults",
     "jit",

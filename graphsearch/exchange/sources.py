@@ -57,8 +57,8 @@ class Input:
 
     @property
     def position(self) -> int:
-        """How many of its bytes were read."""
-        return self._raw.tell()
+        """How many of its bytes were handed out; what was read ahead does not count."""
+        return self._raw.tell() * self._handed_out // max(1, self._watched.count)
 
     def check_packing(self) -> None:
         """Reads packed bytes once to their end, so that nothing is taken from a file that is cut short.
@@ -77,7 +77,9 @@ class Input:
 
     def _begun(self) -> io.BufferedReader:
         """Returns what reads the unpacked bytes from their beginning."""
-        return io.BufferedReader(_Watched(self._raw, self.name, self._on_read), PIECE)
+        self._watched = _Watched(self._raw, self.name, self._on_read)
+        self._handed_out = 0  # unpacked bytes
+        return io.BufferedReader(self._watched, PIECE)
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """Yields the unpacked bytes in pieces of `size`; only the last one may be shorter.
@@ -88,6 +90,7 @@ class Input:
         with self._readable():
             while True:
                 piece = _read_whole(self._plain, size)
+                self._handed_out += len(piece)
                 if piece:
                     yield piece
                 if len(piece) < size:
@@ -122,6 +125,7 @@ class Input:
             number += 1
             if len(line) > most:
                 raise limits.long_line(self.name, number)
+            self._handed_out += len(line)
             yield line
 
     def _refuse_other_files(self, head: bytes) -> None:
@@ -258,7 +262,7 @@ class _Watched(io.RawIOBase):
         self._on_read = on_read
         self._plain = _unpacked(raw)
         self._size = os.fstat(raw.fileno()).st_size
-        self._count = 0
+        self.count = 0  # unpacked bytes that were read
 
     def readable(self) -> bool:
         return True
@@ -267,9 +271,9 @@ class _Watched(io.RawIOBase):
         self._on_read()
         piece = self._plain.read(min(len(buffer), PIECE))
         buffer[: len(piece)] = piece
-        self._count += len(piece)
+        self.count += len(piece)
         if self._plain is not self._raw:
-            limits.check_unpacked(self._count, self._size, self._name)
+            limits.check_unpacked(self.count, self._size, self._name)
         return len(piece)
 
 

@@ -1,4 +1,4 @@
-"""Moves that the search likes and games hardly know, and moves that games like and the search does not.
+"""The best moves of the search that games hardly know, and moves that games like and the search does not.
 
 Reads only.
 """
@@ -28,7 +28,6 @@ from .played_below import OnProgress, Reached, played_at, reached_below
 from .source import RecordSource, Step, after, opened, steps_of
 
 AT_ONCE = 2000  # positions whose records are read together
-LEAST_SHARE = 0.01  # of N, of a move that is judged by its value: fewer visits say little
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +36,10 @@ class Rules:
 
     Attributes:
       games: a move is hardly known if so many games or fewer have it, or went on from the position behind it.
-      share: of its position's visits that a liked move has at least; not asked for if `cp` is given.
-      cp: centipawns by which a liked move is worse than the best one at most; it has one visit in a hundred.
+      share: of its position's visits that the best move has at least to be liked; not asked for with `cp`.
+      cp: also other moves are liked that are worse than the best one by so many centipawns at most.
       min_games: games that go on from a position at least. min_visits: node N of a position at least.
+      move_visits: edge N of a move at least: the value of fewer visits says little.
       popular: share of its position's games that a popular move has at least.
       loss: centipawns by which a popular move is worse than the best one at least.
     """
@@ -49,6 +49,7 @@ class Rules:
     cp: int | None = None
     min_games: int = 5
     min_visits: int = 100
+    move_visits: int = 30
     popular: float = 0.1
     loss: int = 30
 
@@ -57,7 +58,8 @@ class Rules:
         for name in ("share", "popular"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidParameterError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
-        for name, least in (("games", 0), ("cp", 0), ("min_games", 1), ("min_visits", 1), ("loss", 0)):
+        least_of = {"games": 0, "cp": 0, "min_games": 1, "min_visits": 1, "move_visits": 1, "loss": 0}
+        for name, least in least_of.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidParameterError(f"{name} must be at least {least}, not {value}")
@@ -127,7 +129,7 @@ def novelties(
     top: int = 20,
     on_progress: OnProgress | None = None,
 ) -> Novelties:
-    """Returns the moves that the search likes and games hardly know, and popular moves that lose much.
+    """Returns the best moves of the search that games hardly know, and popular moves that lose much.
 
     Args:
       path: the graph file; it is only read.
@@ -259,6 +261,8 @@ class _Judge:
         board = unpack(reached.words)
         steps = steps_of(record, board)
         for step in steps:
+            if step.edge.n < self.rules.move_visits:
+                continue
             seen = _Seen.of(reached, record, step, steps[0])
             if self._is_novelty(seen):
                 weight = reached.games * seen.n_share
@@ -271,8 +275,8 @@ class _Judge:
         if seen.games > self.rules.games:
             return False
         if self.rules.cp is None:
-            return seen.n_share >= self.rules.share
-        return seen.cost_cp <= self.rules.cp and seen.n_share >= LEAST_SHARE
+            return seen.step is seen.best and seen.n_share >= self.rules.share
+        return seen.cost_cp <= self.rules.cp
 
     def _is_known_behind(self, board: chess.Board, move: chess.Move) -> bool:
         """Returns whether games came to the position behind a move in another order."""

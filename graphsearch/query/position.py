@@ -117,6 +117,11 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
         )
 
 
+def unknown(board: chess.Board) -> Position:
+    """Returns the answer for a position of which nothing is known."""
+    return Position(fen_of(board), f"{key_of(board):016x}", None, None, {}, (), ())
+
+
 def _origin(source: RecordSource, found: Moves) -> Origin:
     node, store = found.node, source.store
     run = None if node.run is None else store.run(node.run)

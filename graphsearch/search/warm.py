@@ -28,6 +28,7 @@ from ..position.board import legal_moves, pack
 from ..record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..record.provenance import EvaluatorIdentity
 from ..store.store import Store
+from ..workers.process import end_with_parent
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
@@ -142,6 +143,7 @@ def compile_part(name: str) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()  # a search that was killed needs no kernels
     if PAGING in sys.argv:
         os.nice(10)  # the search beside it goes first
     for name in sys.argv[1:]:

@@ -13,6 +13,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ..deadline import check_time
 from ..errors import StoreError
 from ..position.board import pack
 from ..record.node import NodeRecord, RecordBatch
@@ -56,6 +57,7 @@ class StoredRecords(ABC):
         with sql_errors(self.path, "read it"), self.snapshot():
             generation = self._catalog.generation
             for batch in scanning.scan(self._connection, self._catalog, on_corrupt):
+                check_time()
                 yield batch
                 if self._catalog.generation != generation:
                     raise StoreError(f"{self.path} was written to during a scan; start the scan again")
@@ -81,6 +83,7 @@ class StoredRecords(ABC):
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns the record of a position, or None; without Numba."""
         self._check_open()
+        check_time()
         words = pack(board)
         with sql_errors(self.path, "read it"), self.snapshot():
             return lookup.read_one(self._connection, self._catalog, words)

@@ -3,6 +3,7 @@
     Host        an address of this server, else 403: a name that is pointed here (DNS rebinding) is none
     Origin      if there is one, this server; whatever changes something must have one
     cookie      given for the token of the printed address, or for the password
+    password    a few guesses of one machine at once, then one every GUESS_SECONDS; more are not looked at
     WebSocket   refused: the page has none
 
 Cookies go to every port of a host, so the cookie's name holds the port.
@@ -10,11 +11,13 @@ Cookies go to every port of a host, so the cookie's name holds the port.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
+import math
 import secrets
 import socket
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
@@ -27,7 +30,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 READING = ("GET", "HEAD")
 ENTER = "/enter"  # where a token or a password is exchanged for the cookie
-WRONG_SECONDS = 1.0  # that a wrong password costs
+GUESSES, GUESS_SECONDS = 5, 3.0  # passwords of one machine at once; between two from then on
+MOST_MACHINES = 10_000  # whose guesses are counted
 MOST_FORM_BYTES = 4096
 
 POLICY = "; ".join(
@@ -78,7 +82,7 @@ class Gate:
         self._names = _names_of(host)
         self._is_local = is_local(host)
         self._cookie = f"graphsearch_{port}"
-        self._guessing = asyncio.Lock()  # one guess after the other
+        self._guesses = Guesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or has the application answer it."""
@@ -134,10 +138,12 @@ class Gate:
                 return self._welcome(request.query_params.get("to", "/"))
             return self._door("This address is not, or no longer, valid." if token else "", 403)
         given = parse_qs((await _body(request)).decode("utf-8", "replace")).get("password", [""])[0]
+        if wait := self._guesses.wait(request.client.host if request.client else ""):
+            answer = self._door(f"Too many guesses; try again in {wait} s.", 429)
+            answer.headers["Retry-After"] = str(wait)
+            return answer
         if self._keys.password is not None and _equal(given, self._keys.password):
             return self._welcome("/")
-        async with self._guessing:
-            await asyncio.sleep(WRONG_SECONDS)
         return self._door("That is not the password.", 403)
 
     def _welcome(self, to: str) -> Response:
@@ -149,6 +155,46 @@ class Gate:
     def _door(self, text: str, status: int) -> Response:
         form = _FORM if self._keys.password is not None else ""
         return HTMLResponse(_DOOR.format(text=text, form=form), status)
+
+
+class Guesses:
+    """Counts guesses at the password by machine: a bucket that holds GUESSES, and fills by one every
+    GUESS_SECONDS. A guess that finds it empty is not compared, so that nobody waits and none gets through.
+    """
+
+    def __init__(self) -> None:
+        self._machines: OrderedDict[str, tuple[float, float]] = OrderedDict()  # left, when
+
+    def wait(self, host: str, now: float | None = None) -> int:
+        """Counts a guess; returns the seconds until the next one is looked at, 0 for this one.
+
+        >>> guesses = Guesses()
+        >>> [guesses.wait("10.0.0.1", now=0.0) for _ in range(6)], guesses.wait("10.0.0.2", now=0.0)
+        ([0, 0, 0, 0, 0, 3], 0)
+        """
+        now, machine = time.monotonic() if now is None else now, _machine(host)
+        left, before = self._machines.pop(machine, (float(GUESSES), now))
+        left = min(GUESSES, left + (now - before) / GUESS_SECONDS)
+        self._machines[machine] = (left - 1 if left >= 1 else left, now)
+        if len(self._machines) > MOST_MACHINES:
+            self._machines.popitem(last=False)
+        return 0 if left >= 1 else math.ceil((1 - left) * GUESS_SECONDS)
+
+
+def _machine(host: str) -> str:
+    """Returns the address of a machine; all those of an IPv6 network, which are one customer's, are one.
+
+    >>> _machine("2001:db8::1:2"), _machine("::ffff:10.0.0.1"), _machine("10.0.0.1")
+    ('2001:db8::/64', '10.0.0.1', '10.0.0.1')
+    """
+    if not _is_number(host):
+        return host
+    found = ipaddress.ip_address(host)
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))
+    return str(found)
 
 
 def is_local(host: str) -> bool:

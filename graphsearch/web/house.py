@@ -89,7 +89,7 @@ class House:
         found = holder(self.path / NAME if self.is_cluster else self.path)
         if found is None:
             return None
-        return {"pid": found.pid, "since": found.since, "ours": self.desk.is_writing}
+        return {"pid": found.pid, "since": found.since, "ours": found.pid == self.desk.writer}
 
     def close(self) -> None:
         """Ends and saves what is being done, and removes the folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -86,7 +87,24 @@ class Server:
             await asyncio.sleep(LOOK_SECONDS)
         self._app.state.closing.set()
         server.should_exit = True
-        await serving
+        with _unanswered_in_silence():
+            await serving
+
+
+@contextmanager
+def _unanswered_in_silence() -> Iterator[None]:
+    """Does not tell of requests that the end of the server cuts off: that is no defect."""
+
+    def tells(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, asyncio.CancelledError) and not record.msg.startswith("Cancel ")
+
+    log = logging.getLogger("uvicorn.error")
+    log.addFilter(tells)
+    try:
+        yield
+    finally:
+        log.removeFilter(tells)
 
 
 class _Quiet(uvicorn.Server):

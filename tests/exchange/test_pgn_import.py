@@ -636,3 +636,16 @@ def test_a_file_that_cannot_be_read_is_not_said_to_hold_no_games(path: Path) -> 
     report = imported(path, "1. e4 e5 1-0\n".encode("utf-16"))
     assert "UTF-16" in report.error
     assert not report.notes
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
+def test_the_share_of_a_file_that_is_done_is_that_of_its_games(tmp_path: Path, pack: Any) -> None:
+    games = 400
+    seen: list[ImportProgress] = []
+    moves = " ".join(f"{k}. Nf3 Nf6 {k + 1}. Ng1 Ng8" for k in range(1, 40, 2))
+    text = f'[Result "*"]\n\n{moves} *\n\n' * games
+    imported(tmp_path / "a.graph", pack(text.encode()), on_progress=seen.append, say_seconds=-1.0)
+    counted = [now for now in seen if now.stage == "Importing"]
+    assert len(counted) >= games
+    for now in counted:
+        assert abs(now.done / now.total - now.count / games) < 0.03

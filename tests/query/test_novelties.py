@@ -117,13 +117,16 @@ def expected(made: Made, rules: Rules) -> tuple[dict[tuple[str, str], float], di
         reached, total = sum(counts[epd].values()), sum(n for n, _ in edges.values())
         if reached < rules.min_games or 1 + total < rules.min_visits:
             continue
-        best = max(edges.values())[1]
+        most, best = max(edges.values())
         for san, (n, q) in edges.items():
             board = chess.Board(f"{epd} 0 1")
             board.push_san(san)
             behind, games = sum(counts[board.epd()].values()), counts[epd][san]
             cost = max(0, cp_of(best, 0.0) - cp_of(q, 0.0))
-            liked = n / total >= rules.share if rules.cp is None else cost <= rules.cp and n / total >= 0.01
+            if n < rules.move_visits:
+                continue
+            is_best = n == most and n / total >= rules.share
+            liked = is_best if rules.cp is None else cost <= rules.cp
             if games <= rules.games and behind <= rules.games and liked:
                 new[epd, san] = reached * n / total
             if games > rules.games and games >= rules.popular * reached and cost >= rules.loss:
@@ -141,6 +144,7 @@ def weights(moves: tuple[ToldMove, ...]) -> dict[tuple[str, str], float]:
         Rules(min_games=2, min_visits=2),
         Rules(min_games=3, min_visits=300, games=2, share=0.2, popular=0.15, loss=10),
         Rules(min_games=1, min_visits=2, cp=40),
+        Rules(min_games=1, min_visits=2, move_visits=1, cp=20),
     ],
 )
 def test_novelties_and_popular_mistakes_are_those_counted_by_hand(made: Made, rules: Rules) -> None:
@@ -154,6 +158,20 @@ def test_novelties_and_popular_mistakes_are_those_counted_by_hand(made: Made, ru
         board = board_of(" ".join(move.line))
         assert board.epd() == chess.Board(move.position).epd()
         assert board.san(chess.Move.from_uci(move.move)) == move.san
+
+
+def test_a_few_visits_judge_no_move_and_only_the_best_one_is_liked(tmp_path: Path) -> None:
+    lines = {"": {"e4": (600, 0.1), "d4": (300, 0.1), "g4": (5, -0.9), "f3": (1, -0.99), "a4": (40, -0.4)}}
+    path, text = graph_file(tmp_path / "a.graph", lines), tmp_path / "games.pgn"
+    text.write_text("".join(f'[Result "*"]\n\n1. {san} *\n\n' for san in ("g4", "f3", "a4") * 3))
+    import_pgn(path, [GivenFile(str(text))])
+    found = novelties(path, chess.Board())
+    assert [(move.san, move.best) for move in found.novelties] == [("e4", "e4")]
+    assert [move.san for move in found.popular] == ["a4"]
+    within = novelties(path, chess.Board(), rules=Rules(cp=0))
+    assert [move.san for move in within.novelties] == ["e4", "d4"]
+    few = novelties(path, chess.Board(), rules=Rules(move_visits=1))
+    assert {move.san for move in few.popular} == {"g4", "f3", "a4"}
 
 
 def test_the_first_ones_are_those_of_the_largest_weight(made: Made) -> None:

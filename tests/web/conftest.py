@@ -49,6 +49,7 @@ class Client:
     server: Server
     cookie: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    end: Callable[[], None] = lambda: None
 
     @property
     def host(self) -> str:
@@ -110,7 +111,7 @@ def serve() -> Iterator[Serve]:
             assert not thread.is_alive()
 
         ends.append(end)
-        return Client(server)
+        return Client(server, end=end)
 
     yield start
     for end in ends:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from graphsearch.errors import InvalidParameterError
+from graphsearch.web.gate import GUESS_SECONDS, GUESSES
 from graphsearch.web.house import House
 from graphsearch.web.serving import Server
 
@@ -150,6 +156,43 @@ def test_a_password_opens_the_door_and_a_wrong_one_does_not(serve: Serve, small_
     port = urlsplit(client.server.address).port
     assert client.ask("GET", "/api/position", Host=f"192.168.0.9:{port}").status == 200
     assert client.ask("GET", "/api/position", Host=f"evil.example:{port}").status == 403
+
+
+def test_of_many_guesses_at_once_only_a_few_are_looked_at_and_none_has_to_wait(
+    serve: Serve, small_graph: Path
+) -> None:
+    client = serve(small_graph, host="0.0.0.0", password="correct horse")
+    guesses = [b"password=wrong"] * 40 + [b"password=correct+horse"] + [b"password=wrong"] * 20
+    began = time.monotonic()
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda guess: client.ask("POST", "/enter", guess), guesses))
+    looked_at = [answer for answer in answers if answer.status != 429]
+    assert len(looked_at) <= GUESSES + 1 + (time.monotonic() - began) / GUESS_SECONDS
+    assert answers[40].status == 429
+    assert int(answers[40].headers["retry-after"]) >= 1
+    assert b"Too many guesses" in answers[40].body
+    assert client.enter().status == 303  # the printed address lets in all the same
+
+
+def test_the_end_of_a_server_tells_of_no_defect(
+    serve: Serve, small_graph: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("graphsearch.web.serving.LEAVE_SECONDS", 1)
+    monkeypatch.setattr("graphsearch.web.api.tables.SQL_SECONDS", 4.0)
+    client = serve(small_graph)
+    client.enter()
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
+
+    def ask() -> None:
+        with suppress(OSError, HTTPException):
+            client.post("sql", statement=endless)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    time.sleep(0.5)
+    client.end()
+    asking.join()
+    assert caplog.records == []
 
 
 # ------------------------------------------------------------------ what a page may not do

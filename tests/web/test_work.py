@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 import chess
+import chess.pgn
 import pytest
 
 from graphsearch.graph.view import show
 from graphsearch.query.position import position
 from graphsearch.store.lock import WriteLock, holder
+from graphsearch.web.jobs import searching
 from graphsearch.web.jobs.desk import Desk
 
 from .conftest import Client, until
@@ -111,10 +113,29 @@ def test_the_other_views_are_answered(client: Client) -> None:
     assert client.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
     assert client.get("disagree").status == 400  # no opinions
     assert client.get("values").status == 400
-    assert (
-        "e2e4" in client.get("pgn", line="e2e4").json["pgn"]
-        or "1. e4" in client.get("pgn", line="e2e4").json["pgn"]
-    )
+
+
+def test_a_line_goes_out_as_pgn_with_the_tags_of_its_game(client: Client) -> None:
+    bare = client.post("pgn", line="e2e4").json["pgn"]
+    assert bare.endswith("\n\n1. e4 *")
+    tags = {
+        "White": 'Ann "A" \\',
+        "Black": "Bob\nC",
+        "Result": "1-0",
+        "Event": "Club",
+        "FEN": "no",
+        "Bad tag": "x",
+    }
+    whole = client.post("pgn", line="e2e4 e7e5", headers=tags, whole=True).json["pgn"]
+    game = chess.pgn.read_game(StringIO(whole))
+    assert game
+    kept = {"White": 'Ann "A" \\', "Black": "Bob C", "Result": "1-0", "Event": "Club"}
+    assert kept.items() <= dict(game.headers).items()
+    assert whole.endswith("1. e4 e5 1-0")
+    assert "FEN" not in game.headers
+    other = client.post("pgn", line="f3 e5 g4 Qh4", headers=tags).json["pgn"]
+    assert '[White "Ann' in other
+    assert other.endswith("2. g4 Qh4# 0-1")  # not the result of the game
 
 
 def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> None:
@@ -131,6 +152,71 @@ def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> Non
 
 
 # ------------------------------------------------------------------ work
+def stage(client: Client) -> Any:
+    """Returns the stage of the task that is running."""
+    return next((job["facts"].get("stage") for job in desk(client).as_dict()["running"]), None)
+
+
+def test_a_queued_search_waits_while_another_program_writes_the_file(
+    client: Client, small_graph: Path
+) -> None:
+    lock = WriteLock(small_graph)
+    try:
+        stopped = client.post("search", queue=True, visits=10, threads=1).json["number"]
+        done_later = client.post("search", queue=True, visits=10, threads=1).json["number"]
+        until(lambda: stage(client) == "waiting", "the lock to be met")
+        found = client.server.house.holder()
+        assert found
+        assert not found["ours"]
+        client.post("queue", action="stop", number=stopped)
+        assert done(client, stopped)["state"] == "stopped"
+        until(lambda: stage(client) == "waiting", "the next one")
+    finally:
+        lock.release()
+    assert (done(client, done_later)["state"], visits(small_graph, chess.Board())) == ("done", 310)
+
+
+def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
+    client: Client, small_graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path / "cold"))
+    number = client.post("search", threads=1).json["number"]
+    until(lambda: stage(client) == "compiling", "the compiler")
+    client.post("queue", action="stop", number=number)
+    job = done(client, number)
+    assert (job["state"], job["stopping"], job["facts"]["stage"]) == ("stopped", False, "compiling")
+    assert visits(small_graph, chess.Board()) == 300
+    assert holder(small_graph) is None
+
+
+def test_numbers_of_what_is_looked_at_are_never_older_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = {"now": 0.0, "used": 0.0}
+    monkeypatch.setattr("graphsearch.web.jobs.searching.time.monotonic", lambda: clock["now"])
+    monkeypatch.setattr("graphsearch.web.jobs.searching.time.thread_time", lambda: clock["used"])
+    share = searching._Share(searching.SHARE, searching.UPDATE_SECONDS, searching.LONGEST_SECONDS)
+    with share:
+        clock["used"] += 0.1  # which is a share of 20 s
+    assert not share.is_due()
+    clock["now"] = 0.7
+    assert share.is_due()
+
+
+def test_a_position_that_is_looked_at_is_shown_from_the_memory_of_the_search(
+    client: Client, small_graph: Path
+) -> None:
+    number = client.post("search", threads=1).json["number"]
+    key = client.get("position", line="e2e4").json["key"]
+
+    def seen() -> int:
+        nodes = [node for job in desk(client).as_dict()["running"] for node in job["facts"].get("nodes", [])]
+        return next((int(node["visits"]) for node in nodes if node["key"] == key), 0)
+
+    first = until(seen, "the position")
+    until(lambda: seen() > first, "its numbers to grow")
+    client.post("queue", action="stop", number=number)
+    assert done(client, number)["stopping"] is False
+
+
 def test_a_game_is_searched_position_by_position_and_a_kill_stops_only_one_task(
     client: Client, small_graph: Path
 ) -> None:

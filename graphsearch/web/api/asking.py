@@ -1,29 +1,24 @@
-"""How a request is read: its position and numbers; and how an answer or an error goes back."""
+"""How a request comes in as the model that declares it, and how an answer or an error goes back."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-import chess
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ...errors import (
-    GraphSearchError,
-    InvalidParameterError,
-    StoreLockedError,
-    UnknownPositionError,
-)
-from ...limits import whole_number
-from ...position.notation import START_WORD, named_board, play_moves
+from ...deadline import time_limit
+from ...errors import GraphSearchError, InvalidParameterError, StoreLockedError, UnknownPositionError
 from ..house import House
+from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 
-MOST_BODY_BYTES = 32 << 20  # of what is pasted, such as games; files are streamed
+QUESTION_SECONDS = 20.0  # that a page waits for an answer
 _STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409))
+_W = TypeVar("_W", bound=Wanted)
+Answer = Callable[[House, _W], Any]
 
 
 def house_of(request: Request) -> House:
@@ -33,63 +28,27 @@ def house_of(request: Request) -> House:
     return found
 
 
-def board_of(given: Mapping[str, Any]) -> chess.Board:
-    """Returns the position of a request, with the game before it: `root` is a FEN, `line` moves from there.
-
-    Raises:
-      InvalidPositionError: if it is none.
-    """
-    board = named_board(str(given.get("root") or START_WORD))
-    play_moves(board, str(given.get("line") or ""))
-    return board
-
-
-def number(given: Mapping[str, Any], name: str, default: int, *, least: int = 0, most: int = 10**9) -> int:
-    """Returns a whole number of a request.
-
-    Raises:
-      InvalidParameterError: if it is none, or out of range.
-    """
-    value = given.get(name)
-    found = default if value in (None, "") else whole_number(str(value))
-    if not least <= found <= most:
-        raise InvalidParameterError(f"{name} must be {least:,} to {most:,}, not {found:,}")
-    return found
-
-
-def optional(given: Mapping[str, Any], name: str, *, least: int = 1) -> int | None:
-    """Returns a whole number of a request, None if it has none."""
-    return None if given.get(name) in (None, "") else number(given, name, 0, least=least, most=10**18)
-
-
-def seconds(given: Mapping[str, Any], name: str) -> float | None:
-    """Returns a time of a request, None if it has none."""
-    text = given.get(name)
-    if text in (None, ""):
-        return None
-    try:
-        return float(str(text))
-    except ValueError:
-        raise InvalidParameterError(f"{name} must be a number of seconds, not {str(text)[:40]!r}") from None
-
-
 def error_of(error: Exception) -> Response:
     """Returns what a page gets instead of an answer: one line."""
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
     text = " ".join(getattr(error, "problems", [str(error)]))
-    return JSONResponse({"error": text}, status)
+    return JSONResponse({"error": text.encode("utf-8", "backslashreplace").decode()}, status)
 
 
-def get(path: str, answer: Callable[[House, Mapping[str, Any]], Any]) -> Route:
+def get(path: str, kind: type[_W], answer: Answer[_W]) -> Route:
     """Returns the route of a question; its answer is made in a thread, from the parameters of the address."""
 
     def endpoint(request: Request) -> Response:
-        return _answered(answer, house_of(request), request.query_params)
+        try:
+            wanted = read_query(kind, request.query_params)
+        except GraphSearchError as error:
+            return error_of(error)
+        return _answered(answer, house_of(request), wanted)
 
     return Route(path, endpoint, methods=["GET"])
 
 
-def post(path: str, answer: Callable[[House, Mapping[str, Any]], Any], *, writes: bool = True) -> Route:
+def post(path: str, kind: type[_W], answer: Answer[_W], *, writes: bool = True) -> Route:
     """Returns the route of a request that changes something, or is too long for an address: a JSON object.
 
     With `writes` it is refused where nothing may be changed.
@@ -99,29 +58,29 @@ def post(path: str, answer: Callable[[House, Mapping[str, Any]], Any], *, writes
         try:
             if writes:
                 house_of(request).may_write()
-            given = await _object(request)
+            body = await _body(request)
+            wanted = await run_in_threadpool(read_body, kind, body)
         except GraphSearchError as error:
             return error_of(error)
-        return await run_in_threadpool(_answered, answer, house_of(request), given)
+        return await run_in_threadpool(_answered, answer, house_of(request), wanted)
 
     return Route(path, endpoint, methods=["POST"])
 
 
-def _answered(
-    answer: Callable[[House, Mapping[str, Any]], Any], house: House, given: Mapping[str, Any]
-) -> Response:
+def _answered(answer: Answer[_W], house: House, wanted: _W) -> Response:
     try:
-        found = answer(house, given)
+        with time_limit(QUESTION_SECONDS):
+            found = answer(house, wanted)
     except GraphSearchError as error:
         return error_of(error)
     return found if isinstance(found, Response) else JSONResponse(found)
 
 
-async def _object(request: Request) -> dict[str, Any]:
-    """Returns the JSON object that a request brings.
+async def _body(request: Request) -> bytes:
+    """Returns the bytes that a request brings.
 
     Raises:
-      InvalidParameterError: if it is none, or too long.
+      InvalidParameterError: if they are too many.
     """
     body = bytearray()
     async for piece in request.stream():
@@ -130,10 +89,4 @@ async def _object(request: Request) -> dict[str, Any]:
             raise InvalidParameterError(
                 f"that is more than {MOST_BODY_BYTES >> 20} MiB; import it as a file instead"
             )
-    try:
-        found = json.loads(bytes(body) or b"{}")
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise InvalidParameterError("a request must be a JSON object")
-    return found
+    return bytes(body)

@@ -5,55 +5,44 @@ A page may name only graph files of the same folder, or files that were named wh
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...book.changes import changes
-from ...errors import GraphSearchError, InvalidParameterError
+from ...deadline import check_time
+from ...errors import InvalidParameterError
+from ...limits import shortened
 from ...query.diff import WHATS, diff
 from ..house import House
 from ..jobs.tasks import MergeTask
-from .asking import get, number, post
-
-SECONDS = 30.0  # that a page waits
-MOST_ROWS = 500
-Given = Mapping[str, Any]
+from .asking import get, post
+from .requests import DiffWanted, Nothing, OtherFile
 
 
-def _others(house: House, given: Given) -> dict[str, Any]:
+def _others(house: House, wanted: Nothing) -> dict[str, Any]:
     """Returns the files that the served one may be compared with."""
     return {"files": list(house.others())}
 
 
-def _diff(house: House, given: Given) -> dict[str, Any]:
+def _diff(house: House, wanted: DiffWanted) -> dict[str, Any]:
     """Returns how the served file differs from an older one, or a newer one with `turned`."""
-    other, end = _named(house, given), time.monotonic() + SECONDS
-
-    def look_at_clock(done: int, total: int) -> None:
-        if time.monotonic() > end:
-            raise GraphSearchError(
-                f"the files are too large to compare in {SECONDS:.0f} seconds; use `graphsearch query diff`"
-            )
-
-    pair = (house.path, other) if given.get("turned") else (other, house.path)
-    top = number(given, "top", 50, least=1, most=MOST_ROWS)
+    other = _named(house, wanted)
+    pair = (house.path, other) if wanted.turned else (other, house.path)
     found = diff(
         *pair,
-        cp=number(given, "cp", 20, least=1),
-        what=(str(given["what"]),) if given.get("what") else WHATS,
-        top=top,
-        on_progress=look_at_clock,
+        cp=wanted.cp,
+        what=(wanted.what,) if wanted.what else WHATS,
+        top=wanted.top,
+        on_progress=lambda done, total: check_time(),
     ).as_dict()
     names = {"old": pair[0].name, "new": pair[1].name}
-    return found | names | {"books": [book.as_dict() for book in changes(*pair, top=top)]}
+    return found | names | {"books": [book.as_dict() for book in changes(*pair, top=wanted.top)]}
 
 
-def _merge(house: House, given: Given) -> dict[str, Any]:
+def _merge(house: House, wanted: OtherFile) -> dict[str, Any]:
     """Queues merging another file into the served one."""
     house.may_take_in()
-    other = _named(house, given)
+    other = _named(house, wanted)
     task = MergeTask(
         title=f"merge {other.name} into {house.path.name}",
         path=house.path,
@@ -63,16 +52,16 @@ def _merge(house: House, given: Given) -> dict[str, Any]:
     return house.desk.add(task).as_dict()
 
 
-def _named(house: House, given: Given) -> Path:
-    name = str(given.get("other") or "")
-    found = house.others().get(name)
+def _named(house: House, wanted: OtherFile) -> Path:
+    found = house.others().get(wanted.other)
     if found is None:
-        raise InvalidParameterError(f"there is no graph file {name[:80]!r} beside {house.path.name}")
+        name = shortened(wanted.other, 80)
+        raise InvalidParameterError(f"there is no graph file {name!r} beside {house.path.name}")
     return found
 
 
 ROUTES = [
-    get("/api/others", _others),
-    get("/api/diff", _diff),
-    post("/api/merge", _merge),
+    get("/api/others", Nothing, _others),
+    get("/api/diff", DiffWanted, _diff),
+    post("/api/merge", OtherFile, _merge),
 ]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import chess
 import chess.pgn
 from starlette.responses import Response
 
-from ...errors import InvalidPositionError
+from ...errors import InvalidPositionError, StoreError
 from ...exchange.picture.dot import dot_of
 from ...exchange.picture.svg import svg_of
 from ...graph.view import show
-from ...position.board import fen_of
+from ...position.board import check, fen_of
 from ...position.notation import board_from_fen, play_moves, start_position
 from ...position.pgn_position import read_game_texts
 from ...query.history import history
@@ -21,24 +22,43 @@ from ...query.line import values
 from ...query.neighbourhood import Neighbourhood, neighbourhood
 from ...query.parents import parents
 from ...query.path import path
-from ...query.position import position
+from ...query.position import position, unknown
 from ...query.pv import pv
 from ...query.tree import tree
 from ..house import House
 from ..lines import with_sans
-from .asking import board_of, get, number, post
+from .asking import get, post
+from .requests import (
+    LinesWanted,
+    NeighbourhoodWanted,
+    PathWanted,
+    PgnWanted,
+    Place,
+    PositionWanted,
+    Text,
+    TreeWanted,
+)
 
 MOST_GAMES = 500  # of a pasted PGN, that are offered
-Given = Mapping[str, Any]
 
 
-def _position(house: House, given: Given) -> dict[str, Any]:
-    board = board_of(given)
+def _position(house: House, wanted: PositionWanted) -> dict[str, Any]:
+    """Returns what the file knows of a position, and what the board shows; also of one that is damaged."""
+    board = wanted.board()
+    check(board)
     house.desk.watch(fen_of(board))
-    found = position(house.path, board, lines=0).as_dict()  # lines take several times as long: `_lines`
-    if found["node"]:
-        found["node"] = with_sans(found["node"], board)
-    return found | state_of(board)
+    problem = ""
+    try:
+        found = position(house.path, board, lines=0)  # lines take several times as long: `_lines`
+    except StoreError as error:
+        found, problem = unknown(board), str(error)
+    whole = board.copy()
+    play_moves(whole, wanted.rest)
+    rest = [move.uci() for move in whole.move_stack[len(board.move_stack) :]]
+    answer = found.as_dict() | state_of(board) | {"problem": problem, "rest": rest}
+    if answer["node"]:
+        answer["node"] = with_sans(answer["node"], board)
+    return answer
 
 
 def state_of(board: chess.Board) -> dict[str, Any]:
@@ -75,62 +95,60 @@ def _over(board: chess.Board) -> str | None:
     return "insufficient material" if board.is_insufficient_material() else None
 
 
-def _lines(house: House, given: Given) -> dict[str, Any]:
+def _lines(house: House, wanted: LinesWanted) -> dict[str, Any]:
     """Returns the lines of the best moves of a position."""
-    return pv(house.path, board_of(given), lines=number(given, "lines", 5, least=1, most=50)).as_dict()
+    return pv(house.path, wanted.board(), lines=wanted.lines).as_dict()
 
 
-def _values(house: House, given: Given) -> dict[str, Any]:
-    return values(house.path, board_of(given)).as_dict()
+def _values(house: House, wanted: Place) -> dict[str, Any]:
+    return values(house.path, wanted.board()).as_dict()
 
 
-def _parents(house: House, given: Given) -> dict[str, Any]:
-    return parents(house.path, board_of(given)).as_dict()
+def _parents(house: House, wanted: Place) -> dict[str, Any]:
+    return parents(house.path, wanted.board()).as_dict()
 
 
-def _path(house: House, given: Given) -> dict[str, Any]:
-    return path(house.path, board_of(given), limit=number(given, "limit", 300, least=1, most=2000)).as_dict()
+def _path(house: House, wanted: PathWanted) -> dict[str, Any]:
+    return path(house.path, wanted.board(), limit=wanted.limit).as_dict()
 
 
-def _tree(house: House, given: Given) -> dict[str, Any]:
-    board = board_of(given)
+def _tree(house: House, wanted: TreeWanted) -> dict[str, Any]:
+    board = wanted.board()
     node = show(house.path, board)
-    least = max(1, (node.visits if node else 0) // number(given, "share", 50, least=2, most=10_000))
-    depth = number(given, "depth", 6, least=1, most=20)
-    return tree(house.path, board, depth=depth, min_visits=least).as_dict()
+    least = max(1, (node.visits if node else 0) // wanted.share)
+    return tree(house.path, board, depth=wanted.depth, min_visits=least).as_dict()
 
 
-def _drawn(house: House, given: Given) -> Neighbourhood:
+def _drawn(house: House, wanted: NeighbourhoodWanted) -> Neighbourhood:
     """Returns the graph around a position, or the part of a book there."""
     return neighbourhood(
         house.path,
-        board_of(given),
-        depth=number(given, "depth", 4, most=40),
-        min_visits=number(given, "min_visits", 1),
-        most=number(given, "most", 120, least=1, most=1000),
-        book=str(given["book"]) if given.get("book") else None,
+        wanted.board(),
+        depth=wanted.depth,
+        min_visits=wanted.min_visits,
+        most=wanted.most,
+        book=wanted.book,
     )
 
 
-def _neighbourhood(house: House, given: Given) -> dict[str, Any]:
-    return _drawn(house, given).as_dict()
+def _neighbourhood(house: House, wanted: NeighbourhoodWanted) -> dict[str, Any]:
+    return _drawn(house, wanted).as_dict()
 
 
-def _picture(house: House, given: Given) -> Response:
+def _picture(house: House, wanted: NeighbourhoodWanted) -> Response:
     """Returns the same as a file for papers or Graphviz."""
-    form = "dot" if given.get("form") == "dot" else "svg"
-    text = (dot_of if form == "dot" else svg_of)(_drawn(house, given))
-    name = f'attachment; filename="graph.{form}"'
+    text = (dot_of if wanted.form == "dot" else svg_of)(_drawn(house, wanted))
+    name = f'attachment; filename="graph.{wanted.form}"'
     return Response(text, media_type="application/octet-stream", headers={"Content-Disposition": name})
 
 
-def _history(house: House, given: Given) -> dict[str, Any]:
-    return history(house.path, board_of(given)).as_dict()
+def _history(house: House, wanted: Place) -> dict[str, Any]:
+    return history(house.path, wanted.board()).as_dict()
 
 
-def _read(house: House, given: Given) -> dict[str, Any]:
+def _read(house: House, wanted: Text) -> dict[str, Any]:
     """Returns the line of a FEN, a list of moves or a game, and the games of a PGN with several."""
-    text = str(given.get("text") or "").strip()
+    text = wanted.text.strip()
     if ("[" in text and '"' in text) or "\n\n" in text:
         return _games(text)
     words = text.split()
@@ -165,36 +183,48 @@ def _games(text: str) -> dict[str, Any]:
     return {"games": found, "more": more, "problems": problems[:20]}
 
 
-_HEADERS = ("White", "Black", "Result", "Event", "Date", "WhiteElo", "BlackElo")
+MOST_TAGS, LONGEST_TAG = 60, 200  # of a game, that the page keeps
+_RESULTS = ("1-0", "0-1", "1/2-1/2")
+_OF_BOARD = ("FEN", "SetUp", "Variant")  # tags that the line itself makes
 
 
 def _game(board: chess.Board, headers: Mapping[str, str]) -> dict[str, Any]:
     return {
         "root": fen_of(board.root()),
         "line": [move.uci() for move in board.move_stack],
-        "headers": {name: headers[name][:200] for name in _HEADERS if name in headers},
+        "headers": {
+            name: value[:LONGEST_TAG]
+            for name, value in islice(headers.items(), MOST_TAGS)
+            if name not in _OF_BOARD
+        },
     }
 
 
-def _pgn(house: House, given: Given) -> dict[str, Any]:
-    """Returns the line as PGN."""
-    board = board_of(given)
+def _pgn(house: House, wanted: PgnWanted) -> dict[str, Any]:
+    """Returns the line as PGN, with the tags of its game; its result only if that is the whole game."""
+    board = wanted.board()
     game = chess.pgn.Game.from_board(board)
-    game.headers["Event"] = "Analysis"
-    game.headers["Site"] = "graphsearch"
+    own = {name: " ".join(value.split()) for name, value in wanted.headers.items() if _is_tag(name)}
+    whole = wanted.whole and own.get("Result") in _RESULTS
+    own["Result"] = own["Result"] if whole else game.headers["Result"]  # else that of the board
+    game.headers.update({"Event": "Analysis", "Site": "graphsearch"} | own)
     return {"pgn": str(game), "fen": fen_of(board)}
 
 
+def _is_tag(name: str) -> bool:
+    return name not in _OF_BOARD and name.isascii() and name.isidentifier()
+
+
 ROUTES = [
-    get("/api/position", _position),
-    get("/api/lines", _lines),
-    get("/api/values", _values),
-    get("/api/parents", _parents),
-    get("/api/path", _path),
-    get("/api/tree", _tree),
-    get("/api/neighbourhood", _neighbourhood),
-    get("/api/picture", _picture),
-    get("/api/history", _history),
-    get("/api/pgn", _pgn),
-    post("/api/read", _read, writes=False),
+    get("/api/position", PositionWanted, _position),
+    get("/api/lines", LinesWanted, _lines),
+    get("/api/values", Place, _values),
+    get("/api/parents", Place, _parents),
+    get("/api/path", PathWanted, _path),
+    get("/api/tree", TreeWanted, _tree),
+    get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
+    get("/api/picture", NeighbourhoodWanted, _picture),
+    get("/api/history", Place, _history),
+    post("/api/pgn", PgnWanted, _pgn, writes=False),
+    post("/api/read", Text, _read, writes=False),
 ]

@@ -12,10 +12,10 @@ from starlette.routing import Route
 
 from ...errors import GraphSearchError, InvalidParameterError
 from ...review.games import GameChoice, read_since
-from ...review.review import LEAST_VISITS
 from ..house import House
 from ..jobs.tasks import ReviewTask
-from .asking import error_of, house_of, number
+from .asking import error_of, house_of
+from .requests import ReviewWanted, read_query
 from .work import file_name, received, settings
 
 FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
@@ -23,25 +23,24 @@ FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
 
 async def _review(request: Request) -> Response:
     """Takes games, which come as the body, and queues their review."""
-    house, given = house_of(request), request.query_params
+    house = house_of(request)
     try:
         house.may_take_in()
-        name = file_name(given.get("name", ""))
-        visits = number(given, "visits", 1000, least=LEAST_VISITS)
+        wanted = read_query(ReviewWanted, request.query_params)
+        name = file_name(wanted.name)
         choice = GameChoice(
-            player=given.get("player", "").strip(),
-            since=read_since(given["since"]) if given.get("since") else None,
+            player=wanted.player.strip(), since=read_since(wanted.since) if wanted.since else None
         )
-        search = settings(house, given)
+        search = settings(house, wanted)
         place = house.folder / uuid4().hex
         file = await received(request, place)
         task = ReviewTask(
-            title=f"review {name}, {visits:,} visits of every position",
+            title=f"review {name}, {wanted.visits:,} visits of every position",
             path=house.path,
             file=file,
             name=name,
             out=place.with_suffix(".review"),
-            visits=visits,
+            visits=wanted.visits,
             choice=choice,
             **search,
         )

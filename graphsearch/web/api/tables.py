@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
 from typing import Any
 
 from ...book.status import status
 from ...book.why import why
+from ...deadline import check_time
 from ...errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ...query.disagree import disagree
 from ...query.filters import Filters, read_pieces
@@ -19,14 +18,23 @@ from ...store.info import info, unfinished_state
 from ...store.sharded.files import open_to_read
 from ...store.tables.books import books
 from ..house import ONE_FILE, House
-from .asking import board_of, get, number, optional, post, seconds
+from .asking import get, post
+from .requests import (
+    MOST_ROWS,
+    BookWanted,
+    DisagreeWanted,
+    FindWanted,
+    Nothing,
+    Place,
+    SqlWanted,
+    TranspositionsWanted,
+    WhyWanted,
+)
 
-MOST_ROWS = 1000
-SQL_SECONDS, FIND_SECONDS = 10.0, 20.0
-Given = Mapping[str, Any]
+SQL_SECONDS = 10.0
 
 
-def _file(house: House, given: Given) -> dict[str, Any]:
+def _file(house: House, wanted: Nothing) -> dict[str, Any]:
     """Returns what a page needs once: the file, its books, and what may be done."""
     facts = info(house.path).as_dict()
     return {
@@ -39,11 +47,11 @@ def _file(house: House, given: Given) -> dict[str, Any]:
     }
 
 
-def _books(house: House, given: Given) -> dict[str, Any]:
+def _books(house: House, wanted: BookWanted) -> dict[str, Any]:
     try:
-        found = status(house.path, str(given["book"]) if given.get("book") else None)
+        found = status(house.path, wanted.book)
     except GraphSearchError as error:
-        if given.get("book"):
+        if wanted.book:
             raise
         return {"books": [], "note": str(error)}
     with open_to_read(house.path) as store:
@@ -51,73 +59,57 @@ def _books(house: House, given: Given) -> dict[str, Any]:
     return {"books": [book.as_dict() | {"config": texts.get(book.name, "")} for book in found]}
 
 
-def _why(house: House, given: Given) -> dict[str, Any]:
-    return why(house.path, board_of(given), str(given["book"]) if given.get("book") else None).as_dict()
+def _why(house: House, wanted: WhyWanted) -> dict[str, Any]:
+    return why(house.path, wanted.board(), wanted.book).as_dict()
 
 
-def _games(house: House, given: Given) -> dict[str, Any]:
-    return games(house.path, board_of(given)).as_dict()
+def _games(house: House, wanted: Place) -> dict[str, Any]:
+    return games(house.path, wanted.board()).as_dict()
 
 
-def _disagree(house: House, given: Given) -> dict[str, Any]:
+def _disagree(house: House, wanted: DisagreeWanted) -> dict[str, Any]:
     return disagree(
-        house.path,
-        str(given["evaluator"]) if given.get("evaluator") else None,
-        top=number(given, "top", 50, least=1, most=MOST_ROWS),
-        min_visits=number(given, "min_visits", 1, least=1),
-        by=str(given.get("by") or "value"),
+        house.path, wanted.evaluator, top=wanted.top, min_visits=wanted.min_visits, by=wanted.by
     ).as_dict()
 
 
-def _transpositions(house: House, given: Given) -> dict[str, Any]:
-    board = board_of(given) if given.get("root") else None
-    top = number(given, "top", 50, least=1, most=MOST_ROWS)
-    look = number(given, "look", 200, least=1, most=20_000)
-    return transpositions(house.path, board, top=top, look=look).as_dict()
+def _transpositions(house: House, wanted: TranspositionsWanted) -> dict[str, Any]:
+    return transpositions(house.path, wanted.board(), top=wanted.top, look=wanted.look).as_dict()
 
 
-class _OutOfTimeError(Exception):
-    """A scan has taken as long as a page waits."""
-
-
-def _find(house: House, given: Given) -> dict[str, Any]:
-    limit = number(given, "limit", 100, least=1, most=MOST_ROWS)
-    end, rows, complete = time.monotonic() + FIND_SECONDS, [], True
-
-    def look_at_clock(done: int, total: int) -> None:
-        if time.monotonic() > end:
-            raise _OutOfTimeError
-
+def _find(house: House, wanted: FindWanted) -> dict[str, Any]:
+    rows, complete = [], True
     try:
-        for found in find(house.path, _filters(given), limit=limit, on_progress=look_at_clock):
+        for found in find(
+            house.path, _filters(wanted), limit=wanted.limit, on_progress=lambda done, total: check_time()
+        ):
             rows.append(found.as_dict())
-    except _OutOfTimeError:
+    except StatementLimitError:
         complete = False
-    return {"positions": rows, "complete": complete, "limit": limit}
+    return {"positions": rows, "complete": complete, "limit": wanted.limit}
 
 
-def _filters(given: Given) -> Filters:
+def _filters(wanted: FindWanted) -> Filters:
     return Filters(
-        min_n=optional(given, "min_n", least=0),
-        max_n=optional(given, "max_n", least=0),
-        min_q=seconds(given, "min_q"),
-        max_q=seconds(given, "max_q"),
-        bounds=str(given["bounds"]) if given.get("bounds") else None,
-        pieces=read_pieces(str(given["pieces"])) if given.get("pieces") else (),
-        side=str(given["side"]) if given.get("side") else None,
-        in_games=bool(given.get("in_games")),
-        in_book=str(given["book"]) if given.get("book") else None,
-        min_ply=optional(given, "min_ply", least=0),
-        max_ply=optional(given, "max_ply", least=0),
+        min_n=wanted.min_n,
+        max_n=wanted.max_n,
+        min_q=wanted.min_q,
+        max_q=wanted.max_q,
+        bounds=wanted.bounds,
+        pieces=read_pieces(wanted.pieces) if wanted.pieces else (),
+        side=wanted.side,
+        in_games=wanted.in_games,
+        in_book=wanted.book,
+        min_ply=wanted.min_ply,
+        max_ply=wanted.max_ply,
     )
 
 
-def _sql(house: House, given: Given) -> dict[str, Any]:
-    statement = str(given.get("statement") or "")
-    if "\0" in statement:
+def _sql(house: House, wanted: SqlWanted) -> dict[str, Any]:
+    if "\0" in wanted.statement:
         raise InvalidParameterError("a statement has no NUL character")
     try:
-        with sql(house.path, statement, limit=MOST_ROWS + 1, timeout=SQL_SECONDS) as result:
+        with sql(house.path, wanted.statement, limit=MOST_ROWS + 1, timeout=SQL_SECONDS) as result:
             rows = [[_cell(value) for value in row] for row in result.rows]
             columns = list(result.columns)
     except StatementLimitError:
@@ -138,12 +130,12 @@ def _cell(value: Any) -> Any:
 
 
 ROUTES = [
-    get("/api/file", _file),
-    get("/api/books", _books),
-    get("/api/why", _why),
-    get("/api/games", _games),
-    get("/api/disagree", _disagree),
-    get("/api/transpositions", _transpositions),
-    get("/api/find", _find),
-    post("/api/sql", _sql, writes=False),
+    get("/api/file", Nothing, _file),
+    get("/api/books", BookWanted, _books),
+    get("/api/why", WhyWanted, _why),
+    get("/api/games", Place, _games),
+    get("/api/disagree", DisagreeWanted, _disagree),
+    get("/api/transpositions", TranspositionsWanted, _transpositions),
+    get("/api/find", FindWanted, _find),
+    post("/api/sql", SqlWanted, _sql, writes=False),
 ]

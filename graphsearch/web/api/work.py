@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,80 +23,77 @@ from ...search.params import LEAST_RAM, Limits, SearchParams
 from ..house import House
 from ..jobs.desk import DONE
 from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, ImportTask, SearchTask
-from .asking import board_of, error_of, house_of, number, optional, post, seconds
+from .asking import error_of, house_of, post
+from .requests import (
+    BuildWanted,
+    ExportWanted,
+    GameSearchWanted,
+    ImportWanted,
+    Order,
+    SearchWanted,
+    Settings,
+    read_query,
+)
 
-Given = Mapping[str, Any]
 WRITE_BYTES = 1 << 20  # of an upload, written at once
 LONGEST_NAME = 120
 
 
 # ---------------------------------------------------------------- searches
-def _search(house: House, given: Given) -> dict[str, Any]:
+def _search(house: House, wanted: SearchWanted) -> dict[str, Any]:
     """Starts a search of the position at once; with `queue` it waits for its turn."""
-    board = board_of(given)
-    limits = _limits(given)
-    wanted = str(given.get("searchmoves") or "").strip()
-    listed = tuple(move.uci() for move in read_moves(board, wanted)) if wanted else ()
+    board = wanted.board()
+    words = wanted.searchmoves.strip()
+    listed = tuple(move.uci() for move in read_moves(board, words)) if words else ()
     task = SearchTask(
         title=f"search {_name(board)}",
         path=house.path,
         boards=(board,),
-        limits=limits,
+        limits=Limits(visits=wanted.visits, evaluations=wanted.evaluations, seconds=wanted.seconds),
         searchmoves=listed,
-        **settings(house, given),
+        waits=wanted.queue,
+        **settings(house, wanted),
     )
-    return house.desk.add(task, now=not given.get("queue")).as_dict()
+    return house.desk.add(task, now=not wanted.queue).as_dict()
 
 
-def _game(house: House, given: Given) -> dict[str, Any]:
+def _game(house: House, wanted: GameSearchWanted) -> dict[str, Any]:
     """Queues every position of a line, each to so many visits."""
-    board = board_of(given)
+    board = wanted.board()
     boards = [board.copy()]
     while board.move_stack:
         board.pop()
         boards.append(board.copy())
-    until = number(given, "until", 10_000, least=1)
     task = SearchTask(
-        title=f"{len(boards)} positions to {until:,} visits each: {_name(boards[0])}",
+        title=f"{len(boards)} positions to {wanted.until:,} visits each: {_name(boards[0])}",
         path=house.path,
         boards=tuple(found for found in reversed(boards) if any(found.legal_moves)),
-        until=until,
-        **settings(house, given),
+        until=wanted.until,
+        **settings(house, wanted),
     )
     return house.desk.add(task).as_dict()
 
 
-def _limits(given: Given) -> Limits:
-    return Limits(
-        visits=optional(given, "visits"),
-        evaluations=optional(given, "evaluations"),
-        seconds=seconds(given, "seconds"),
-    )
-
-
-def settings(house: House, given: Given) -> dict[str, Any]:
+def settings(house: House, wanted: Settings) -> dict[str, Any]:
     """Returns the evaluator, the parameters and the memory of a search."""
-    params = str(given.get("params") or "").replace(",", " ").split()
     return {
-        "evaluator": _evaluator(house, given),
-        "params": SearchParams.from_options(params),
-        "ram_bytes": _ram(house, given),
+        "evaluator": _evaluator(house, wanted),
+        "params": SearchParams.from_options(wanted.params.replace(",", " ").split()),
+        "ram_bytes": _ram(house, wanted.ram or ""),
     }
 
 
-def _evaluator(house: House, given: Given) -> EvaluatorSpec:
-    name = str(given.get("evaluator") or next(iter(house.evaluators)))
+def _evaluator(house: House, wanted: Settings) -> EvaluatorSpec:
+    name = wanted.evaluator or next(iter(house.evaluators))
     if name not in house.evaluators:
         known = ", ".join(house.evaluators)
         raise InvalidParameterError(f"the page offers {known}; `graphsearch serve --evaluator` adds others")
-    threads = optional(given, "threads")
     spec = house.evaluators[name]
-    return spec if threads is None else with_threads(spec, threads)
+    return spec if wanted.threads is None else with_threads(spec, wanted.threads)
 
 
-def _ram(house: House, given: Given) -> int | None:
-    text = str(given.get("ram") or "").strip()
-    if not text:
+def _ram(house: House, text: str) -> int | None:
+    if not text.strip():
         return house.ram_bytes
     found = byte_count(text)
     if found < LEAST_RAM:
@@ -115,12 +111,11 @@ def _name(board: chess.Board) -> str:
 
 
 # ---------------------------------------------------------------- books
-def _build(house: House, given: Given) -> dict[str, Any]:
+def _build(house: House, wanted: BuildWanted) -> dict[str, Any]:
     """Queues a build of a book from the text of a BOOK.toml."""
     house.may_take_in()
-    text = str(given.get("text") or "")
-    _refuse_files(text)
-    config = parse_config(text, house.folder, "BOOK.toml")
+    _refuse_files(wanted.text)
+    config = parse_config(wanted.text, house.folder, "BOOK.toml")
     if config.evaluator != EvaluatorSpec() and config.evaluator not in house.evaluators.values():
         raise InvalidParameterError(
             "the page builds with the evaluators that it offers; name none in [evaluator]"
@@ -128,11 +123,11 @@ def _build(house: House, given: Given) -> dict[str, Any]:
     task = BuildTask(
         title=f"build the book {config.name}",
         path=house.path,
-        text=text,
-        seconds=seconds(given, "seconds"),
-        evaluations=optional(given, "evaluations"),
-        ram_bytes=_ram(house, given),
-        threads=optional(given, "threads"),
+        text=wanted.text,
+        seconds=wanted.seconds,
+        evaluations=wanted.evaluations,
+        ram_bytes=_ram(house, wanted.ram or ""),
+        threads=wanted.threads,
     )
     return house.desk.add(task).as_dict() | {"notes": list(config.notes)}
 
@@ -157,17 +152,17 @@ async def _import(request: Request) -> Response:
         house.may_take_in()
         if form not in IMPORTS:
             raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
-        name = file_name(request.query_params.get("name", ""))
+        wanted = read_query(ImportWanted, request.query_params)
+        name = file_name(wanted.name)
         file = await received(request, house.folder / uuid4().hex)
-        again, players = (bool(request.query_params.get(name)) for name in ("again", "players"))
         task = ImportTask(
             title=f"import {name}",
             path=house.path,
             form=form,
             file=file,
             name=name,
-            again=again,
-            players=players,
+            again=wanted.again,
+            players=wanted.players,
         )
         return JSONResponse(house.desk.add(task).as_dict())
     except GraphSearchError as error:
@@ -210,18 +205,16 @@ def file_name(text: str) -> str:
     return "".join(c for c in bare if c.isprintable())[:LONGEST_NAME] or "upload"
 
 
-def _export(house: House, given: Given) -> dict[str, Any]:
+def _export(house: House, wanted: ExportWanted) -> dict[str, Any]:
     """Queues an export; what it writes is then downloaded."""
-    form = str(given.get("form") or "")
-    if form not in EXPORTS:
-        raise InvalidParameterError(f"an export is one of {', '.join(EXPORTS)}")
+    form, root = wanted.form, wanted.board()
     selection = Selection(
-        roots=(board_of(given),) if given.get("root") else (),
-        book=str(given["book"]) if given.get("book") else None,
-        side=given.get("side") or None,  # checked there
-        depth=optional(given, "depth", least=0),
-        min_visits=number(given, "min_visits", 0),
-        max_moves=optional(given, "max_moves"),
+        roots=() if root is None else (root,),
+        book=wanted.book,
+        side=wanted.side,
+        depth=wanted.depth,
+        min_visits=wanted.min_visits,
+        max_moves=wanted.max_moves,
     )
     file = house.folder / f"{house.path.stem}-{uuid4().hex[:8]}.{EXPORTS[form]}"
     task = ExportTask(
@@ -230,7 +223,7 @@ def _export(house: House, given: Given) -> dict[str, Any]:
         form=form,
         selection=selection,
         file=file,
-        weights=str(given.get("weights") or "n"),
+        weights=wanted.weights,
     )
     return house.desk.add(task).as_dict()
 
@@ -249,26 +242,24 @@ def _download(request: Request) -> Response:
 
 
 # ---------------------------------------------------------------- the queue
-def _queue(house: House, given: Given) -> dict[str, Any]:
+def _queue(house: House, order: Order) -> dict[str, Any]:
     """Changes the queue: `stop` (a job by number), `hold`, `go` or `clear`."""
-    action, desk = given.get("action"), house.desk
-    if action == "stop":
-        desk.stop(number(given, "number", 0), hold=bool(given.get("hold")))
-    elif action in ("hold", "go"):
-        desk.hold(action == "hold")
-    elif action == "clear":
+    desk = house.desk
+    if order.action == "stop":
+        desk.stop(order.number, hold=order.hold)
+    elif order.action == "clear":
         desk.clear()
     else:
-        raise InvalidParameterError("an action is stop, hold, go or clear")
+        desk.hold(order.action == "hold")
     return desk.as_dict()
 
 
 ROUTES = [
-    post("/api/search", _search),
-    post("/api/search-game", _game),
-    post("/api/build", _build),
-    post("/api/export", _export, writes=False),
-    post("/api/queue", _queue, writes=False),
+    post("/api/search", SearchWanted, _search),
+    post("/api/search-game", GameSearchWanted, _game),
+    post("/api/build", BuildWanted, _build),
+    post("/api/export", ExportWanted, _export, writes=False),
+    post("/api/queue", Order, _queue, writes=False),
     Route("/api/import/{form}", _import, methods=["POST"]),
     Route("/api/download/{number:int}", _download, methods=["GET"]),
 ]

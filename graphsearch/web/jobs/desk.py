@@ -16,12 +16,14 @@ from typing import Any
 from ...errors import GraphSearchError, InvalidParameterError
 from ...workers.child import Child
 from ...workers.process import cores_per_worker
-from .tasks import ExportTask, SearchTask, Stop, Task, Told, Watch
+from .tasks import ExportTask, ImportTask, ReviewTask, SearchTask, Stop, Task, Told, Watch
 from .worker import work
 
 KEPT = 30  # tasks that have ended, and are still listed
 MOST_WAITING = 1000
 MOST_WATCHED = 4  # positions that a search shows beside its own
+
+BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be ended at any moment
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
 
@@ -111,6 +113,7 @@ class Desk:
             for job in list(self._waiting):
                 if job.number == number:
                     self._waiting.remove(job)
+                    _remove_upload(job.task)
             for job in self._running.values():
                 if job.number == number and not job.stopping:
                     self._end_soon(job)
@@ -125,6 +128,8 @@ class Desk:
     def clear(self) -> None:
         """Removes all that waits."""
         with self._changed:
+            for job in self._waiting:
+                _remove_upload(job.task)
             self._waiting.clear()
             self._news()
 
@@ -160,9 +165,10 @@ class Desk:
             }
 
     @property
-    def is_writing(self) -> bool:
-        """Whether a process of this desk may be writing the file."""
-        return False in self._running
+    def writer(self) -> int | None:
+        """The process of this desk that may be writing the file, None if there is none."""
+        job = self._running.get(False)
+        return job.child.pid if job and job.child else None
 
     def close(self, seconds: float = 600.0) -> None:
         """Ends what is being done, and returns when it is saved."""
@@ -203,16 +209,17 @@ class Desk:
 
     @staticmethod
     def _end_soon(job: Job) -> None:
-        """Has a process end: a writing one when it has saved, an export at once."""
+        """Has a process end: one that may be writing when it has saved, others at once."""
         job.stopping = True
         if job.child:
             job.child.send(Stop())
-            if isinstance(job.task, ExportTask):
+            if isinstance(job.task, ExportTask) or job.facts.get("stage", "starting") in BEFORE_WRITING:
                 job.child.kill()
 
     def _end(self, job: Job, lane: bool) -> None:
         job.ended = time.monotonic()
-        job.child = None
+        job.child, job.stopping = None, False
+        _remove_upload(job.task)
         self._running.pop(lane, None)
         self._ended.append(job)
 
@@ -239,6 +246,12 @@ class Desk:
                 job.state = STOPPED
             self._end(job, lane)
             self._deal()
+
+
+def _remove_upload(task: Task) -> None:
+    """Removes the file that a task was to take in, if it is still there."""
+    if isinstance(task, ImportTask | ReviewTask):
+        task.file.unlink(missing_ok=True)
 
 
 def _brief(job: Job) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from ...limits import open_file
 from ...review.report import ReviewProgress
 from ...review.results import GameReview
 from ...review.review import ReviewWish, review
+from .compiling import ready
 from .tasks import ReviewTask
 
 MOST_GAMES = 200  # that the page shows; the files have all
@@ -38,12 +39,12 @@ def do_review(
         pgn=task.out.with_suffix(".pgn"),
         html=task.out.with_suffix(".html"),
     )
-    with open_file(task.file) as stream:
+    with ready(task.evaluator, tell) as evaluator, open_file(task.file) as stream:
         report = review(
             task.path,
             GivenFile(task.name, stream),
             wish,
-            evaluator=task.evaluator,
+            evaluator=evaluator,
             params=task.params,
             ram_bytes=task.ram_bytes,
             stop=stop,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import chess
@@ -15,10 +15,10 @@ from ...errors import GraphSearchError, UnsavedError
 from ...position.board import board_of
 from ...store.sharded.manifest import is_sharded
 from ..lines import with_sans
+from .compiling import ready
 from .tasks import SearchTask
 
 if TYPE_CHECKING:
-    from ...evaluators.protocol import Evaluator
     from ...graph.view import NodeView, Reader
     from ...search.params import Limits
     from ...search.results import Progress, SearchResult
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LINES, WATCHED_LINES = 5, 3  # best moves that are shown with their line
 UPDATE_SECONDS = 0.2  # between two signs of progress, at least
+LONGEST_SECONDS = 0.6  # between two looks at the numbers of what is looked at, but for the next progress
 SHARE = 0.005  # of its time that a search spends on lines for the page, and as much on everything else
 
 OnProgress = Callable[["Progress"], None]
@@ -57,15 +58,13 @@ def do_search(task: SearchTask, orders: Orders, tell: Tell) -> dict[str, Any]:
 @contextmanager
 def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
     """Yields a graph file, open in this process."""
-    from ...evaluators.factory import create
     from ...graph.graph import Graph
     from ...mate.beside import MateFinder
     from ...search.loop import analyze, moves_of_tables
     from ...search.warm import paging_kernels_compiling
 
-    evaluator = create(task.evaluator)
     with (
-        contextlib.closing(evaluator),
+        ready(task.evaluator, tell) as evaluator,
         Graph.open(task.path, evaluator=evaluator, ram_bytes=task.ram_bytes) as graph,
     ):
 
@@ -82,7 +81,6 @@ def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
                 mates=MateFinder(seconds=limits.seconds, visits=limits.visits or limits.evaluations),
             )
 
-        _note_compile(evaluator, tell)
         with paging_kernels_compiling():
             yield Searched(graph.read, search, {})
 
@@ -98,6 +96,7 @@ def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]
     if warm.kernels_missing():
         tell({"stage": "compiling"})
         warm.compile_kernels(UniformEvaluator())
+    tell({"stage": "opening"})  # from here on shards may write
     facts: dict[str, Any] = {}
 
     def search(board: chess.Board, limits: Limits, on_progress: OnProgress) -> SearchResult:
@@ -130,14 +129,6 @@ def _listed(task: SearchTask) -> tuple[chess.Move, ...]:
     return tuple(chess.Move.from_uci(move) for move in task.searchmoves)
 
 
-def _note_compile(evaluator: Evaluator, tell: Tell) -> None:
-    """Says so if the kernels of a search are to be compiled first."""
-    from ...search.warm import kernels_missing
-
-    if kernels_missing(evaluator, filed=True):
-        tell({"stage": "compiling"})
-
-
 class _Searches:
     """The searches of one task."""
 
@@ -148,7 +139,9 @@ class _Searches:
         self._tell = tell
         self._place = 0
         self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
-        self._numbers, self._lines = _Share(SHARE, UPDATE_SECONDS), _Share(SHARE, UPDATE_SECONDS)
+        self._numbers = _Share(SHARE, UPDATE_SECONDS, LONGEST_SECONDS)
+        self._lines = _Share(SHARE, UPDATE_SECONDS)
+        self._watched_before: tuple[str, ...] = ()
         self._shown: dict[str, dict[str, Any]] = {}  # nodes with lines, by key
 
     def run(self) -> dict[str, Any]:
@@ -189,11 +182,13 @@ class _Searches:
         return result.stop_reason
 
     def _show(self, now: Progress) -> None:
-        """Tells how a search stands; lines take twenty times as long as the rest, and come less often."""
-        if not self._numbers.is_due():
+        """Tells how a search stands; lines take twenty times as long as numbers, and come less often."""
+        watched = self._orders.watched
+        if not self._numbers.is_due() and watched == self._watched_before:
             return
+        self._watched_before = watched
         with self._numbers:
-            node = now.node(0)
+            nodes = [node := now.node(0), *self._watched(node.position, lines=0)]
             facts = {
                 "stage": "searching",
                 "place": self._place + 1,
@@ -202,29 +197,32 @@ class _Searches:
             }
         if self._lines.is_due():
             with self._lines:
-                found = [now.node(LINES), *self._watched(node.position)]
+                found = [now.node(LINES), *self._watched(node.position, lines=WATCHED_LINES)]
                 self._shown = {_key(view): _node(view) for view in found}
-        known = {move["move"]: move for move in self._shown.get(_key(node), {}).get("moves", ())}
-        fresh = {**node.as_dict(), "mate": node.mate}
-        fresh["moves"] = [_with_line(move, known.get(move["move"])) for move in fresh["moves"]]
-        self._tell(facts | {"nodes": [fresh, *(n for key, n in self._shown.items() if key != _key(node))]})
+        self._tell(facts | {"nodes": [self._fresh(node) for node in nodes]})
 
-    def _watched(self, root: str) -> list[NodeView]:
+    def _watched(self, root: str, *, lines: int) -> list[NodeView]:
         """Returns the positions that somebody looks at, as far as the graph knows them."""
         from ...graph.view import view
 
         boards = [board_of(fen) for fen in self._orders.watched if fen != root]
-        found = [view(self._searched.read, board, lines=WATCHED_LINES) for board in boards]
+        found = [view(self._searched.read, board, lines=lines) for board in boards]
         return [node for node in found if node]
+
+    def _fresh(self, node: NodeView) -> dict[str, Any]:
+        """Returns a node as it is now, its moves with the lines that were shown last."""
+        known = {move["move"]: move for move in self._shown.get(_key(node), {}).get("moves", ())}
+        moves = [_with_line(move, known.get(move["move"])) for move in node.as_dict()["moves"]]
+        return node.as_dict() | {"mate": node.mate, "moves": moves}
 
 
 class _Share:
     """A context whose body may take a share of the time: it is due again after a long enough rest."""
 
-    def __init__(self, share: float, least: float) -> None:
-        """Takes the share, and the seconds from one time to the next at least."""
+    def __init__(self, share: float, least: float, most: float = inf) -> None:
+        """Takes the share, and the seconds from one time to the next at least and at most."""
         self._share = share
-        self._least = least
+        self._least, self._most = least, most
         self._next = self._began = self._used = 0.0
 
     def is_due(self) -> bool:
@@ -235,7 +233,7 @@ class _Share:
 
     def __exit__(self, *_: object) -> None:
         used = time.thread_time() - self._used
-        self._next = self._began + max(self._least, used / self._share)
+        self._next = self._began + max(self._least, min(self._most, used / self._share))
 
 
 def _key(node: NodeView) -> str:

@@ -26,10 +26,11 @@ EXPORTS = {  # form -> ending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Something to do; `title` says it to a person."""
+    """Something to do; `title` says it to a person, `waits`: until no other program writes the file."""
 
     title: str
     path: Path
+    waits: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

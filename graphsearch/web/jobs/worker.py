@@ -9,8 +9,9 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
-from ...errors import GraphSearchError
+from ...errors import GraphSearchError, StoreLockedError
 from ...faults import told
+from .compiling import ready
 from .orders import Orders, Tell
 from .searching import UPDATE_SECONDS, do_search
 from .tasks import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ...workers.child import Pipe
 
 MOST_PROBLEMS = 20  # of a merge that the page is told
+LOCK_SECONDS = 1.0  # between two looks whether the file is free
 
 
 def work(pipe: Pipe) -> None:
@@ -35,12 +37,25 @@ def work(pipe: Pipe) -> None:
     task = pipe.recv()
     orders = Orders(pipe)
     try:
-        facts = _do(task, orders, lambda facts: pipe.send(Told("running", facts)))
+        facts = _when_free(task, orders, lambda facts: pipe.send(Told("running", facts)))
         pipe.send(Told("done", facts))
     except GraphSearchError as error:
         pipe.send(Told("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
     except Exception as error:
         pipe.send(Told("failed", error=told(error, task.title)))
+
+
+def _when_free(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
+    """Does a task; one that may wait waits until no other program writes the file."""
+    while True:
+        try:
+            return _do(task, orders, tell)
+        except StoreLockedError as error:
+            if not task.waits:
+                raise
+            tell({"stage": "waiting", "for": str(error)})
+            if orders.stop.wait(LOCK_SECONDS):
+                return {"stage": "done", "reason": "stop"}
 
 
 def _do(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
@@ -68,18 +83,19 @@ def _build(task: BuildTask, orders: Orders, tell: Tell) -> dict[str, Any]:
     from ...book.toml import parse_config
     from ...evaluators.factory import with_threads
 
-    tell({"stage": "loading"})
     config = parse_config(task.text, Path(task.path).parent, "BOOK.toml")
     if task.threads is not None:
         config = replace(config, evaluator=with_threads(config.evaluator, task.threads))
-    report = build(
-        task.path,
-        config,
-        limits=BuildLimits(seconds=task.seconds, evaluations=task.evaluations),
-        ram_bytes=task.ram_bytes,
-        stop=orders.stop,
-        on_progress=lambda now: tell(asdict(now)),
-    )
+    with ready(config.evaluator, tell) as evaluator:
+        report = build(
+            task.path,
+            config,
+            evaluator=evaluator,
+            limits=BuildLimits(seconds=task.seconds, evaluations=task.evaluations),
+            ram_bytes=task.ram_bytes,
+            stop=orders.stop,
+            on_progress=lambda now: tell(asdict(now)),
+        )
     return {"stage": "done", **report.as_dict()}
 
 

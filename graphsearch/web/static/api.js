@@ -1,27 +1,40 @@
 // Requests to the server, and its news.
 
-export class Refused extends Error {}
+// `status` is that of the server's answer, 0 without one
+export class Refused extends Error {
+  constructor(message, status = 0) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const PATIENCE_MS = 60_000; // the server ends a question sooner
+const isAborted = (error) => error.name === "AbortError"; // whoever asked wants no answer any more
 
 async function answered(response) {
-  let body = null;
-  try { body = await response.json(); } catch { /* it was cut off */ }
-  if (!response.ok) throw new Refused(body?.error || `the server answered ${response.status}`);
+  const body = await response.json().catch((error) => {
+    if (isAborted(error) || error.name === "TimeoutError") unreachable(error);
+    return null;
+  });
+  if (!response.ok) throw new Refused(body?.error || `the server answered ${response.status}`, response.status);
+  if (body === null) throw new Refused("the answer of the server was cut off");
   return body;
 }
 
-function unreachable() {
+function unreachable(error) {
+  if (isAborted(error)) throw error;
+  if (error.name === "TimeoutError") throw new Refused("the server has not answered for a minute");
   throw new Refused("the server does not answer; is graphsearch serve still running?");
 }
 
 export async function ask(path, given = {}, signal = undefined) {
   const query = new URLSearchParams(Object.entries(given).filter(([, value]) => value !== null && value !== undefined && value !== ""));
-  const response = await fetch(`/api/${path}?${query}`, { signal })
-    .catch((error) => (error.name === "AbortError" ? Promise.reject(error) : unreachable()));
-  return answered(response);
+  const patience = AbortSignal.timeout(PATIENCE_MS);
+  return answered(await fetch(`/api/${path}?${query}`, { signal: signal ? AbortSignal.any([signal, patience]) : patience }).catch(unreachable));
 }
 
 export async function send(path, body = {}) {
-  const response = await fetch(`/api/${path}`, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } })
+  const response = await fetch(`/api/${path}`, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal: AbortSignal.timeout(PATIENCE_MS) })
     .catch(unreachable);
   return answered(response);
 }
@@ -35,13 +48,15 @@ export function upload(path, file, onProgress) {
     request.onerror = () => reject(new Refused("the file could not be sent"));
     request.onload = () => {
       let body = null;
-      try { body = JSON.parse(request.responseText); } catch { /* as above */ }
-      if (request.status === 200) resolve(body);
-      else reject(new Refused(body?.error || `the server answered ${request.status}`));
+      try { body = JSON.parse(request.responseText); } catch { /* it was cut off */ }
+      if (request.status === 200 && body) resolve(body);
+      else reject(new Refused(body?.error || `the server answered ${request.status}`, request.status));
     };
     request.send(file);
   });
 }
+
+const AGAIN_MS = 3000;
 
 // A browser gives a host six connections in all, so a page that nobody sees gives its one back.
 export function follow(handlers, onState) {
@@ -53,7 +68,12 @@ export function follow(handlers, onState) {
       source.addEventListener(name, (event) => handle(JSON.parse(event.data)));
     }
     source.onopen = () => onState(true);
-    source.onerror = () => onState(false);
+    source.onerror = () => {
+      onState(false);
+      if (source?.readyState !== EventSource.CLOSED) return; // else the browser tries again
+      source = null;
+      setTimeout(start, AGAIN_MS);
+    };
   };
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) { source?.close(); source = null; } else start();

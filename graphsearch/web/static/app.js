@@ -6,7 +6,7 @@ import { menOf, turnOf } from "./chess.js";
 import { bytes, count, h, percent, put, score, signed } from "./dom.js";
 import { exchange } from "./exchange.js";
 import { hide } from "./peek.js";
-import { addressOf, go, liveNode, node, on, open, play, readAddress, refresh, state, tell } from "./state.js";
+import { addressOf, follow as followAddress, go, leftGameAt, node, on, open, play, refresh, showDesk, state, step, tell, toEnd } from "./state.js";
 import { strip } from "./search.js";
 import { tabs } from "./tabs.js";
 
@@ -50,9 +50,19 @@ function showLine() {
   put($("line"), items.length ? items : h("li", { class: "note", text: "Play a move, or open a game below." }));
   $("line").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   for (const [id, off] of [["first", !state.at], ["back", !state.at], ["forward", state.at === state.line.length], ["last", state.at === state.line.length]]) $(id).disabled = off;
-  const headers = state.headers;
-  $("game").hidden = !headers;
-  if (headers) $("game").textContent = `${headers.White || "?"} – ${headers.Black || "?"}  ${headers.Result || ""}  ${headers.Event || ""} ${headers.Date || ""}`;
+  showGame();
+}
+
+// the game that was opened, also where the line leaves it
+function showGame() {
+  const { game } = state;
+  $("game").hidden = !game;
+  if (!game) return;
+  const { White = "?", Black = "?", Result = "", Event = "", Date: date = "" } = game.headers;
+  const left = leftGameAt();
+  const known = [`${White} – ${Black}`, Result, Event, date].filter((text) => !/^[?.* –]*$/.test(text));
+  put($("game"), h("span", { text: known.join("  ") || "A game" }), left !== null && h("span", {}, " ",
+    h("button", { type: "button", id: "to-game", class: "link", text: "back to the game", onclick: () => open({ ...game, at: left }) })));
 }
 
 function lineItem(step, ply) {
@@ -87,7 +97,7 @@ function showNote() {
   const { look } = state;
   const parts = [];
   if (look.over) parts.push(`The game is over: ${look.over}.`);
-  if (!node()) parts.push(look.over ? "" : "The file does not hold this position; no search has been here.");
+  if (!node()) parts.push(look.over || look.problem ? "" : "The file does not hold this position; no search has been here.");
   else {
     parts.push(`N ${count(node().visits)}, Q ${signed(node().q)} for ${turnOf(look.position) === "w" ? "White" : "Black"}.`);
     if (look.node) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
@@ -96,7 +106,12 @@ function showNote() {
   $("position-note").textContent = parts.filter(Boolean).join(" ");
 }
 
+function showProblem() {
+  put($("problem"), [state.problem, state.look?.problem].filter(Boolean).map((text) => h("p", { text })));
+}
+
 function showPosition() {
+  showProblem();
   showBoard();
   showLine();
   showGauge();
@@ -107,14 +122,16 @@ function showPosition() {
 }
 
 on("position", showPosition);
-on("news", () => { board.setArrows(arrows()); showGauge(); showNote(); });
+on("problem", showProblem);
+on("news", () => { showProblem(); board.setArrows(arrows()); showGauge(); showNote(); });
 on("live", () => { board.setArrows(arrows()); showGauge(); showNote(); });
 on("hover", (move) => board.setArrows(move ? [{ move, kind: "hover", width: 0.5 }, ...arrows()] : arrows()));
 on("moving", hide);
 on("error", (error) => toast(error.message));
 window.addEventListener("unhandledrejection", (event) => {
-  if (event.reason?.name === "AbortError" || event.reason instanceof Refused) event.preventDefault();
-  if (event.reason instanceof Refused && !leaving) toast(event.reason.message);
+  if (!(event.reason instanceof Refused)) return;
+  event.preventDefault();
+  if (!leaving) toast(event.reason.message);
 });
 let leaving = false;
 window.addEventListener("pagehide", () => { leaving = true; });
@@ -135,17 +152,22 @@ function playBest() {
 }
 
 const flip = () => { board.flip(); showGauge(); };
-const HANDS = { first: () => go(0), back: () => go(state.at - 1), forward: () => go(state.at + 1), last: () => go(state.line.length), best: playBest, flip };
+const HANDS = { first: () => go(0), back: () => step(-1), forward: () => step(1), last: toEnd, best: playBest, flip };
 for (const [id, act] of Object.entries(HANDS)) $(id).addEventListener("click", act);
 
 const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest };
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest("input, textarea, select, [role=tab], summary");
-  const pressing = event.key === " " && event.target.closest("button, a");
-  if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key]) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key] || isTaken(event.target, event.key)) return;
   event.preventDefault();
   KEYS[event.key]();
 });
+
+// whether a key is for what has the focus: text that is typed, and what the keyboard has gone to
+function isTaken(target, key) {
+  if (target.closest("input:not([type=checkbox], [type=radio], [type=file], [type=range]), textarea, select")) return true;
+  if (!target.matches(":focus-visible")) return false;
+  return Boolean(target.closest(key === " " ? "button, a, summary, input" : key.length > 1 ? "[role=tab], [role=region], input" : "input"));
+}
 
 $("typed").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -153,10 +175,10 @@ $("typed").addEventListener("submit", (event) => {
   const bare = (word) => word.replace(/[+#=x]/g, "").toLowerCase();
   const exact = state.look?.legal.filter((each) => each.san === text || each.move === text.toLowerCase());
   const close = exact?.length ? exact : state.look?.legal.filter((each) => bare(each.san) === bare(text));
-  if (close?.length === 1 || exact?.length) { play(close[0].move); $("san").value = ""; } else if (text) toast(`“${text}” is not a legal move here`);
+  if (close?.length === 1 || exact?.length) { if (play(close[0].move)) $("san").value = ""; } else if (text) toast(`“${text}” is not a legal move here`);
 });
 
-window.addEventListener("popstate", () => { readAddress(); refresh({ moved: true }); });
+window.addEventListener("popstate", followAddress);
 
 // ------------------------------------------------------------ light and dark
 function theme(name) {
@@ -187,17 +209,10 @@ function showOutside(outside) {
   state.outside = outside;
   $("holder").textContent = !holder || holder.ours ? "" : `Process ${holder.pid ?? "?"} writes this file${holder.since ? ` since ${holder.since.slice(11, 16)} UTC` : ""}; the page only reads it.`;
   if (stamp !== null && stamp !== outside.stamp && !waits) {
-    waits = setTimeout(() => { waits = 0; refresh(); loadFile(); tell("file"); }, 700); // not with every commit
+    waits = setTimeout(() => { waits = 0; refresh(); loadFile().catch((error) => toast(error.message)); tell("file"); }, 700); // not with every commit
   }
   stamp = outside.stamp;
   tell("outside");
-}
-
-function showDesk(desk) {
-  state.desk = desk;
-  liveNode();
-  tell("desk");
-  if (state.live) tell("live");
 }
 
 async function loadFile() {
@@ -211,8 +226,18 @@ async function loadFile() {
 const openGame = (game) => open({ ...game, at: game.at ?? 0 });
 exchange.set({ open: openGame, toast, address: addressOf });
 strip($("strip"), { toast });
-readAddress();
 tabs($("tabs"), $("panel"), { toast });
 loadFile().catch((error) => toast(error.message));
-refresh({ moved: true });
-follow({ file: showOutside, desk: showDesk }, (connected) => { $("connection").textContent = connected ? "" : "not connected"; });
+followAddress();
+
+// counters of a server that does not answer would stand for ever
+let connected = true;
+follow({ file: showOutside, desk: showDesk }, (now) => {
+  $("connection").textContent = now ? "" : "not connected; if graphsearch serve was started anew, open the address that it prints";
+  if (now && !connected) {
+    if (state.look) refresh(); else followAddress();
+    loadFile().catch((error) => toast(error.message));
+  }
+  if (!now) showDesk(null);
+  connected = now;
+});

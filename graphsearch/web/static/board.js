@@ -26,9 +26,9 @@ export class Board {
     this.flipped = false;
     this.label = label;
     this.state = { men: {}, legal: [], last: null, check: null, arrows: [] };
-    this.svg = draw("svg", { class: "board", viewBox: `0 0 ${8 * UNIT} ${8 * UNIT}`, role: "img" }, host);
+    this.svg = draw("svg", { class: "board", viewBox: `0 0 ${8 * UNIT} ${8 * UNIT}`, role: "group" }, host);
     this.layers = Object.fromEntries(["squares", "marks", "names", "men", "hints", "arrows", "above"]
-      .map((name) => [name, draw("g", { class: name }, this.svg)]));
+      .map((name) => [name, draw("g", { class: name, "aria-hidden": name === "above" ? "false" : "true" }, this.svg)]));
     this.coordinates = coordinates;
     this.selected = null;
     this.drawSquares();

@@ -46,7 +46,7 @@ function book(found, area) {
   const edit = () => { form.text = area.value = found.config; area.scrollIntoView({ block: "center" }); area.focus(); };
   const roots = found.roots.map((root) => [root.origin, linkTo(root.position), root.value === null ? "" : signed(root.value), root.best || ""]);
   const runs = found.runs.slice(-20).reverse().map((run) => [run.number, when(run.started), run.workers, run.positions, run.searched, run.evaluations, Math.round(run.seconds), run.ended || "running, or killed"]);
-  return h("article", {}, h("h3", { text: `${found.name} (${found.side})` }),
+  return h("article", {}, h("h2", { text: `${found.name} (${found.side})` }),
     !state.file?.read_only && !state.file?.one_file && h("button", { type: "button", text: "Build on", onclick: edit }),
     h("p", { text: `${count(found.open)} positions searched, ${count(found.leaf)} leaves, ${count(found.end)} ends, ${count(found.moves)} moves; queue: ${Object.entries(found.queue).map(([name, n]) => `${n} ${name}`).join(", ") || "empty"}.` }),
     table(["Root", "Position", "Value", "Best"], roots, { caption: "Roots" }), plies(found.plies),
@@ -81,7 +81,7 @@ function builder(toast, area) {
       toast(job.notes.length ? job.notes.join(" ") : `Queued: ${job.title}`);
     } catch (error) { toast(error.message); }
   };
-  return h("form", { class: "builder", onsubmit: build }, h("h3", { text: "Build a book, or go on building one" }), h("label", { for: "book-text", text: "BOOK.toml" }), area,
+  return h("form", { class: "builder", onsubmit: build }, h("h2", { text: "Build a book, or go on building one" }), h("label", { for: "book-text", text: "BOOK.toml" }), area,
     h("div", { class: "row" }, input("seconds", "Seconds"), input("evaluations", "Evaluations"), h("button", { class: "primary", text: "Build" })));
 }
 

@@ -1,6 +1,6 @@
 // The served file beside another one: what changed, and merging that one into it.
 
-import { ask, send } from "./api.js";
+import { ask, latest, send } from "./api.js";
 import { count, h, proven, put, signed, table } from "./dom.js";
 import { linkTo } from "./books.js";
 import { state } from "./state.js";
@@ -14,10 +14,11 @@ export const diffView = {
   title: "Compare",
   make(host) {
     const answer = h("div", { class: "answer", "aria-live": "polite" });
-    const run = async (event) => {
+    const last = latest();
+    const run = (event) => {
       event.preventDefault();
       put(answer, h("p", { class: "note", text: "Comparing…" }));
-      try { draw(answer, await ask("diff", given)); } catch (error) { put(answer, h("p", { class: "failed", text: error.message })); }
+      last(ask("diff", given), (found) => draw(answer, found), (error) => put(answer, h("p", { class: "failed", text: error.message })));
     };
     const form = h("form", { class: "inline", onsubmit: run });
     put(host, form, answer);
@@ -52,7 +53,7 @@ function draw(host, found) {
     table(["N before", "N", "cp before", "cp", "Best before", "Best", "Proven", "Position", "Q before", "Q"], changes, { caption: "Changed", empty: "No common position changed in this way." }),
     h("p", { text: `Only in ${found.old}: ${count(found.only_old)} positions. Only in ${found.new}: ${count(found.only_new)}.` }),
     found.only_old > 0 && table(heads, alone(found.gone), { caption: `Only in ${found.old}` }), found.only_new > 0 && table(heads, alone(found.come), { caption: `Only in ${found.new}` }),
-    found.books.filter((book) => book.came || book.went).map((book) => table(["", "Position", "Move", "N", "Rule", "Reason"], book.changes.map((row) => [row.came ? "came" : "went", linkTo(row.position), row.san, row.n, row.rule, row.reason]), { caption: `Book ${book.book}: ${count(book.came)} moves came, ${count(book.went)} went` })));
+    found.books.filter((book) => book.came || book.went).map((book) => table(["Change", "Position", "Move", "N", "Rule", "Reason"], book.changes.map((row) => [row.came ? "came" : "went", linkTo(row.position), row.san, row.n, row.rule, row.reason]), { caption: `Book ${book.book}: ${count(book.came)} moves came, ${count(book.went)} went` })));
 }
 
 // ------------------------------------------------------------ merging
@@ -62,7 +63,7 @@ export function mergeForm(toast) {
     event.preventDefault();
     try { const job = await send("merge", { other: given.other }); toast(`Queued: ${job.title}`); } catch (error) { toast(error.message); }
   };
-  const form = h("form", { onsubmit: start, hidden: Boolean(state.file?.read_only || state.file?.one_file) }, h("h3", { text: "Merge" }), row, h("p", { class: "note", text: "Adds all that another graph file knows. That file is only read." }));
+  const form = h("form", { onsubmit: start, hidden: Boolean(state.file?.read_only || state.file?.one_file) }, h("h2", { text: "Merge" }), row, h("p", { class: "note", text: "Adds all that another graph file knows. That file is only read." }));
   withOthers(row, (choose) => put(row, choose("merge-other", "File"), h("button", { class: "primary", text: "Merge" })));
   return form;
 }

@@ -1,8 +1,8 @@
 // FEN, PGN and links in and out.
 
-import { ask, send } from "./api.js";
+import { send } from "./api.js";
 import { h, put } from "./dom.js";
-import { state, wholeLine } from "./state.js";
+import { pgnOfLine, state } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const LARGEST = 30e6; // bytes that are pasted or opened; larger files are imported
@@ -55,8 +55,7 @@ async function openFile() {
 
 async function savePgn() {
   try {
-    const { pgn } = await ask("pgn", wholeLine());
-    const link = h("a", { href: URL.createObjectURL(new Blob([`${pgn}\n`], { type: "application/x-chess-pgn" })), download: "line.pgn" });
+    const link = h("a", { href: URL.createObjectURL(new Blob([await pgnOfLine()], { type: "application/x-chess-pgn" })), download: "line.pgn" });
     link.click();
     URL.revokeObjectURL(link.href);
   } catch (error) {

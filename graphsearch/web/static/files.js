@@ -66,7 +66,7 @@ function importForm(toast) {
     } catch (error) { toast(error.message); }
     bar.hidden = true;
   };
-  return h("form", { onsubmit: start }, h("h3", { text: "Import" }), h("div", { class: "row" }, h("label", { for: "import-kind", text: "Kind" }), kind, h("label", { for: "import-file", class: "hidden", text: "File" }), file,
+  return h("form", { onsubmit: start }, h("h2", { text: "Import" }), h("div", { class: "row" }, h("label", { for: "import-kind", text: "Kind" }), kind, h("label", { for: "import-file", class: "hidden", text: "File" }), file,
     h("label", { title: "Also of files that were imported before without: their games count no second time" }, players, " keep who played"), h("label", {}, again, " again"), h("button", { class: "primary", text: "Import" }), bar), h("p", { class: "note", text: "Plain, .gz or .zst. Games are counted move by move; they change no search." }));
 }
 
@@ -79,7 +79,7 @@ function exportForm(toast) {
     const { root, ...rest } = given;
     try { const job = await send("export", { ...rest, ...(root === "here" ? here() : {}) }); toast(`Queued: ${job.title}`); } catch (error) { toast(error.message); }
   };
-  return h("form", { onsubmit: start }, h("h3", { text: "Export" }), h("div", { class: "inline" },
+  return h("form", { onsubmit: start }, h("h2", { text: "Export" }), h("div", { class: "inline" },
     choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"], ["parquet", "Parquet"]]),
     choice("root", "From", [["", "all roots"], ["here", "this position"]]), input("book", "Book"), choice("side", "Side", [["", "any"], ["white", "white"], ["black", "black"], ["both", "both"]]),
     input("depth", "Plies"), input("min_visits", "N at least"), input("max_moves", "Moves at most"),

@@ -1,6 +1,6 @@
 // Positions by conditions, transpositions, second opinions, and SQL.
 
-import { ask, send } from "./api.js";
+import { ask, latest, send } from "./api.js";
 import { count, h, put, signed, table } from "./dom.js";
 import { linkTo } from "./books.js";
 import { open } from "./state.js";
@@ -52,6 +52,7 @@ export const findView = {
 function section(name, question) {
   const values = (kept[name] ||= {});
   const answer = h("div", { class: "answer", "aria-live": "polite" });
+  const last = latest();
   const controls = question.fields.map(([key, label, form]) => {
     const id = `${name}-${key}`;
     const keep = (event) => { values[key] = event.target.value.trim(); };
@@ -59,16 +60,16 @@ function section(name, question) {
       : h("input", { id, size: form ? 18 : 8, placeholder: form || "", value: values[key] || "", oninput: keep });
     return h("div", { class: "field" }, h("label", { for: id, text: label }), control);
   });
-  const run = async (event) => {
+  const draw = (found) => {
+    const [columns, rows] = question.rows(found);
+    put(answer, h("p", { class: "note", text: question.note(found) }), table(columns, rows, { caption: question.title, empty: "No position fits." }));
+  };
+  const run = (event) => {
     event.preventDefault();
     put(answer, h("p", { class: "note", text: "Looking…" }));
-    try {
-      const found = await question.ask(values);
-      const [columns, rows] = question.rows(found);
-      put(answer, h("p", { class: "note", text: question.note(found) }), table(columns, rows, { caption: question.title, empty: "No position fits." }));
-    } catch (error) { put(answer, h("p", { class: "failed", text: error.message })); }
+    last(question.ask(values), draw, (error) => put(answer, h("p", { class: "failed", text: error.message })));
   };
-  return h("section", {}, h("h3", { text: question.title }), h("form", { class: "inline", onsubmit: run }, controls, h("button", { text: "Find" })), answer);
+  return h("section", {}, h("h2", { text: question.title }), h("form", { class: "inline", onsubmit: run }, controls, h("button", { text: "Find" })), answer);
 }
 
 // ------------------------------------------------------------ SQL
@@ -86,15 +87,16 @@ export const sqlView = {
   make(host) {
     const area = h("textarea", { id: "statement", rows: 5, spellcheck: "false", value: kept.sql, oninput: (event) => { kept.sql = event.target.value; } });
     const answer = h("div", { class: "answer", "aria-live": "polite" });
-    const run = async (event) => {
+    const last = latest();
+    const draw = (found) => {
+      const places = found.columns.map((name) => /fen|position/i.test(name));
+      const rows = found.rows.map((row) => row.map((cell, k) => (places[k] && /^\S+\/\S+ [wb] /.test(cell) ? linkTo(cell) : cell)));
+      put(answer, h("p", { class: "note", text: `${count(rows.length)} rows${found.more ? ", and more" : ""}` }), table(found.columns, rows, { caption: "Answer", empty: "No rows." }));
+    };
+    const run = (event) => {
       event?.preventDefault();
       put(answer, h("p", { class: "note", text: "Asking…" }));
-      try {
-        const found = await send("sql", { statement: area.value });
-        const places = found.columns.map((name) => /fen|position/i.test(name));
-        const rows = found.rows.map((row) => row.map((cell, k) => (places[k] && /^\S+\/\S+ [wb] /.test(cell) ? linkTo(cell) : cell)));
-        put(answer, h("p", { class: "note", text: `${count(rows.length)} rows${found.more ? ", and more" : ""}` }), table(found.columns, rows, { caption: "Answer", empty: "No rows." }));
-      } catch (error) { put(answer, h("p", { class: "failed", text: error.message })); }
+      last(send("sql", { statement: area.value }), draw, (error) => put(answer, h("p", { class: "failed", text: error.message })));
     };
     area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(event); });
     put(host, h("form", { onsubmit: run }, h("label", { for: "statement", text: "A reading statement: SELECT, WITH, VALUES or EXPLAIN. It may take 10 seconds." }), area,

@@ -2,7 +2,7 @@
 
 import { ask, latest } from "./api.js";
 import { bar, count, h, percent, put, signed, tint } from "./dom.js";
-import { here, play, tell } from "./state.js";
+import { here, play, state, tell } from "./state.js";
 
 export const gamesView = {
   name: "games",
@@ -20,7 +20,7 @@ const said = (row) => `${count(row.white)} won by White, ${count(row.draws)} dra
 
 function draw(host, found) {
   const rows = found.moves.map((move) => h("tr", { onmouseenter: () => tell("hover", move.move), onmouseleave: () => tell("hover", null) }, [
-    h("td", {}, h("button", { type: "button", class: "move", text: move.san, onclick: () => play(move.move) })),
+    h("td", {}, h("button", { type: "button", class: "move", text: move.san, onclick: () => { if (found.position === state.look?.position) play(move.move); } })),
     h("td", { class: "number", text: move.games ? count(move.games) : "–" }),
     h("td", { class: "number", text: move.games ? percent(move.share) : "" }),
     h("td", { class: "wide" }, move.games ? bar(said(move), ...share(move)) : ""),

@@ -26,11 +26,12 @@ export const graphView = {
       const asked = { ...here(), depth: kept.depth, min_visits: book ? 0 : Math.max(1, Math.round(n * SHARES[kept.share - 1])), most: kept.most, book };
       put(books, there.length > 0 && chooser(there, book, show));
       put(files, ["svg", "dot"].map((form) => h("a", { class: "button", href: `/api/picture?${new URLSearchParams({ ...asked, form })}`, download: `graph.${form}`, text: form.toUpperCase() })));
-      last(ask("neighbourhood", asked), (found) => draw(picture, found), (error) => put(picture, h("p", { class: "note", text: error.message })));
+      const base = { root: state.root, line: played(), position: state.look?.position };
+      last(ask("neighbourhood", asked), (found) => draw(picture, found, base), (error) => put(picture, h("p", { class: "note", text: error.message })));
     };
     const waysIn = waysView(ways);
     put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show), books, h("span", { class: "grow" }), files),
-      picture, h("h3", { text: "Ways into this position" }), ways);
+      picture, h("h2", { text: "Ways into this position" }), ways);
     const all = () => { show(); waysIn(); };
     return { show: all, on: { position: all, file: show } };
   },
@@ -50,7 +51,7 @@ function chooser(names, chosen, act) {
 }
 
 // ------------------------------------------------------------ the picture
-function draw(host, found) {
+function draw(host, found, base) {
   const { nodes, edges } = found;
   const place = (node) => [MARGIN + node.place * COLUMN, MARGIN + node.level * ROW];
   const width = Math.max(...nodes.map((node) => node.place)) * COLUMN + 2 * MARGIN;
@@ -64,7 +65,7 @@ function draw(host, found) {
   const routes = routesOf(found);
   const drawn = edges.map((edge) => edgeOf(edge, nodes, place, radius, most));
   svg.append(s("g", {}, drawn.map((each) => each.path)), s("g", {}, drawn.map((each) => each.label)));
-  nodes.forEach((node, k) => svg.append(nodeOf(node, k, { place, radius, ways, route: routes[k], svg, drawn, edges })));
+  nodes.forEach((node, k) => svg.append(nodeOf(node, k, { place, radius, ways, route: routes[k], svg, drawn, edges, base })));
   const box = h("div", { class: "graph-box", tabindex: "0", role: "region", "aria-label": "Graph" }, svg);
   put(host, box, h("p", { class: "note" }, `${count(nodes.length)} positions, ${count(edges.length)} moves, ${count(found.transpositions)} transpositions (dashed ring); ${count(found.hidden)} visited moves are hidden. Size and width: N. Colour: Q for White, `, key()));
   const root = nodes.findIndex((node) => node.level === 0);
@@ -83,14 +84,15 @@ function edgeOf(edge, nodes, place, radius, most) {
   return { path, label };
 }
 
-function nodeOf(node, k, { place, radius, ways, route, svg, drawn, edges }) {
+function nodeOf(node, k, { place, radius, ways, route, svg, drawn, edges, base }) {
   const [x, y] = place(node);
   const about = `${node.position.split(" ").slice(0, 2).join(" ")}: N ${count(node.n) || "–"}, Q for White ${signed(node.white_q)}, ${ways[k]} ways in`;
+  const shown = signed(node.white_q, 2);
   const name = ["node", node.level === 0 && "root", ways[k] > 1 && "shared"].filter(Boolean).join(" ");
-  const group = s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${route.sans.join(" ") || "this position"}. ${about}` }, s("title", { text: `${route.sans.join(" ")}\n${about}` }),
+  const group = s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${route.sans.join(" ") || "this position"}: ${shown}. ${about}` }, s("title", { text: `${route.sans.join(" ")}\n${about}` }),
     s("circle", { class: node.white_q === null ? "qp0" : tint(node.white_q), cx: x, cy: y, r: radius[k] }),
-    radius[k] > 15 && s("text", { x, y: y + 3.5, text: signed(node.white_q, 2) }));
-  const visit = () => open({ root: state.root, line: [...played(), ...route.moves] });
+    radius[k] > 15 && s("text", { x, y: y + 3.5, text: shown }));
+  const visit = () => open({ root: base.root, line: [...base.line, ...route.moves] });
   const lit = (on) => drawn.forEach(({ path, label }, j) => {
     const mine = edges[j].child === k || edges[j].parent === k;
     path.classList.toggle("dim", on && !mine);
@@ -98,7 +100,7 @@ function nodeOf(node, k, { place, radius, ways, route, svg, drawn, edges }) {
   });
   group.addEventListener("click", visit);
   group.addEventListener("keydown", (event) => { if (event.key === "Enter") visit(); });
-  group.addEventListener("mouseenter", () => { lit(true); if (route.moves.length) peek(group, state.look.position, route.moves, route.sans, { flipped: document.querySelector("#gauge").classList.contains("flipped") }); });
+  group.addEventListener("mouseenter", () => { lit(true); if (route.moves.length) peek(group, base.position, route.moves, route.sans, { flipped: document.querySelector("#gauge").classList.contains("flipped") }); });
   group.addEventListener("mouseleave", () => { lit(false); hide(); });
   svg.dataset.nodes = String(k + 1);
   return group;

@@ -125,7 +125,7 @@ function lineOf(row) {
 }
 
 function never(rows, searched) {
-  const text = searched ? "Never visited" : "Not searched";
+  const text = searched ? "Never visited" : state.look.problem ? "Their numbers cannot be read" : "Not searched";
   return h("p", { class: "never" }, h("span", { class: "muted", text: `${text}: ` }), rows.map((row) => h("button", {
     type: "button", class: "ply", "data-focus": row.move, text: row.p ? `${row.san} ${percent(row.p)}` : row.san, onclick: () => play(row.move),
     onmouseenter: () => tell("hover", row.move), onmouseleave: () => tell("hover", null),
@@ -138,7 +138,7 @@ function lead() {
   const parts = [];
   if (found && proven(found.bounds)) parts.push(h("span", { class: "proof", text: `Proven: ${proven(found.bounds)}${found.mate ? `, mate in ${Math.abs(found.mate)}` : ""}` }));
   for (const book of state.look.books) {
-    parts.push(h("span", { class: "in-book" }, `In the book ${book.book} (${book.state}, ply ${book.ply}, value ${signed(book.value)}) `,
+    parts.push(h("span", { class: "in-book" }, `In the book ${book.book} (${book.state}, ply ${book.ply}${book.value === null ? "" : `, value ${signed(book.value)}`}) `,
       h("button", { type: "button", class: "link", text: "Why?", onclick: (event) => why(event.target, book.book) })));
   }
   return parts.length && h("div", { class: "lead" }, parts);

@@ -1,6 +1,6 @@
 // What imported games have not seen yet, and where an opponent leaves a book.
 
-import { ask } from "./api.js";
+import { ask, latest } from "./api.js";
 import { count, h, percent, put, signed, table, tint } from "./dom.js";
 import { here, open } from "./state.js";
 import { START } from "./chess.js";
@@ -46,23 +46,25 @@ export const noveltiesView = {
   title: "Novelties",
   make(host) {
     const answer = h("div", { class: "answer", "aria-live": "polite" });
+    const last = latest();
     const run = (values) => {
       waits(answer);
-      ask("novelties", { ...(values.book ? {} : here()), ...values }).then((found) => drawNovelties(answer, found), failed(answer));
+      const { cp } = values;
+      last(ask("novelties", { ...(values.book ? {} : here()), ...values }), (found) => drawNovelties(answer, found, cp), failed(answer));
     };
-    const begin = async () => put(host, h("p", { class: "lead", text: "Moves that the search likes and imported games hardly know, from the position on the board or in a book; and popular moves that lose." }),
-      form("novelties", [["book", "Look at", await bookChoices("this position")], ["games", "Games at most"], ["share", "% of N at least"], ["cp", "or cp within"], ["min_games", "Games passed"], ["min_visits", "N at least"], ["loss", "Loses cp"]], "Look", run), answer);
+    const begin = async () => put(host, h("p", { class: "lead", text: "Best moves of the search that imported games hardly know, from the position on the board or in a book; and popular moves that lose." }),
+      form("novelties", [["book", "Look at", await bookChoices("this position")], ["games", "Games at most"], ["share", "% of N at least"], ["cp", "or cp within"], ["min_games", "Games passed"], ["min_visits", "N at least"], ["move_visits", "N of the move"], ["loss", "Loses cp"]], "Look", run), answer);
     begin();
     return {};
   },
 };
 
-function drawNovelties(host, found) {
+function drawNovelties(host, found, within) {
   const liked = found.novelties.map((row) => [goTo(row), row.games, row.reached, row.n, percent(row.n_share), chip(row.q), row.cp, row.best]);
   const worse = found.popular.map((row) => [goTo(row), row.games, row.reached, row.n, row.cost_cp, chip(row.q), row.weight.toFixed(1), row.best]);
   put(host, h("p", { class: "note", text: `${count(found.reached)} positions of games, ${count(found.judged)} of them searched.` }),
-    table(["Line", "Games", "Of", "N", "Share of N", "Q", "cp", "Best"], liked, { caption: "Liked by the search, new in games", empty: "No move that the search likes is new." }),
-    table(["Line", "Games", "Of", "N", "Loses cp", "Q", "Points lost", "Best"], worse, { caption: "Popular in games, and worse", empty: "No popular move loses so much." }),
+    table(["Line", "Games", "Of", "N", "Share of N", "Q", "cp", "Best"], liked, { caption: within ? `Best by the search, or within ${within} cp, new in games` : "Best by the search, new in games", empty: "No best move of the search is new." }),
+    table(["Line", "Games", "Of", "N", "Loses cp", "Q", "Points lost", "Best"], worse, { caption: "Popular in games, and worse", empty: "No popular move with enough visits loses so much." }),
     found.problems.map((text) => h("p", { class: "failed", text })));
 }
 
@@ -72,10 +74,11 @@ export const prepareView = {
   title: "Prepare",
   make(host) {
     const answer = h("div", { class: "answer", "aria-live": "polite" });
+    const last = latest();
     const run = (values) => {
       waits(answer);
-      const question = values.player ? ask("prepare", values).then((found) => drawPreparation(answer, found)) : ask("players").then((found) => drawPlayers(answer, found, choose));
-      question.catch(failed(answer));
+      if (values.player) last(ask("prepare", values), (found) => drawPreparation(answer, found), failed(answer));
+      else last(ask("players"), (found) => drawPlayers(answer, found, choose), failed(answer));
     };
     const choose = (name) => { kept.prepare.player = name; host.querySelector("#prepare-player").value = name; run(kept.prepare); };
     const begin = async () => {

@@ -2,7 +2,7 @@
 
 import { ask, latest, upload } from "./api.js";
 import { count, h, put, s } from "./dom.js";
-import { open, state, wholeLine } from "./state.js";
+import { open, pgnOfLine, state } from "./state.js";
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 200, 40, 12, 12, 24];
 const KINDS = { "??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good" };
@@ -62,21 +62,13 @@ function reviewForm(toast) {
     if (one) start(one, one.name); else toast("Choose a file first.");
   };
   const fromLine = async () => {
+    if (!state.line.length) { toast("Play moves or open a game first."); return; }
     try { await start(new Blob([await pgnOfLine()]), "line.pgn"); } catch (error) { toast(error.message); }
   };
   return h("form", { onsubmit: fromFile }, h("div", { class: "inline" }, input("visits", "Visits of every position", "1000"), input("player", "Only games of", "any player"), input("since", "Since", "2024-05")),
     h("div", { class: "row" }, h("label", { for: "review-file", class: "hidden", text: "PGN file" }), file, h("button", { class: "primary", text: "Review this file" }),
       h("button", { type: "button", id: "review-line", text: "Review the line on the board", onclick: fromLine }), bar),
     h("p", { class: "note", text: "A position that has its visits in the file costs nothing. Reviews wait in the queue of the view Search." }));
-}
-
-// the line as PGN, with the headers of its game
-async function pgnOfLine() {
-  if (!state.line.length) throw new Error("Play moves or open a game first.");
-  const { pgn } = await ask("pgn", wholeLine());
-  const own = Object.entries(state.headers || {}).map(([name, value]) => `[${name} "${value.replace(/[\\"]/g, "\\$&").replace(/[\r\n]/g, " ")}"]`);
-  const rest = pgn.split("\n").filter((line) => !own.some((header) => line.startsWith(`${header.split(" ")[0]} `)));
-  return [...own, ...rest, ""].join("\n");
 }
 
 function drawJobs(host, fetchIt) {
@@ -119,7 +111,11 @@ function figures(game) {
 const grid = (caption, heads, rows, kind = "") => h("div", { class: `scroll ${kind}` }, h("table", { class: "data" }, h("caption", { class: "hidden", text: caption }),
   h("thead", {}, h("tr", {}, heads.map(([text, of]) => h("th", { scope: "col", class: of || null, text })))), h("tbody", {}, rows)));
 
-const goTo = (game, at) => open({ root: game.start, line: game.moves.map((move) => move.move), at, headers: game.headers });
+const gameOf = (game) => ({ root: game.start, line: game.moves.map((move) => move.move), headers: game.headers });
+const goTo = (game, at) => open({ ...gameOf(game), at });
+
+// the better line instead of a move, in the game that one can go back to
+const better = (game, move) => open({ root: game.start, line: [...game.moves.slice(0, move.ply).map((each) => each.move), ...move.best_line], at: move.ply + 1, game: gameOf(game) });
 
 function value(cp, mate) {
   if (mate === 0) return "mate";
@@ -154,7 +150,7 @@ function moves(game) {
     h("td", {}, h("button", { type: "button", class: "link", text: `${number(move)} ${move.san}`, onclick: () => goTo(game, move.ply + 1) }), move.glyph && h("b", { class: `mark ${KINDS[move.glyph]}`, text: ` ${move.glyph}` }), move.novelty !== null && h("span", { class: "book", title: `new after ${count(move.novelty)} games`, text: "N" })),
     h("td", { class: "number", text: value(move.cp, move.mate) }),
     h("td", { class: "number", text: move.loss ? (50 * move.loss).toFixed(1) : "" }),
-    h("td", {}, move.loss > 0 && h("button", { type: "button", class: "link", text: move.best_line.join(" "), onclick: () => open({ root: game.start, line: [...game.moves.slice(0, move.ply).map((each) => each.move), move.best], headers: game.headers }) })),
+    h("td", {}, move.loss > 0 && h("button", { type: "button", class: "link", text: move.best_line.join(" "), onclick: () => better(game, move) })),
     h("td", { class: "number", text: move.loss > 0 ? value(move.best_cp, move.best_mate) : "" }),
     h("td", { text: move.phase }),
   ]));

@@ -51,12 +51,12 @@ export function endOf(job) {
   return `${parts.join(": ")}${reason ? `; ${reason}` : ""} (${clock(job.seconds)})${job.state === "stopped" && !reason ? ", stopped" : ""}`;
 }
 
-const STAGES = { starting: "starting…", compiling: "compiling kernels, once…", loading: "loading the book…", checking: "checking the book…" };
+const STAGES = { opening: "opening the files…", waiting: "waits until another program has written this file…", starting: "starting…", compiling: "compiling kernels, once…", loading: "loading the book…", checking: "checking the book…" };
 
 function countersOf(job) {
   const { facts } = job;
   const title = h("b", { text: job.title });
-  if (job.stopping) return [title, " finishing the wave and saving…"];
+  if (job.stopping) return [title, facts.counters ? " finishing the wave and saving…" : " ending…"];
   const c = facts.counters;
   if (c) {
     const each = [
@@ -90,7 +90,7 @@ export const searchView = {
     const act = (work) => work.catch((error) => toast(error.message));
     const queue = h("div", { class: "queue" });
     const draw = () => drawQueue(queue, act);
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), h("h3", { text: "Queue" }),
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), h("h2", { text: "Queue" }),
       h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other, until it is stopped or graphsearch serve ends." }), queue);
     return { show() { form(); draw(); }, on: { desk: draw, facts() { form(); draw(); } } };
   },

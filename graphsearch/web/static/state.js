@@ -1,20 +1,26 @@
 // What the page shows: a line, a place on it, and what the file knows of the position there.
+//
+// The page is where its last answer was: line, place and answer change together. While an answer is awaited,
+// `asked` is where the page goes, and whatever has to do with the position that is shown waits or is dropped.
 
-import { ask } from "./api.js";
+import { ask, send } from "./api.js";
 import { fenFromPath, fenToPath, START } from "./chess.js";
 
 const listeners = {};
 export const on = (name, listen) => { (listeners[name] ||= []).push(listen); };
 export const tell = (name, value) => (listeners[name] || []).forEach((listen) => listen(value));
 
+const IDLE = { running: [], waiting: [], ended: [], held: false };
+
 export const state = {
   root: START,
   line: [],      // UCI moves
   at: 0,         // how many of them are played
-  headers: null, // of the game that is loaded
+  game: null,    // the game that was opened: { root, line, headers }
   look: null,    // the answer to /api/position
+  problem: "",   // why the page could not go where it was to go
   live: null,    // the same position in the memory of a search
-  desk: { running: [], waiting: [], ended: [], held: false },
+  desk: IDLE,
   outside: { stamp: "", holder: null },
   file: null,
 };
@@ -27,82 +33,155 @@ export const wholeLine = () => ({ root: state.root, line: state.line.join(" ") }
 export const node = () => state.live || state.look?.node || null;
 
 // ------------------------------------------------------------ moving
+const target = () => asked || state;
+
 export function go(at) {
-  const next = Math.max(0, Math.min(state.line.length, at));
-  if (next === state.at) return;
-  state.at = next;
-  moved();
+  const { root, line, at: from, game } = target();
+  const next = Math.max(0, Math.min(line.length, at));
+  if (next !== from) travel({ root, line, game, at: next });
 }
 
+export const step = (plies) => go(target().at + plies);
+export const toEnd = () => go(target().line.length);
+
+// plays a move of the position that is shown; returns whether it does: on the way to another one it would be a move of that
 export function play(move) {
-  if (state.line[state.at] !== move) {
-    state.line = [...played(), move];
-    state.headers = null;
-  }
-  state.at += 1;
-  moved();
+  if (asked || !state.look) return false;
+  const { root, line, at, game } = state;
+  travel({ root, game, at: at + 1, line: line[at] === move ? line : [...played(), move] });
+  return true;
 }
 
-export function open({ root = START, line = [], at = line.length, headers = null }) {
-  Object.assign(state, { root, line, at, headers });
-  moved();
+// with `headers` a game; otherwise the game stays that was opened, if this is a line of it
+export function open({ root = START, line = [], at = line.length, headers, game = undefined }) {
+  const kept = state.game?.root === root ? state.game : null;
+  const opened = headers ? { root, line, headers } : headers === null ? null : kept;
+  travel({ root, line, at, game: game || opened });
 }
 
-function moved() {
-  const address = addressOf();
-  if (address !== location.pathname + location.search) history.pushState(null, "", address);
-  refresh({ moved: true });
-}
-
-export function addressOf() {
+export function pathOf({ root, line, at }) {
   const query = new URLSearchParams();
-  if (state.line.length) query.set("line", state.line.join(" "));
-  if (state.at !== state.line.length) query.set("at", state.at);
+  if (line.length) query.set("line", line.join(" "));
+  if (at !== line.length) query.set("at", at);
   const rest = query.toString().replaceAll("+", ",").replaceAll("%2C", ",");
-  return `/p/${fenToPath(state.root)}${rest ? `?${rest}` : ""}`;
+  return `/p/${fenToPath(root)}${rest ? `?${rest}` : ""}`;
 }
 
-export function readAddress() {
-  const fen = decodeURIComponent(location.pathname.replace(/^\/p\//, "").replace(/^\/$/, ""));
+export const addressOf = () => pathOf(state);
+
+// where the address of the page says; also when one goes back to it
+export function follow() {
+  let root = START;
+  try { root = fenFromPath(decodeURIComponent(location.pathname.replace(/^\/p\//, "").replace(/^\/$/, ""))) || START; } catch { /* no address of this page */ }
   const query = new URLSearchParams(location.search);
   const line = (query.get("line") || "").split(/[\s,]+/).filter(Boolean);
-  state.root = fen ? fenFromPath(fen) : START;
-  state.line = line;
-  state.at = Math.max(0, Math.min(line.length, Number(query.get("at") ?? line.length) || 0));
+  const at = Math.max(0, Math.min(line.length, Number(query.get("at") ?? line.length) || 0));
+  travel({ root, line, at, game: state.game?.root === root ? state.game : null }, { push: false });
 }
 
 // ------------------------------------------------------------ asking the file
 const LINES = 5; // best moves that are shown with their line
-let asking = null;
+let asked = null; // where the page goes, and what ends the question
+let visits = 0; // positions that were shown
+let news = 0; // questions after the same position
 
-export async function refresh({ moved: isMove = false } = {}) {
-  asking?.abort();
-  asking = new AbortController();
-  if (isMove) tell("moving");
+async function travel(place, { push = true, problem = "" } = {}) {
+  asked?.question.abort();
+  const mine = { ...place, question: new AbortController() };
+  asked = mine;
+  tell("moving");
   try {
-    const look = await ask("position", here(), asking.signal);
-    state.look = look;
-    // addresses may have moves in SAN; from here on all are UCI
-    state.line = [...look.line.map((step) => step.move), ...state.line.slice(state.at)];
-    liveNode();
-    tell(isMove ? "position" : "news", look);
-    if (look.node?.moves.some((move) => move.n)) await addLines(look, asking.signal);
+    const { root, line, at } = place;
+    const look = await ask("position", { root, line: line.slice(0, at).join(" "), rest: line.slice(at).join(" ") }, mine.question.signal);
+    if (asked === mine) arrive(place, look, push, problem);
   } catch (error) {
-    if (error.name !== "AbortError") tell("error", error);
+    if (asked === mine) stay(error);
+  }
+}
+
+function arrive(place, look, push, problem) {
+  asked = null;
+  visits += 1;
+  // addresses may have moves in SAN; from here on all are UCI
+  Object.assign(state, place, { look, problem, line: [...look.line.map((each) => each.move), ...look.rest] });
+  if (push && addressOf() !== location.pathname + location.search) history.pushState(null, "", addressOf());
+  if (problem) history.replaceState(null, "", addressOf());
+  liveNode();
+  tell("position", look);
+  addLines(look);
+}
+
+// the page stays where it is; at its start that is the first position
+function stay(error) {
+  asked = null;
+  state.problem = error.message;
+  if (state.look) {
+    history.replaceState(null, "", addressOf());
+    tell("position", state.look);
+  } else if (error.status) travel({ root: START, line: [], at: 0, game: null }, { push: false, problem: error.message });
+  tell("problem");
+  tell("error", error);
+}
+
+// what the file knows now of the position that is shown
+export async function refresh() {
+  if (asked || !state.look) return;
+  news += 1;
+  const mine = [news, visits];
+  const isLate = () => asked || mine[0] !== news || mine[1] !== visits;
+  try {
+    const look = await ask("position", { ...here(), rest: state.line.slice(state.at).join(" ") });
+    if (isLate()) return;
+    state.look = look;
+    liveNode();
+    tell("news", look);
+    addLines(look);
+  } catch (error) {
+    if (!isLate()) tell("error", error);
   }
 }
 
 // lines take longer than all the rest, so they come later
-async function addLines(look, signal) {
-  const found = await ask("lines", { ...here(), lines: LINES }, signal);
-  for (const { plies } of found.lines) {
-    const move = look.node.moves.find((each) => each.move === plies[0]?.move);
-    if (move) Object.assign(move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) });
+async function addLines(look) {
+  if (!look.node?.moves.some((move) => move.n)) return;
+  try {
+    const found = await ask("lines", { ...here(), lines: LINES });
+    if (state.look !== look) return;
+    for (const { plies } of found.lines) {
+      const move = look.node.moves.find((each) => each.move === plies[0]?.move);
+      if (move) Object.assign(move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) });
+    }
+    tell("news", look);
+  } catch (error) {
+    if (state.look === look) tell("error", error);
   }
-  tell("news", look);
 }
 
 export function liveNode() {
   const nodes = state.desk.running.flatMap((job) => job.facts.nodes || []);
   state.live = nodes.find((found) => found.key === state.look?.key) || null;
+}
+
+// the tasks of the server; none are known while it does not answer
+export function showDesk(desk) {
+  const was = state.live;
+  state.desk = desk || IDLE;
+  liveNode();
+  tell("desk");
+  if (was || state.live) tell("live");
+}
+
+// ------------------------------------------------------------ the game
+// how many moves of the game the line has; null if it is the game, or there is none
+export function leftGameAt() {
+  const { game, line } = state;
+  if (!game) return null;
+  const plies = game.line.findIndex((move, k) => move !== line[k]);
+  return plies < 0 && line.length === game.line.length ? null : plies < 0 ? game.line.length : plies;
+}
+
+// the line as PGN, with the tags of its game
+export async function pgnOfLine() {
+  const { pgn } = await send("pgn", { ...wholeLine(), headers: state.game?.headers || {}, whole: leftGameAt() === null });
+  return `${pgn}\n`;
 }

@@ -22,7 +22,7 @@ export function tabs(bar, panel, hands) {
   let current = null;
   const buttons = VIEWS.map((view, k) => h("button", {
     type: "button", role: "tab", id: `tab-${view.name}`, "aria-selected": "false", "aria-controls": "panel", tabindex: "-1", text: view.title,
-    onclick: () => choose(k),
+    onclick: (event) => { choose(k); if (event.detail) panel.focus({ preventScroll: true }); }, // a pointer needs the keys for the board
     onkeydown: (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!step) return;

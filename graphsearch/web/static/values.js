@@ -14,9 +14,9 @@ export const valuesView = {
     const icicle = h("div", { class: "chart" });
     const past = h("div", { class: "chart" });
     const depth = h("input", { type: "range", min: 2, max: 12, value: 6, id: "icicle-depth", onchange: () => below() });
-    put(host, h("h3", { text: "The line" }), curve,
-      h("div", { class: "row" }, h("h3", { text: "Visits below this position" }), h("span", { class: "grow" }), h("label", { for: "icicle-depth", text: "Plies" }), depth), icicle,
-      h("h3", { text: "History of this root" }), past);
+    put(host, h("h2", { text: "The line" }), curve,
+      h("div", { class: "row" }, h("h2", { text: "Visits below this position" }), h("span", { class: "grow" }), h("label", { for: "icicle-depth", text: "Plies" }), depth), icicle,
+      h("h2", { text: "History of this root" }), past);
     let shownLine = null;
     const [ofLine, ofTree, ofPast] = [latest(), latest(), latest()];
     const say = (place) => (error) => put(place, h("p", { class: "note", text: error.message }));
@@ -26,7 +26,10 @@ export const valuesView = {
       if (asked.line) ofLine(ask("values", asked), (found) => drawCurve(curve, found.points), say(curve));
       else put(curve, h("p", { class: "note", text: "Play moves or open a game; its values are drawn here." }));
     };
-    const below = () => ofTree(ask("tree", { ...here(), depth: depth.value, share: 60 }), (found) => drawIcicle(icicle, found), say(icicle));
+    const below = () => {
+      const base = { root: state.root, line: played() };
+      ofTree(ask("tree", { ...here(), depth: depth.value, share: 60 }), (found) => drawIcicle(icicle, found, base), say(icicle));
+    };
     const before = () => ofPast(ask("history", here()), (found) => drawHistory(past, found), say(past));
     const place = () => {
       const { root, line } = wholeLine();
@@ -94,24 +97,25 @@ function lineTable(points) {
     h("td", { class: "number", text: point.loss === null ? "" : point.loss === 0 ? "0" : `${point.loss.toFixed(3)} (${point.loss_cp} cp)` }),
     h("td", {}, point.loss > 0.001 && bar(`lost ${point.loss.toFixed(3)}`, ["loss", Math.min(1, point.loss)])),
   ]));
-  const heads = ["Move", "N", "Q", "Best", "Loss", ""].map((text) => h("th", { scope: "col", class: ["N", "Loss"].includes(text) ? "number" : null, text }));
+  const heads = ["Move", "N", "Q", "Best", "Loss", "Loss drawn"].map((text) => h("th", { scope: "col", class: ["N", "Loss"].includes(text) ? "number" : null }, h("span", { class: text === "Loss drawn" ? "hidden" : null, text })));
   return h("div", { class: "scroll line-table" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Values along the line" }), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
 }
 
 // ------------------------------------------------------------ the icicle
-function drawIcicle(host, found) {
+function drawIcicle(host, found, base) {
   const { tree, depth } = found;
   if (!tree.branches.length) { put(host, h("p", { class: "note", text: "No move of this position has enough visits." })); return; }
   const [width, step, gap] = [1000, 30, 2];
-  const svg = s("svg", { class: "icicle", viewBox: `0 0 ${width} ${depth * step}`, role: "img", "aria-label": "Share of visits per move, ply by ply" });
+  const svg = s("svg", { class: "icicle", viewBox: `0 0 ${width} ${depth * step}`, role: "group", "aria-label": "Share of visits per move, ply by ply" });
   const total = tree.branches.reduce((sum, branch) => sum + branch.n, 0);
   const draw = (branch, x, w, level, line) => {
     const moves = [...line, branch.move];
-    const share = `${branch.san}: ${percent(branch.n / total)} of the visits, N ${count(branch.n)}, Q ${signed(branch.q)}${branch.transposes_to ? `; goes on at ${branch.transposes_to.join(" ")}` : ""}`;
+    const name = branch.san + (branch.transposes_to ? " ⇄" : "");
+    const share = `${name}: ${percent(branch.n / total)} of the visits, N ${count(branch.n)}, Q ${signed(branch.q)}${branch.transposes_to ? `; goes on at ${branch.transposes_to.join(" ")}` : ""}`;
     const cell = s("g", { class: "cell", tabindex: w > 14 ? 0 : null, role: "link", "aria-label": share }, s("title", { text: share }),
       s("rect", { class: tint(branch.q), x: x + gap / 2, y: level * step, width: Math.max(0.5, w - gap), height: step - gap, rx: 2 }),
-      w > 26 && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(branch.san + (branch.transposes_to ? " ⇄" : ""), w) }));
-    const visit = () => open({ root: state.root, line: [...played(), ...moves] });
+      w > 26 && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(name, w) }));
+    const visit = () => open({ root: base.root, line: [...base.line, ...moves] });
     cell.addEventListener("click", visit);
     cell.addEventListener("keydown", (event) => { if (event.key === "Enter") visit(); });
     if (level === 0) { cell.addEventListener("mouseenter", () => tell("hover", branch.move)); cell.addEventListener("mouseleave", () => tell("hover", null)); }

@@ -1,0 +1,191 @@
+"""How the page goes from position to position: fast hands, late answers, keys, damage, and a lost server."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphsearch.store.store import Store
+
+from .conftest import Client, Serve, until
+from .test_page import Page
+
+# answers of the server come late, and a question that is given up fails while its answer is read
+SLOW = """
+const real = window.fetch;
+window.fetch = async (address, given) => {
+  const response = await real(address, { ...given, signal: undefined });
+  const json = response.json.bind(response);
+  response.json = () => new Promise((resolve, reject) => {
+    given?.signal?.addEventListener("abort", () => reject(new DOMException("given up", "AbortError")));
+    setTimeout(() => json().then(resolve, reject), 250);
+  });
+  return response;
+};
+"""
+SCRIPT_ERRORS = (
+    "window.seen = []; window.addEventListener('unhandledrejection', (e) => seen.push(String(e.reason)))"
+)
+LINE = "e4,e5,Nf3,Nc6,Bb5,a6"
+
+
+@pytest.fixture
+def page(driver: Any, client: Client) -> Page:
+    return Page(driver, client)
+
+
+AT = "document.querySelector('#line [aria-current]')?.textContent || ''"
+
+
+def at(page: Page) -> str:
+    return str(page.run(f"return {AT}"))
+
+
+def opened(page: Page, line: str = LINE) -> None:
+    page.driver.get(f"http://{page.client.host}/p/?line={line}")
+    count = len(line.split(","))
+    page.wait(f'return document.querySelectorAll("#line button").length === {count}', "the line")
+
+
+def test_a_double_click_plays_one_move(page: Page) -> None:
+    page.wait('return document.querySelector(".moves .move") !== null', "the moves")
+    page.run(SLOW)
+    page.run(
+        "const e = document.querySelector('.moves .move');"
+        "e.click(); e.click(); setTimeout(() => e.click(), 60)"
+    )
+    page.run("document.querySelector('#best').click()")
+    page.wait('return document.querySelectorAll("#line button").length > 0', "the move")
+    time.sleep(0.6)
+    assert len(page.line().split()) == 1
+    assert len(page.driver.current_url.partition("line=")[2]) == 4
+    page.driver.refresh()
+    page.wait('return document.querySelectorAll("#line button").length === 1', "the same line")
+    page.wait('return document.querySelectorAll("#board .men use").length === 32', "the pieces")
+    assert page.errors() == []
+
+
+def test_steps_that_overtake_their_answers_end_at_the_last_one_without_an_error(page: Page) -> None:
+    opened(page)
+    page.run(SLOW + SCRIPT_ERRORS)
+    body = page.driver.find_element("css selector", "body")
+    for _ in range(4):
+        body.send_keys("\ue012")  # arrow left
+        time.sleep(0.1)
+    until(lambda: at(page) == "e5", "four back")
+    for _ in range(3):
+        body.send_keys("\ue014")  # arrow right
+    until(lambda: at(page) == "Bb5", "three on")
+    time.sleep(0.7)
+    assert (at(page), page.run("return seen")) == ("Bb5", [])
+    assert page.run("return document.querySelector('#toast').hidden")
+    assert page.line() == "e4 e5 Nf3 Nc6 Bb5 … 1 more"
+    assert page.errors() == []
+
+
+def test_an_address_with_an_illegal_line_shows_the_start_and_says_why(page: Page) -> None:
+    page.driver.get(f"http://{page.client.host}/p/?line=e2e4,e2e4")
+    page.wait('return document.querySelectorAll("#board .men use").length === 32', "the pieces")
+    assert "e2e4" in page.text("#problem")
+    page.drag("d2", "d4")
+    page.wait('return document.querySelector("#line button")?.textContent === "d4"', "a move")
+    assert page.text("#problem") == ""
+
+
+def test_after_a_click_on_a_tab_the_keys_are_those_of_the_board(page: Page) -> None:
+    opened(page)
+    page.driver.find_element("css selector", "#tab-values").click()
+    body = page.driver.switch_to.active_element
+    for key, san in (
+        ("\ue012", "Bb5"),
+        ("\ue011", ""),
+        ("\ue014", "e4"),
+        ("\ue010", "a6"),
+    ):  # ←, Home, →, End
+        page.driver.switch_to.active_element.send_keys(key)
+        page.wait(f"return ({AT}) === '{san}'", f"{san} by a key")
+    body.send_keys("f")
+    assert page.run('return document.querySelector("#gauge").classList.contains("flipped")')
+    assert page.run("return document.querySelector('[aria-selected=true]').id") == "tab-values"
+    page.driver.find_element("css selector", "#first").click()
+    until(lambda: at(page) == "", "the start")
+    page.driver.switch_to.active_element.send_keys(" ")
+    until(lambda: at(page) != "", "the best move by space")
+    # the keyboard alone: what it has gone to has the keys
+    page.run("document.querySelector('#tab-moves').focus()")
+    page.driver.switch_to.active_element.send_keys("\ue004")  # Tab, then back with the keyboard
+    page.run("document.querySelector('#tab-values').focus({ focusVisible: true })")
+    page.driver.switch_to.active_element.send_keys("\ue014")
+    page.wait("return document.querySelector('[aria-selected=true]').id === 'tab-search'", "the next tab")
+
+
+def test_a_better_line_leaves_a_way_back_to_the_game(page: Page) -> None:
+    game = '[White "Ann"]\n[Black "Bob"]\n[Result "0-1"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n'
+    page.run(
+        'document.querySelector("#exchange").open = true;'
+        'document.querySelector("#text").value = arguments[0]',
+        game,
+    )
+    page.click("#load")
+    page.wait('return document.querySelector("#game").textContent.includes("Ann")', "the game")
+    page.run(
+        "window.saved = null; URL.createObjectURL = (blob) => {"
+        " blob.text().then((text) => { saved = text; }); return '#'; };"
+    )
+    page.click("#save-pgn")
+    page.wait("return saved !== null", "the PGN")
+    whole = page.run("return saved")
+    assert '[White "Ann"]' in whole
+    assert whole.rstrip().endswith("2. g4 Qh4# 0-1")
+    page.click("#last")
+    page.wait("return document.querySelector('#line [aria-current]')?.textContent === 'Qh4#'", "its end")
+    page.click("#first")
+    until(lambda: at(page) == "", "its start")
+    page.drag("e2", "e4")
+    until(lambda: at(page) == "e4", "another move")
+    assert "Ann" in page.text("#game")
+    page.run("saved = null")
+    page.click("#save-pgn")
+    page.wait("return saved !== null", "the PGN")
+    assert '[Black "Bob"]' in page.run("return saved")
+    assert page.run("return saved").rstrip().endswith("1. e4 *")
+    page.click("#to-game")
+    page.wait("return document.querySelector('#to-game') === null", "the game again")
+    page.click("#last")
+    page.wait("return document.querySelectorAll('#line button').length === 4", "all of it")
+
+
+def test_a_damaged_file_leaves_the_board_and_a_line_that_stays(
+    driver: Any, serve: Serve, small_graph: Path
+) -> None:
+    client = serve(small_graph)
+    page = Page(driver, client)
+    with Store.open(small_graph) as store, store.transaction():
+        store.connection.execute("UPDATE block SET data = zeroblob(length(data))")
+    page.drag("e2", "e4")
+    page.wait(
+        'return document.querySelector("#problem").textContent.includes("small.graph")', "what is wrong"
+    )
+    assert page.run('return document.querySelectorAll("#board .men use").length') == 32
+    page.drag("e7", "e5")
+    page.wait('return document.querySelectorAll("#line button").length === 2', "the game goes on")
+    assert "small.graph" in page.text("#problem")
+
+
+def test_counters_end_with_their_server(driver: Any, serve: Serve, small_graph: Path) -> None:
+    client = serve(small_graph)
+    page = Page(driver, client)
+    client.enter()
+    client.post("search", threads=1)
+    page.wait('return document.querySelector("[data-counter=visits]") !== null', "the counters")
+    client.end()
+    page.wait('return document.querySelector("[data-counter=visits]") === null', "their end")
+    assert "not connected" in page.text("#connection")
+    assert page.run('return document.querySelector("#stop").hidden')
+    page.run("document.querySelector('.moves .move')?.click()")
+    page.wait('return document.querySelector("#problem").textContent.includes("does not answer")', "why")
+    assert page.line() == ""
+    assert page.run('return document.querySelectorAll("#board .men use").length') == 32

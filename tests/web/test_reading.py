@@ -1,0 +1,86 @@
+"""Who cannot see the page well reads it too: contrast, headings, table heads, what the keyboard reaches."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from .conftest import Client
+from .test_page import Page
+
+LEAST_CONTRAST = 4.5  # WCAG 2, level AA
+STYLE = (files("graphsearch.web") / "static" / "style.css").read_text(encoding="utf-8")
+LEVELS = [f"--q{sign}{level}" for sign in "pm" for level in (1, 2, 3)] + ["--q0"]
+PAIRS = [
+    *(("--ink", level) for level in LEVELS),
+    *(("--q4-ink", level) for level in ("--qp4", "--qm4")),
+    *((text, back) for text in ("--ink", "--soft", "--bad", "--accent") for back in ("--surface", "--paper")),
+    *((text, "--raised") for text in ("--ink", "--soft")),
+    *(("--accent-ink", back) for back in ("--accent", "--bad")),
+    ("--paper", "--ink"),
+]
+LOOK = """
+const name = (element) => (element.getAttribute("aria-label") || element.textContent || "").trim();
+return {
+  headings: document.querySelectorAll("h1").length,
+  heads: [...document.querySelectorAll("th")].filter((each) => !name(each)).length,
+  inside: [...document.querySelectorAll("[role=img] [tabindex], [role=img] button, [role=img] a")].length,
+  nameless: [...document.querySelectorAll("button, input, select, textarea, [role=link], svg[role]")]
+    .filter((each) => !name(each) && !each.labels?.length && !each.title)
+    .map((each) => each.outerHTML.slice(0, 80)),
+};
+"""
+
+
+def colours(block: str) -> dict[str, str]:
+    return dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", block))
+
+
+def themes() -> dict[str, dict[str, str]]:
+    """Returns the colours of light, of dark by the system, and of dark by the button."""
+    blocks = [colours(block) for block in re.findall(r":root[^{]*\{([^}]*)\}", STYLE)]
+    light, by_system, by_button = (block for block in blocks if block)
+    return {"light": light, "dark by the system": light | by_system, "dark by the button": light | by_button}
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark by the system", "dark by the button"])
+def test_every_text_stands_out_from_its_ground(theme: str) -> None:
+    found = themes()[theme]
+    for text, back in PAIRS:
+        low, high = sorted((luminance(found[text]), luminance(found[back])))
+        assert (high + 0.05) / (low + 0.05) >= LEAST_CONTRAST, (text, back)
+
+
+def test_both_ways_to_dark_have_the_same_colours() -> None:
+    found = themes()
+    assert found["dark by the system"] == found["dark by the button"]
+
+
+def test_every_view_has_its_names_and_no_picture_holds_what_the_keyboard_reaches(
+    driver: Any, client: Client
+) -> None:
+    page = Page(driver, client)
+    page.driver.get(f"http://{client.host}/p/?line=e4,e5,Nf3&at=1")
+    page.wait('return document.querySelectorAll("#line button").length > 0', "the line")
+    for name in page.run("return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.id.slice(4))"):
+        page.view(name)
+        page.wait('return document.querySelector("#panel > div").children.length > 0', name)
+    page.view("values")
+    page.wait('return document.querySelectorAll(".icicle .cell").length > 0', "the icicle")
+    page.wait('return document.querySelectorAll(".line-table th").length > 0', "the table")
+    found = page.run(LOOK)
+    assert found == {"headings": 1, "heads": 0, "inside": 0, "nameless": []}
+    page.driver.get(f"http://{client.host}/p/8/P3k3/8/8/8/8/8/4K3_w_-_-_0_1")
+    page.wait('return document.querySelectorAll("#board .men use").length === 3', "a promotion")
+    page.drag("a7", "a8")
+    page.wait('return document.querySelectorAll("#board .choice").length === 4', "the choice")
+    assert page.run(LOOK)["inside"] == 0

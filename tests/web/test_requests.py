@@ -1,0 +1,133 @@
+"""What a request may say: whatever else comes in gets a line of error, and no question takes for ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from starlette.routing import Route
+
+from graphsearch.store.store import Store
+from graphsearch.web.api import requests
+from graphsearch.web.api.requests import ExportWanted, Wanted
+from graphsearch.web.app import application
+from graphsearch.web.house import House
+from graphsearch.web.jobs.tasks import EXPORTS
+
+from .conftest import Client
+
+BROKEN = {
+    "deep list": b"[" * 100_000,
+    "deep object": b'{"root":' * 100_000 + b"1",
+    "deep value": b'{"root": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+    "lone surrogate": b'{"root": "\\ud800"}',
+    "lone surrogate as a name": b'{"\\udfff": 1}',
+    "no UTF-8": b'{"root": "\xff"}',
+    "list": b"[1]",
+    "number": b"1",
+    "nothing": b"null",
+    "no JSON": b"{",
+    "no such field": b'{"colour": "red"}',
+    "object as text": b'{"root": {}, "text": {}, "statement": [], "other": [1], "action": {}, "form": 1}',
+    "infinity": b'{"seconds": Infinity, "number": 1e999, "other": 1e999}',
+}
+
+
+def posts() -> list[str]:
+    """Returns the addresses of all requests that bring a JSON object."""
+    routes = application(House(Path("no.graph"))).routes
+    found = [route.path for route in routes if isinstance(route, Route) and route.methods == {"POST"}]
+    return [path for path in found if "import" not in path and "review" not in path]
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_body_of_any_request_gets_a_line_of_error(client: Client, name: str) -> None:
+    assert len(posts()) >= 9
+    for path in posts():
+        answer = client.ask("POST", path, BROKEN[name])
+        assert (answer.status, "\n" in answer.error) == (400, False), path
+        assert 0 < len(answer.error) < 300
+
+
+NUMBERS: tuple[object, ...] = ("-1", "1e3", "x", "9" * 40, "٣", "1.5", "nan", [1], {}, True)
+
+
+@pytest.mark.parametrize("value", NUMBERS)
+def test_a_number_that_is_none_is_named_with_its_field(client: Client, value: object) -> None:
+    answer = client.post("search", visits=value)
+    assert answer.status == 400
+    assert "visits" in answer.error
+    if isinstance(value, str):
+        for path, field in (
+            ("transpositions", "look"),
+            ("lines", "lines"),
+            ("find", "limit"),
+            ("tree", "depth"),
+        ):
+            found = client.get(path, **{field: value})
+            assert (found.status, field in found.error) == (400, True)
+
+
+def test_numbers_come_as_forms_write_them_and_blanks_are_nothing(client: Client) -> None:
+    found = requests.read_body(
+        requests.SearchWanted, b'{"visits": " 12 ", "seconds": "0.5", "evaluations": ""}'
+    )
+    assert (found.visits, found.seconds, found.evaluations) == (12, 0.5, None)
+    assert client.get("lines", lines="").status == 200
+
+
+def models(kind: type[Wanted] = Wanted) -> list[type[Wanted]]:
+    """Returns all models of requests."""
+    return [found for below in kind.__subclasses__() for found in (below, *models(below))]
+
+
+@pytest.mark.parametrize("kind", models(), ids=lambda kind: kind.__name__)
+def test_every_field_of_a_request_has_bounds(kind: type[Wanted]) -> None:
+    schema: dict[str, Any] = kind.model_json_schema()
+    assert schema["additionalProperties"] is False
+    for name, field in schema.get("properties", {}).items():
+        for form in field.get("anyOf", [field]):
+            if form.get("type") in ("integer", "number"):
+                assert {"minimum", "maximum"} <= form.keys(), name
+            elif form.get("type") == "string" and "enum" not in form:
+                assert "maxLength" in form, name
+            elif form.get("type") == "object":
+                assert "maxProperties" in form, name
+
+
+def test_an_export_may_have_every_form(client: Client) -> None:
+    assert set(get_args(ExportWanted.model_fields["form"].annotation)) == set(EXPORTS)
+    assert "form" in client.post("export", form="exe").error
+
+
+# ------------------------------------------------------------------ time
+def test_a_question_that_reads_too_many_records_ends_with_a_line(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {
+        "transpositions": {"look": 20_000},
+        "tree": {"depth": 20},
+        "neighbourhood": {},
+        "lines": {},
+        "parents": {},
+    }
+    for path, given in asked.items():
+        assert client.get(path, **given).status == 200
+    monkeypatch.setattr("graphsearch.web.api.asking.QUESTION_SECONDS", -1.0)
+    for path, given in asked.items():
+        answer = client.get(path, **given)
+        assert (answer.status, "may take" in answer.error) == (400, True), path
+
+
+# ------------------------------------------------------------------ damage
+def test_a_damaged_record_leaves_the_board_and_says_what_is_wrong(client: Client, small_graph: Path) -> None:
+    with Store.open(small_graph) as store, store.transaction():
+        store.connection.execute("UPDATE block SET data = zeroblob(length(data))")
+    answer = client.get("position", line="e2e4")
+    assert answer.status == 200
+    found = answer.json
+    assert (found["node"], len(found["legal"]), found["line"][0]["san"]) == (None, 20, "e4")
+    assert "small.graph" in found["problem"]
+    assert json.loads(client.get("position", root="8/8/8/8/8/8/8/8 w - - 0 1").body).keys() == {"error"}

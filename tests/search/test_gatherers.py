@@ -434,7 +434,7 @@ def test_waves_that_overlap_ask_for_no_position_twice(gather: str) -> None:
 
 @pytest.mark.parametrize(("share", "flies"), [(0.5, True), (0.01, False)])
 def test_flow_overlaps_waves_only_where_the_next_one_can_be_full(share: float, flies: bool) -> None:
-    """Of 3,000 visits a share of .5 is two waves of 16 and more; one of .01 has too few left for the second."""
+    """Of 3,000 visits a share of .5 is two waves of 16 and more; one of .01 has too few left for another."""
     board = chess.Board()
     with searched(chess.STARTING_FEN, 3000) as graph:
         set_params(graph.arena, SearchParams(minibatch_size=16, max_wave_share=share))

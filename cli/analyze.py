@@ -262,8 +262,8 @@ def compile_search(
 
     if missing := kernels_missing(evaluator, filed=filed):
         with (
-            compile_bar("search", missing),
-            kernels_compiling(evaluator, filed=filed, prover=beside.__name__),
+            compile_bar("search", missing) as told,
+            kernels_compiling(evaluator, filed=filed, prover=beside.__name__, told=told),
             Graph.open(None, evaluator=evaluator) as trial,
         ):
             analyze(trial, board or chess.Board(), Limits(visits=2), params)

@@ -57,8 +57,10 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
 
 
 @contextmanager
-def compile_bar(purpose: str, kernels: int) -> Iterator[None]:
+def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
     """Shows on a terminal how kernels are compiled while the body runs; elsewhere a line of the log says so.
+
+    Yields whether there is a terminal.
 
     Args:
       kernels: how many are to be compiled.
@@ -67,14 +69,14 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[None]:
 
     with progress_bar(f"Compiling the {purpose} kernels, once") as advance:
         if advance is None:
-            yield
+            yield False
             return
         announced()
         ended = Event()
         counter = Thread(target=_count_kernels, args=(advance, kernels, ended), daemon=True)
         counter.start()
         try:
-            yield
+            yield True
         finally:
             ended.set()
             counter.join()

@@ -144,7 +144,7 @@ class Memory:
         is_outside = evaluator.kernel_kind == EXTERNAL
         trial = Idle() if is_outside else evaluator
         with (
-            kernels_compiling(evaluator, filed=filed, prover=beside.__name__),
+            kernels_compiling(evaluator, filed=filed, prover=beside.__name__, told=True),
             _scratch(filed) as path,
         ):
             for _ in range(1 + filed):  # the second time what was saved is loaded

@@ -16,7 +16,7 @@ from graphsearch.errors import CapacityError, UnsavedError
 from .alphabeta_view import iteration_display, result_view, summary
 from .commands import command
 from .options import Json, PositionOptions, StoreToSave
-from .output import ENDED_BY_READER, NOT_SAVED, compiling, print_json, print_view, say
+from .output import ENDED_BY_READER, NOT_SAVED, print_json, print_view, say
 from .render import count, size
 from .signals import StopSignals
 
@@ -219,8 +219,7 @@ def _compile() -> None:
     from graphsearch.alphabeta.alone import nodes_within
     from graphsearch.alphabeta.limits import DepthLimits
 
-    with compiling("alpha-beta"):
-        nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=threading.Event())
+    nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=threading.Event())
 
 
 def _alone(job: Job, result: AlphaBetaResult, signals: StopSignals) -> int | None:

@@ -262,8 +262,8 @@ def compile_search(
     from graphsearch.search.warm import kernels_missing
 
     if missing := kernels_missing(evaluator, filed=filed):
-        with compile_bar("search", missing):
-            warm.compile_search(evaluator, params, filed=filed, board=board)
+        with compile_bar("search", missing) as told:
+            warm.compile_search(evaluator, params, filed=filed, told=told, board=board)
 
 
 def _print_result(request: Request, result: SearchResult) -> None:

@@ -12,7 +12,7 @@ from .bench_scale import ScaleOptions, bench_scale
 from .bench_shards import ShardsOptions, bench_shards
 from .commands import command, named_values
 from .options import Json, graph_ram
-from .output import compiling, print_json, say
+from .output import print_json, say
 from .render import rate
 from .signals import StopSignals, interruptible
 
@@ -35,6 +35,8 @@ _LINES = {  # JSON name -> what it is called in the table
     "search_written_of_size": "bytes it writes, relative to the file",
     "builtin_evaluations_per_s": "built-in evaluator, per second",
     "builtin_file_bytes_per_node": "its file, bytes per node",
+    "start_s": "first table, CPU-seconds",
+    "start_cold_s": "the same with an empty cache",
     "alphabeta_nodes_per_s": "alpha-beta, nodes per second",
     "alphabeta_leaves_of_minimal": "its leaves relative to the minimal tree",
 }
@@ -180,14 +182,13 @@ def _check(
 def _in_memory(nodes: int | None) -> Mapping[str, float | int | None]:
     from graphsearch.bench.speed import NODES, measure
 
-    with compiling("benchmark"):
-        return interruptible(lambda: measure(say, nodes=nodes or NODES))
+    return interruptible(lambda: measure(say, nodes=nodes or NODES))
 
 
 def _offload(nodes: int | None, ram: str | None) -> Mapping[str, float | int | None]:
     from graphsearch.bench.offload.report import NODES, RAM_BYTES, measure
 
-    with StopSignals(), compiling("offload benchmark"):
+    with StopSignals():
         # a signal ends the part under way, and removes the files
         return measure(say, nodes=nodes or NODES, ram_bytes=graph_ram(ram) or RAM_BYTES)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import EvaluatorOptions, check_plot_file, closing
-from .output import compiling, console, print_json, say
+from .output import console, print_json, say
 from .render import rate
 from .signals import StopSignals
 
@@ -116,7 +116,7 @@ def bench_batches(options: BatchesOptions, nodes: int | None, *, json: bool) -> 
         check_library()
     for what in plan.left_out():
         say(f"skipped: {what}")
-    with StopSignals(), compiling("batches benchmark"), _progress() as report:
+    with StopSignals(), _progress() as report:
         found = measure(plan, report)
     if plot is not None:
         from graphsearch.bench.batches.plot import draw

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import graph_ram
-from .output import compiling, print_json, say
+from .output import print_json, say
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def bench_scale(
 
     budget = graph_ram(ram) or RAM_BYTES
     phases = tuple(options.phases.split(",")) if options.phases else ()
-    with StopSignals(), compiling("scale benchmark"):
+    with StopSignals():
         rows = measure(
             say,
             lambda row: say(finished(row)),

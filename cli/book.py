@@ -14,7 +14,7 @@ from .book_live import build_display
 from .book_view import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .commands import command, group
 from .options import Json, PositionOptions, Ram, StoreOption, StoreToMake, Threads, graph_ram
-from .output import FAILED, compiling, print_json, print_part, print_view, say, say_if_unfinished
+from .output import FAILED, print_json, print_part, print_view, say, say_if_unfinished
 from .program import program_name
 from .signals import StopSignals
 
@@ -92,7 +92,6 @@ def build(
     limits = BuildLimits(seconds=time, evaluations=evaluations, forever=forever)
     with (
         StopSignals("Stopping: finishing the wave and saving...\n") as signals,
-        compiling("search"),
         build_display(signals) as show,
     ):
         signals.arm()

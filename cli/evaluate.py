@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ import typer
 
 from .commands import command
 from .options import EvaluatorOptions, Json, LineOptions, closing
-from .output import FAILED, compiling, say
+from .output import FAILED, say
 from .progress import Advance, progress_bar
 from .render import TERMINAL_NAMES, signed, wdl_text
 
@@ -78,8 +78,7 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], epd: str | None,
 
     if epd is None:
         boards = list(_given(positions))
-        with _ready(engine):
-            _answer(engine, BoardSource(boards), None, json=json)
+        _answer(engine, BoardSource(boards), None, json=json)
         return True
     bad: list[int] = []
 
@@ -87,17 +86,9 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], epd: str | None,
         say(f"graphsearch: line {number}: {error}")
         bad.append(number)
 
-    with _open(epd) as lines, _ready(engine), progress_bar("Positions", streaming=True) as advance:
+    with _open(epd) as lines, progress_bar("Positions", streaming=True) as advance:
         _answer(engine, LineSource(lines, refuse), advance, json=json)
     return not bad
-
-
-def _ready(engine: protocol.Evaluator) -> AbstractContextManager[None]:
-    """Returns a context that announces the compile if the evaluator is one of the kernels."""
-    from graphsearch.evaluators.inside import inside
-
-    kernel = inside(engine)
-    return compiling(kernel.purpose) if kernel else nullcontext()
 
 
 def _given(positions: list[str]) -> Iterator[chess.Board]:

@@ -10,7 +10,7 @@ import typer
 from .commands import command
 from .export_summary import finish
 from .options import AnyPositionOptions, Json, StoreOption
-from .output import compiling, say_if_unfinished
+from .output import say_if_unfinished
 from .progress import progress_bar
 from .signals import StopSignals
 
@@ -75,7 +75,7 @@ def site(
     board = position.board()
     say_if_unfinished(store)
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no folder behind
-    with StopSignals(), compiling("export"), progress_bar("Positions") as show:
+    with StopSignals(), progress_bar("Positions") as show:
         report = export_site(
             store, output, board, book=book, depth=depth, min_visits=min_visits, on_progress=show
         )

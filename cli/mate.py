@@ -14,7 +14,7 @@ from graphsearch.mate.limits import MOST_MOVES
 from .commands import command
 from .live import Screen, clock, progress_display
 from .options import Json, PositionOptions
-from .output import announce_compile, print_json, say
+from .output import print_json, say
 from .render import count, rate
 from .signals import StopSignals
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from graphsearch.mate.session import MateProgress, MateResult, MateSearch
     from graphsearch.record.transposition import EntryTable
 
-PURPOSE = "mate"  # of kernels
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
 STOPPING = "Stopping: finding the proven line...\n"
 WHY = {
@@ -141,13 +140,10 @@ def _search(
     *,
     check: bool,
 ) -> tuple[MateResult, MateCheck | None]:
-    from graphsearch.jit.compiler import mark_compiled
     from graphsearch.mate.session import MateSearch
 
-    announce_compile(PURPOSE)
     search = MateSearch(board, limits, entries=entries)
     search.warm_up()
-    mark_compiled(PURPOSE)
     signals.arm()
     with _display(signals) as show:
         result = search.run(signals.stop, show)

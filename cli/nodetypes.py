@@ -11,7 +11,7 @@ import typer
 from .commands import command, named_values
 from .nodetypes_view import stored_lines, synthetic_lines
 from .options import Json, LineOptions, check_plot_file
-from .output import FAILED, compiling, print_json, print_part, say, say_if_unfinished
+from .output import FAILED, print_json, print_part, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count
 
@@ -180,7 +180,7 @@ def _search(branching: int, depth: int, options: TreeOptions) -> Synthetic:
     from graphsearch.alphabeta.nodetypes.synthetic import SyntheticTree, synthetic
 
     tree = SyntheticTree(branching, depth, _order(options.order or "perfect"), options.seed or 0)
-    with compiling("uniform tree"), progress_bar("Searching") as advance:
+    with progress_bar("Searching") as advance:
 
         def show(nodes: int, guess: float) -> None:
             if advance:
@@ -219,7 +219,7 @@ def _classify(store: Path, board: chess.Board, max_nodes: int | None) -> Classif
     from graphsearch.alphabeta.nodetypes.walk import MAX_NODES
 
     say_if_unfinished(store)
-    with compiling("node types"), progress_bar("Walking") as advance:
+    with progress_bar("Walking") as advance:
 
         def show(found: int, entries: int, ply: int) -> None:
             if advance:

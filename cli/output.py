@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
@@ -156,24 +156,6 @@ def speaks_unicode() -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
-
-
-def announce_compile(purpose: str) -> None:
-    """Prints a note if the kernels of a purpose are about to be compiled."""
-    from graphsearch.jit.compiler import is_compiled
-
-    if not is_compiled(purpose):
-        say(f"Compiling the {purpose} kernels, once; this takes some seconds...")
-
-
-@contextmanager
-def compiling(purpose: str) -> Iterator[None]:
-    """Announces the compile of a purpose, and records it as done after the work inside."""
-    from graphsearch.jit.compiler import mark_compiled
-
-    announce_compile(purpose)
-    yield
-    mark_compiled(purpose)
 
 
 def close_quietly(code: int) -> int:

@@ -8,7 +8,7 @@ import typer
 
 from .commands import command
 from .options import Json, LineOptions, Position
-from .output import compiling, print_json
+from .output import print_json
 from .signals import interruptible
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def perft(
 ) -> None:
     """Count the positions DEPTH plies below a position."""
     board = line.board_after(position)
-    with compiling("perft"):
-        parts = interruptible(lambda: _count(board, depth, divide=divide))
+    parts = interruptible(lambda: _count(board, depth, divide=divide))
     nodes = sum(parts.values())
     if json:
         by_move = {"divide": parts} if divide else {}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Protocol, TypeVar
 
-from .output import console, say
+from .output import console
 
 GLANCE_SECONDS = 0.2  # between two looks at what other processes have done
 
@@ -57,23 +57,26 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
 
 
 @contextmanager
-def compile_bar(purpose: str, kernels: int) -> Iterator[None]:
-    """Shows that kernels are compiled while the body runs: a bar on a terminal, elsewhere a line.
+def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
+    """Shows on a terminal how kernels are compiled while the body runs; elsewhere a line of the log says so.
+
+    Yields whether there is a terminal.
 
     Args:
       kernels: how many are to be compiled.
     """
-    title = f"Compiling the {purpose} kernels, once"
-    with progress_bar(title) as advance:
+    from graphsearch.jit.places import announced
+
+    with progress_bar(f"Compiling the {purpose} kernels, once") as advance:
         if advance is None:
-            say(f"{title}; this takes some seconds...")
-            yield
+            yield False
             return
+        announced()
         ended = Event()
         counter = Thread(target=_count_kernels, args=(advance, kernels, ended), daemon=True)
         counter.start()
         try:
-            yield
+            yield True
         finally:
             ended.set()
             counter.join()

@@ -10,7 +10,7 @@ import typer
 
 from .commands import command
 from .options import Json, StoreFile
-from .output import compiling, print_json, print_part, print_view, say, say_if_unfinished
+from .output import print_json, print_part, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, cp_text, signed
 from .tables import LEFT, RIGHT, WHOLE, fitting, table
@@ -100,7 +100,7 @@ def diff(
 
     check_target(pgn, store=real_path(other), source=real_path(file))
     chosen = {} if not what else {"what": tuple(what)}
-    with compiling("query"), progress_bar("Comparing") as advance:
+    with progress_bar("Comparing") as advance:
         found = ask(file, other, cp=cp, top=top, on_progress=advance, **chosen)
     books = changes(file, other, top=top)
     if pgn and not found.changes:
@@ -121,7 +121,7 @@ def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
     from graphsearch.book.changes import changes_since
     from graphsearch.query.since import since as ask
 
-    with compiling("query"), progress_bar("Reading") as advance:
+    with progress_bar("Reading") as advance:
         found = ask(file, moment, top=top, on_progress=advance)
     books = changes_since(file, found.run, top=top)
     say_if_unfinished(file)

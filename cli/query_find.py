@@ -11,7 +11,7 @@ import typer
 
 from .commands import command
 from .options import Json, StoreOption
-from .output import compiling, print_json, say, say_if_unfinished
+from .output import print_json, say, say_if_unfinished
 from .progress import progress_bar
 from .render import RESULTS, count, signed
 from .tables import streamed
@@ -138,7 +138,7 @@ def find(
 
     filters = conditions.filters()
     say_if_unfinished(store)
-    with compiling("query"), progress_bar("Reading", streaming=True) as advance:
+    with progress_bar("Reading", streaming=True) as advance:
         found = ask(store, filters, limit=limit, on_progress=advance)
         number = _print_found(found, json)
     if not json:

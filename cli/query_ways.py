@@ -8,7 +8,7 @@ import typer
 
 from .commands import command
 from .options import Json, LineOptions, PositionOptions, Ram, StoreOption, byte_count
-from .output import FAILED, compiling, print_json, print_part, say, say_if_unfinished
+from .output import FAILED, print_json, print_part, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, signed, steps_table
 from .tables import LEFT, RIGHT, table
@@ -189,7 +189,7 @@ def _count_all(store: Path, top: int, ram: str | None) -> Transpositions:
     from graphsearch.query.ways import count_all
 
     limit = None if ram is None else byte_count(ram)
-    with compiling("query"), progress_bar("Counting edges") as advance:
+    with progress_bar("Counting edges") as advance:
         return count_all(store, top=top, ram_bytes=limit, on_progress=advance)
 
 

@@ -11,7 +11,7 @@ import typer
 
 from .commands import command, command_line
 from .options import EvaluatorOptions, Json, Ram, StoreFile, closing, graph_ram
-from .output import compiling, print_json, say
+from .output import print_json, say
 from .program import program_name
 from .progress import titled_bar
 from .render import count
@@ -84,7 +84,7 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
     from graphsearch.sweep.reevaluate import reevaluate as reevaluate_file
 
     resume = command_line("reevaluate", request)
-    with compiling("reevaluate"), titled_bar("Evaluating", title) as show:
+    with titled_bar("Evaluating", title) as show:
         _say_direction(request.file, evaluator)
         signals.arm()
         report = reevaluate_file(
@@ -126,7 +126,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
     """Returns the exit code."""
     from graphsearch.sweep.opinions import second_opinion
 
-    with compiling("reevaluate"), titled_bar("Counting", opinion_title) as show:
+    with titled_bar("Counting", opinion_title) as show:
         signals.arm()
         report = second_opinion(
             request.file, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show

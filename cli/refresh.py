@@ -8,7 +8,7 @@ import typer
 
 from .commands import command
 from .options import Json, Ram, StoreFile, byte_count
-from .output import compiling, print_json, say
+from .output import print_json, say
 from .progress import titled_bar
 from .render import count
 
@@ -47,7 +47,7 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
 
     limit = None if ram is None else byte_count(ram)
     work = upkeep.refresh if is_sharded(file) else refresh_file
-    with compiling("refresh"), titled_bar("Reading", title) as show:
+    with titled_bar("Reading", title) as show:
         report = work(file, tolerance, ram_bytes=limit, on_progress=show)
     if json:
         print_json(report.as_dict())

@@ -10,7 +10,7 @@ import typer
 
 from .commands import command
 from .options import Json, Ram, byte_count
-from .output import FAILED, compiling, print_json, print_part, print_problems, say, say_if_unfinished
+from .output import FAILED, print_json, print_part, print_problems, say, say_if_unfinished
 from .progress import progress_bar, titled_bar
 from .render import count, size
 from .signals import StopSignals
@@ -100,7 +100,7 @@ def merge(request: Request) -> None:
         force=request.force,
         ram_bytes=None if request.ram is None else byte_count(request.ram),
     )
-    with StopSignals(), compiling("refresh"), titled_bar("Reading", title) as show:
+    with StopSignals(), titled_bar("Reading", title) as show:
         report = merge_files(
             request.files, new=request.output, into=request.into, wanted=wanted, on_progress=show
         )

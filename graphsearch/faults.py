@@ -25,6 +25,7 @@ DEFECT = 70  # exit code: EX_SOFTWARE of sysexits.h
 FOLDER_VARIABLE = "GRAPHSEARCH_STATE_DIR"
 FILE_VARIABLE = "GRAPHSEARCH_REPORT_FILE"  # of this process and of those that it starts
 MOST_BYTES = 1 << 20  # of one file: an engine may fail at every move
+OWN_LOG = "graphsearch"
 AGAIN_SECONDS = 0.05  # until a signal that got lost is sent again
 
 Tell = Callable[[str], object]
@@ -215,7 +216,7 @@ def watch_logs(tell: Tell) -> None:
     class LastResort(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             error = record.exc_info[1] if record.exc_info else None
-            text = f"{record.name}: {record.getMessage()}"
+            text = record.getMessage() if record.name == OWN_LOG else f"{record.name}: {record.getMessage()}"
             tell(text if error is None else told(error, text))
 
     logging.lastResort = LastResort(logging.WARNING)

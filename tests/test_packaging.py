@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from graphsearch.version import __version__
 
@@ -60,3 +63,40 @@ def test_the_version_stands_in_one_place() -> None:
     assert SETUPTOOLS["dynamic"]["version"] == {"attr": "graphsearch.version.__version__"}
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert __version__ in changelog
+
+
+# ------------------------------------------------------------------ wheels with machine code
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The build backend; it needs a newer setuptools than some environments have."""
+    pytest.importorskip("setuptools.command.bdist_wheel")
+    from tools.wheel import kernel_wheel
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("setuptools.build_meta.get_requires_for_build_wheel", lambda _: ["other"])
+    return kernel_wheel
+
+
+def test_a_wheel_asks_for_the_compiler_only_if_it_brings_kernels(
+    backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(backend.VARIABLE, "")
+    assert backend.get_requires_for_build_wheel() == ["other"]
+    monkeypatch.setenv(backend.VARIABLE, "x86-64-v3")
+    assert backend.get_requires_for_build_wheel() == ["other", *PYPROJECT["project"]["dependencies"]]
+
+
+def test_kernels_that_cannot_be_compiled_are_left_out_with_one_line(backend: Any, tmp_path: Path) -> None:
+    package = tmp_path / "graphsearch" / "cli"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").write_text("")
+    (package / "compile_kernels.py").write_text("raise SystemExit('no\\ncompiler here')")
+    assert backend.compile_kernels(tmp_path, ["x86-64-v2"]) == "compiler here"
+
+
+def test_the_build_backend_is_in_the_archive_of_sources() -> None:
+    folder, module = PYPROJECT["build-system"]["backend-path"], PYPROJECT["build-system"]["build-backend"]
+    name = f"{folder[0]}/{module}.py"
+    assert (ROOT / name).is_file()
+    assert f"include {name}" in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()

@@ -32,6 +32,7 @@ from ..store.index.locate_kernel import no_filter
 from ..store.store import Store
 from .board_kernel import expand_many, make_many
 from .offload.instruments import io_counters
+from .starting import start_figures
 
 Report = Callable[[str], None]
 
@@ -71,6 +72,8 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
     figures |= _file(report, nodes)
     figures |= _remembering(report, nodes)
     figures |= _builtin(report, min(nodes, BUILTIN_NODES))
+    report("a first table")
+    figures |= start_figures(cold=nodes >= BUILTIN_NODES)
     figures |= _alphabeta(report, FULL_DEPTH if nodes >= BUILTIN_NODES else SMALL_DEPTH)
     return figures
 

@@ -11,11 +11,9 @@ the classes of tuples. It is loaded from the disk, or compiled, at the first cal
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +21,7 @@ import numpy as np
 from . import machine_code
 from .lazy import Inner
 from .machine_code import MOST_RESULTS, MachineCode
+from .places import Places, announce
 
 LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
 FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes
@@ -81,14 +80,15 @@ class _Code:
 class Kernel(Inner):
     """A function that Python calls, or another kernel."""
 
-    def __init__(self, function: Callable[..., Any], folder: Path | None) -> None:
+    def __init__(self, function: Callable[..., Any], places: Places) -> None:
         """Keeps the function until it is called.
 
         Args:
-          folder: of the compiled code; None: it cannot be kept.
+          places: where compiled code is.
         """
         super().__init__(function)
-        self._folder = folder
+        self._places = places
+        self._label = f"{function.__module__}.{function.__qualname__}"
         self._codes: dict[tuple[Any, ...], _Code] = {}
 
     def __call__(self, *arguments: Any) -> Any:
@@ -120,26 +120,34 @@ class Kernel(Inner):
             return self._codes[key]
 
     def _found(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> MachineCode:
-        path = self._path(key)
-        if path is None:
-            return self._built(arguments)
-        found = machine_code.read(path)
-        if found is None:
-            with machine_code.alone(path):  # what another process compiles is waited for
-                found = machine_code.read(path) or self._built(arguments)
-                found.write(path)
-        return found
+        found = self._read(key)
+        if found is not None:
+            return found
+        announce()
+        places = self._places.writing
+        if not places:
+            return self._built(arguments, [""])[0]
+        with places[0].folder.alone(places[0].file_name(self._label, key)):
+            found = self._read(key)  # another process may have compiled it meanwhile
+            return found or self._kept(arguments, key)
 
-    def _built(self, arguments: tuple[Any, ...]) -> MachineCode:
+    def _read(self, key: tuple[Any, ...]) -> MachineCode | None:
+        found = (place.read(self._label, key) for place in self._places.reading)
+        return next(filter(None, found), None)
+
+    def _kept(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> MachineCode:
+        """Returns code for the first place, compiled now and kept in all of them."""
+        places = self._places.writing
+        codes = self._built(arguments, [place.level for place in places])
+        for place, code in zip(places, codes, strict=True):
+            place.write(self._label, key, code)
+        return codes[0]
+
+    def _built(self, arguments: tuple[Any, ...], levels: list[str]) -> list[MachineCode]:
         from .objects import build
 
-        built: MachineCode = build(self.dispatcher, arguments)
+        built: list[MachineCode] = build(self.dispatcher, arguments, levels)
         return built
-
-    def _path(self, key: tuple[Any, ...]) -> Path | None:
-        digest = hashlib.sha256(repr((machine_code.machine(), key)).encode()).hexdigest()[:16]
-        name = f"{self._function.__module__}.{self._function.__qualname__}-{digest}{machine_code.SUFFIX}"
-        return self._folder and self._folder / name
 
 
 def _formed(form: Any, numbers: Iterator[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The compiler's settings: how kernels and the functions inside them are compiled, and where they are cached.
+"""The compiler's settings: how kernels and the functions inside them are compiled, and of which sources.
 
 Rules that measurements forced (array arguments lost 2.5x to reference counting and index checks):
 inner kernels take pointers, outer ones take arrays and keep them alive; every literal and shift count
@@ -14,16 +14,16 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import stat
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from .calls import Bound, Kernel
 from .lazy import Inner
-from .machine_code import CALL, MOST_RESULTS, SUFFIX, machine
+from .machine_code import CALL, MOST_RESULTS, SUFFIX
+from .places import Places
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
@@ -72,36 +72,12 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def cache_folder(name: str) -> Path | None:
-    """Returns a writable folder of this program's caches, made if need be, or None if there can be none."""
-    base = os.environ.get("GRAPHSEARCH_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    own = Path(tempfile.gettempdir()) / f"graphsearch-{getattr(os, 'getuid', lambda: 0)()}"
-    for parent in (Path(base), own):
-        try:
-            parent.expanduser().mkdir(mode=0o700, parents=True, exist_ok=True)
-            if parent == own and not _is_private(own):
-                continue
-            folder = parent.expanduser() / "graphsearch" / name
-            folder.mkdir(parents=True, exist_ok=True)
-        except (OSError, RuntimeError):  # no right to make it, or no home
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
-    return None
-
-
-def _is_private(folder: Path) -> bool:
-    """Returns whether nobody else can put code there: compiled code is run when it is loaded."""
-    status = folder.lstat()
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
-
-
-CACHE_FOLDER = None if JIT_OFF else cache_folder(f"kernels-{_sources_digest()}")
+PLACES = Places("" if JIT_OFF else _sources_digest())
 
 
 def kernel(function: _F) -> _F:
     """Compiles a function that Python calls, once for each kind of arguments; the code is cached on disk."""
-    return function if JIT_OFF else cast(_F, Kernel(function, CACHE_FOLDER))
+    return function if JIT_OFF else cast(_F, Kernel(function, PLACES))
 
 
 def bind(kernel: Any, *arguments: Any) -> Bound:
@@ -155,29 +131,28 @@ def inlined(function: _F) -> _F:
 _MARKED: set[str] = set()  # by this process
 
 
-def _marker(purpose: str) -> Path | None:
-    """Returns the file that says the kernels of a purpose are compiled, for this processor."""
-    return CACHE_FOLDER and CACHE_FOLDER / f"{purpose}-{machine()}"
-
-
 def count_compiled() -> int:
-    """Returns how many kernels are kept, each for one kind of arguments; 0 if they cannot be."""
-    return 0 if CACHE_FOLDER is None else sum(1 for _ in CACHE_FOLDER.glob(f"*{SUFFIX}"))
+    """Returns how many kernels this user's cache keeps, each for one kind of arguments; 0 without one."""
+    return sum(1 for place in PLACES.writing for _ in place.folder.path.glob(f"*{SUFFIX}"))
 
 
 def is_compiled(purpose: str = "search") -> bool:
-    """Returns whether an earlier process compiled the kernels of a purpose, so that this one starts warm."""
-    if JIT_OFF:
-        return True
-    marker = _marker(purpose)
-    return marker is not None and marker.exists()
+    """Returns whether the kernels of a purpose are compiled, so that this process starts warm."""
+    return JIT_OFF or any(place.has_mark(purpose) for place in PLACES.reading)
 
 
 def mark_compiled(purpose: str = "search") -> None:
     """Records that every kernel of a purpose is compiled; once is enough."""
-    if JIT_OFF or purpose in _MARKED:
-        return
-    marker = _marker(purpose)
-    if marker is not None:
-        marker.touch()
-        _MARKED.add(purpose)
+    if not (JIT_OFF or purpose in _MARKED or is_compiled(purpose)):
+        for place in PLACES.writing:
+            place.mark(purpose)
+    _MARKED.add(purpose)
+
+
+@contextmanager
+def alone(purpose: str) -> Iterator[None]:
+    """Lets one process of this user at a time compile the kernels of a purpose."""
+    with ExitStack() as stack:
+        for place in () if JIT_OFF else PLACES.writing[:1]:
+            stack.enter_context(place.folder.alone(purpose))
+        yield

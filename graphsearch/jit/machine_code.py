@@ -1,7 +1,7 @@
-"""Machine code in files and in memory: `llvmlite` loads it, without Numba, whose import takes longer.
+"""Machine code as bytes and in memory: `llvmlite` loads it, without Numba, whose import takes longer.
 
-A file is one line of JSON, the description, and an object file. The description says what the entry returns
-and what it calls outside.
+The bytes are one line of JSON, the description, and an object file. The description says what the entry
+returns and what it calls outside.
 """
 
 from __future__ import annotations
@@ -9,19 +9,15 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-import os
-import tempfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 ENTRY = "graphsearch_entry"
 MOST_RESULTS = 8  # words that a kernel returns, at most
 SUFFIX = ".code"  # of files
+RESULT = re.compile(r"\?7x|f4x|d|Q|q")  # a word of the results
 CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # drops Python's lock
 
 _LOADED: list[Any] = []  # engines live as long as the process
@@ -43,43 +39,41 @@ class MachineCode:
     form: Any
     outside: tuple[str, ...]
 
-    def write(self, path: Path) -> None:
-        """Writes a file; it is there whole or not at all."""
-        head = asdict(self) | {"code": zlib.crc32(self.code)}
-        number, name = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(json.dumps(head).encode() + b"\n" + self.code)
-            Path(name).replace(path)
-        except (
-            OSError
-        ):  # no space; or in use, on Windows, with the same content: it is compiled again some day
-            Path(name).unlink(missing_ok=True)
+    def to_bytes(self) -> bytes:
+        """Returns the code as bytes."""
+        head = {"results": self.results, "form": self.form, "outside": self.outside}
+        return json.dumps(head).encode() + b"\n" + self.code
 
+    @classmethod
+    def from_bytes(cls, data: bytes) -> MachineCode:
+        """Returns what `to_bytes` wrote.
 
-def read(path: Path) -> MachineCode | None:
-    """Returns what a file holds, or None if it is not there or damaged."""
-    try:
-        head, code = path.read_bytes().split(b"\n", 1)
+        Raises:
+          ValueError: if it is anything else.
+        """
+        head, _, code = data.partition(b"\n")
         fields = json.loads(head)
-        if fields.pop("code") == zlib.crc32(code):
-            return MachineCode(code, fields["results"], fields["form"], tuple(fields["outside"]))
-    except (OSError, ValueError, KeyError):
-        pass
-    return None
+        if not isinstance(fields, dict) or fields.keys() != {"results", "form", "outside"}:
+            raise ValueError("not the description of machine code")
+        results, form, outside = fields["results"], fields["form"], fields["outside"]
+        if not isinstance(results, str) or RESULT.sub("", results) or not _fits(form, results):
+            raise ValueError(f"no results of a kernel: {results!r}, {form!r}")
+        if not isinstance(outside, list) or not all(isinstance(name, str) for name in outside):
+            raise ValueError(f"no names of functions: {outside!r}")
+        return cls(code, results, form, tuple(outside))
 
 
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Lets one process at a time make a file, where the system has such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with path.with_suffix(".lock").open("w") as file:  # the lock goes with the process, the empty file stays
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _fits(form: Any, results: str) -> bool:
+    """Returns whether a form takes as many numbers as there are results."""
+    waiting, numbers = [form], 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif part is not None and (isinstance(part, bool) or part != 0):
+            return False
+        numbers += part is not None and not isinstance(part, list)
+    return numbers == len(RESULT.findall(results)) <= MOST_RESULTS
 
 
 @cache
@@ -104,6 +98,11 @@ def load(what: MachineCode) -> Any:
     engine.finalize_object()
     _LOADED.append(engine)
     return CALL(engine.get_function_address(ENTRY))
+
+
+def features() -> dict[str, bool]:
+    """Returns what this processor has and has not, by LLVM's names."""
+    return dict(_llvm().get_host_cpu_features())
 
 
 @cache

@@ -17,7 +17,7 @@ from numba.core.registry import cpu_target
 from numba.np.numpy_support import from_dtype
 
 from .machine_code import ENTRY, MOST_RESULTS, MachineCode
-from .pipeline import parts_of, typing_remembered
+from .pipeline import codegen_for, parts_of, typing_remembered
 
 WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 # numpy's PyArrayObject after what every Python object begins with: data, int32 dimensions, shape, strides
@@ -66,20 +66,29 @@ define linkonce_odr void @NRT_MemInfo_call_dtor(i8* %info) {
 
 
 @global_compiler_lock  # type: ignore[untyped-decorator]
-def build(dispatcher: Any, arguments: tuple[Any, ...]) -> MachineCode:
-    """Returns the machine code of a kernel for arguments of these kinds."""
+def build(dispatcher: Any, arguments: tuple[Any, ...], levels: list[str]) -> list[MachineCode]:
+    """Returns the machine code of a kernel for arguments of these kinds.
+
+    Args:
+      levels: of processors, each of which gets code of its own (`places.LEVELS`); empty is the one at hand.
+        The functions inside the kernel are typed and lowered once, for all.
+    """
     kinds = tuple(_type_of(value) for value in arguments)
     with typing_remembered():
         dispatcher.compile(kinds)
-    compiled = dispatcher.overloads[kinds]
+    return [_built(dispatcher.overloads[kinds], kinds, codegen_for(level)) for level in levels]
+
+
+def _built(compiled: Any, kinds: tuple[Any, ...], codegen: Any) -> MachineCode:
+    """Returns the machine code of a compiled kernel for the processor of a `codegen`."""
     returned = compiled.signature.return_type
     results = _numbers(returned)
     assert len(results) <= MOST_RESULTS
-    library = cpu_target.target_context.codegen().create_library(ENTRY)
+    library = codegen.create_library(ENTRY)
     library.add_ir_module(_entry(library, compiled, kinds, results))
     module = _linked(library, compiled.library)
     return MachineCode(
-        library.codegen._tm.emit_object(module),
+        codegen._tm.emit_object(module),
         "".join(RESULTS[part] for part in results),
         _form(returned),
         tuple(

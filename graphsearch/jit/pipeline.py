@@ -13,10 +13,12 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numba
-from numba.core import event, types
+from numba.core import config, event, types
+from numba.core.codegen import JITCPUCodegen
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
@@ -158,6 +160,19 @@ def dispatcher_inside(function: Callable[..., Any], **options: bool) -> Any:
 def offer_runtime() -> None:
     """Makes the functions of Numba's runtime, such as those that allocate arrays, known to loaded code."""
     rtsys.initialize(cpu_target.target_context)
+
+
+@cache
+def codegen_for(level: str) -> Any:
+    """Returns what makes code for a level of processors; for an empty one, for the processor at hand."""
+    if not level:
+        return cpu_target.target_context.codegen()
+    before = config.CPU_NAME, config.CPU_FEATURES
+    config.CPU_NAME, config.CPU_FEATURES = level, ""
+    try:
+        return JITCPUCodegen(f"graphsearch.{level}")
+    finally:
+        config.CPU_NAME, config.CPU_FEATURES = before
 
 
 def parts_of(library: Any) -> list[Any]:

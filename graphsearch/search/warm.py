@@ -36,13 +36,14 @@ KERNELS = {SEARCH: 12, FILE: 15}  # of a first search, and what saving it and op
 
 
 @contextmanager
-def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str) -> Iterator[None]:
+def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: bool) -> Iterator[None]:
     """Compiles in another process what the body, a search, needs next, and waits for it then.
 
     Args:
       evaluator: of the search.
       filed: what saves, too.
       prover: the module whose `compile_kernels` compiles what finds mates.
+      told: whether a person knows that kernels are compiled. If not, the process that does it says so.
     """
     missing = _missing(evaluator, filed=filed)
     if not missing:
@@ -51,7 +52,8 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str) -> Iter
     made_by = {SEARCH: prover, FILE: FILE}
     if kernel := inside(evaluator):
         made_by[kernel.purpose] = kernel.batch_kernel.call.__module__
-    process = _start(*(made_by[part] for part in missing))
+    is_silent = told or SEARCH in missing  # the body compiles too, and says so itself
+    process = _start(*(made_by[part] for part in missing), is_silent=is_silent)
     try:
         yield
     except BaseException:
@@ -79,7 +81,7 @@ def paging_kernels_compiling() -> Iterator[None]:
     if is_compiled(PAGING):
         yield
         return
-    process = _start(PAGING)
+    process = _start(PAGING, is_silent=True)
     try:
         yield
     finally:
@@ -87,10 +89,12 @@ def paging_kernels_compiling() -> Iterator[None]:
         process.wait()
 
 
-def _start(*parts: str) -> subprocess.Popen[bytes]:
+def _start(*parts: str, is_silent: bool) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "graphsearch.search.warm", *parts]
     quiet = subprocess.DEVNULL
-    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603
+    return subprocess.Popen(  # noqa: S603
+        command, stdin=quiet, stdout=quiet, stderr=quiet if is_silent else None
+    )
 
 
 def compile_file_kernels() -> None:

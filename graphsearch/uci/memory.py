@@ -38,7 +38,7 @@ Maker = Callable[[Settings], Evaluator]
 FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, ValueError)
 
 
-class _Idle(UniformEvaluator):
+class Idle(UniformEvaluator):
     """An evaluator outside the kernels that knows nothing: to load what calls one."""
 
     kernel_kind = EXTERNAL
@@ -127,6 +127,7 @@ class Memory:
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
         """Searches a little in a graph of its own: no clock shall run while kernels compile or load."""
         from ..graph.graph import Graph
+        from ..jit.places import announced
         from ..mate import beside
         from ..search.loop import analyze
         from ..search.warm import kernels_compiling, kernels_missing, paging_kernels_compiling
@@ -136,13 +137,14 @@ class Memory:
             return
         cold = kernels_missing(evaluator, filed=filed) > 0
         if cold:
+            announced()
             self._writer.info(
                 "the search kernels are being compiled; this happens once and takes some 20 seconds"
             )
         is_outside = evaluator.kernel_kind == EXTERNAL
-        trial = _Idle() if is_outside else evaluator
+        trial = Idle() if is_outside else evaluator
         with (
-            kernels_compiling(evaluator, filed=filed, prover=beside.__name__),
+            kernels_compiling(evaluator, filed=filed, prover=beside.__name__, told=True),
             _scratch(filed) as path,
         ):
             for _ in range(1 + filed):  # the second time what was saved is loaded

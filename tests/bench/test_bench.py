@@ -23,6 +23,7 @@ FIGURES = {
     "search_written_of_size",
     "builtin_evaluations_per_s",
     "builtin_file_bytes_per_node",
+    "start_s",
     "alphabeta_nodes_per_s",
     "alphabeta_leaves_of_minimal",
 }

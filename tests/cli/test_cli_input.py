@@ -9,6 +9,7 @@ from pathlib import Path
 import chess
 import pytest
 
+from graphsearch.jit.places import COMPILING
 from graphsearch.version import __version__
 
 from ..conftest import Cli, Outcome, finish, start
@@ -21,7 +22,9 @@ def assert_refused(outcome: Outcome, code: int, *words: str) -> None:
     assert outcome.code == code, outcome.err
     assert outcome.out == ""
     lines = [
-        line for line in outcome.err.splitlines() if not line.startswith(("Compiling", "note:", "No limit"))
+        line
+        for line in outcome.err.splitlines()
+        if not line.startswith(("note:", "No limit")) and COMPILING not in line
     ]
     assert len(lines) == 1, outcome.err
     for word in words:

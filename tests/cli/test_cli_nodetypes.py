@@ -15,6 +15,7 @@ from graphsearch.alphabeta.nodetypes import plot
 from graphsearch.alphabeta.nodetypes.agreement import Agreement
 from graphsearch.alphabeta.nodetypes.rules import Rules
 from graphsearch.jit.compiler import JIT_OFF
+from graphsearch.jit.places import COMPILING
 from graphsearch.record.transposition import Entry
 
 from ..conftest import Cli
@@ -152,7 +153,7 @@ def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -
     for options in ((), ("--json",)):
         done = cli("nodetypes", "startpos", "--store", entries_file, *options)
         assert done.code == 1
-        lines = [line for line in done.err.splitlines() if not line.startswith("Compiling")]
+        lines = [line for line in done.err.splitlines() if COMPILING not in line]
         assert lines[0].startswith("damaged: ")
         assert "of the entries is damaged: checksum" in lines[0]
         assert lines[-1] == f"graphsearch: {entries_file} is damaged; only what could be read was counted"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from graphsearch.jit.places import COMPILING
 from graphsearch.store.store import Store
 from graphsearch.sweep.opinions import OpinionProgress
 from graphsearch.sweep.reevaluate import ReevaluateProgress
@@ -96,7 +97,7 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
     ):
         done = cli(*command)
         assert (done.code, done.out) == (1, "")
-        said = [line for line in done.err.splitlines() if not line.startswith("Compiling")]
+        said = [line for line in done.err.splitlines() if COMPILING not in line]
         assert len(said) == 1
         assert "is being reevaluated with other" in done.err
     copy = unfinished.with_name("copy.graph")

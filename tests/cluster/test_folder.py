@@ -19,6 +19,7 @@ from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedErr
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
+from graphsearch.jit.places import COMPILING
 from graphsearch.position.board import board_of
 from graphsearch.query.disagree import disagree
 from graphsearch.query.ways import count_all
@@ -264,7 +265,7 @@ def test_what_needs_one_file_says_so_in_one_line_with_the_remedy(
 ) -> None:
     before = {file: file.read_bytes() for file in files_of(made.cluster)}
     outcome = cli(*name.split(), *arguments(name, made, made.cluster, tmp_path / "given"))
-    lines = [line for line in outcome.err.splitlines() if line.strip() and "Compiling" not in line]
+    lines = [line for line in outcome.err.splitlines() if line.strip() and COMPILING not in line]
     assert (outcome.code, len(lines)) == (1, 1), outcome.err
     assert re.search(
         r"is a cluster, and this needs one file: `graphsearch store merge \S+ -o one.graph`", lines[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import struct
@@ -235,6 +236,20 @@ def test_a_program_is_asked_for_its_network_once(
         assert program.network_of(engine).sha256 == read_network(file).sha256
     assert asked.read_text() == "export_net\n"
     next(tmp_path.glob("*.nnue")).write_bytes(b"damaged")
+    assert program.network_of(engine).sha256 == read_network(file).sha256
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_an_odd_note_of_a_network_is_passed_over(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object]
+) -> None:
+    monkeypatch.setattr(program, "cache_folder", lambda _: tmp_path)
+    engine = script(tmp_path / "engine", f"read word name rest; cp {file} $name")
+    program.network_of(engine)
+    (note,) = tmp_path.glob("*.txt")
+    note.unlink()
+    make(note)
     assert program.network_of(engine).sha256 == read_network(file).sha256
 
 

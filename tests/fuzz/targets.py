@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import clusters, damage, files, graphfile, kernels, networks, texts
+from . import caches, clusters, damage, files, graphfile, kernels, networks, texts
 from .harness import BATCH, Call, Mutate, Seeds, Target
 
 EPDS = [graphfile.EPD, *(fen + b" id 1;" for fen in texts.FENS)]
@@ -35,6 +35,7 @@ TARGETS = {
         _graph("graph-pages", damage.by(damage.pages)),
         _graph("graph-log", damage.of_log),
         Target("cluster", clusters.seeds, clusters.mutate, clusters.exercise, texts.warm, seconds=120),
+        Target("cache", caches.seeds, caches.mutate, caches.exercise, caches.warm),
         _kernel("decode", kernels.plain_seeds, kernels.mutate_plain, kernels.decode),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
         _kernel("entries", kernels.entry_seeds, kernels.mutate_entries, kernels.read_entries),

@@ -19,6 +19,7 @@ EXECUTIONS = {
     "decode": 400,
     "unpack": 400,
     "entries": 400,
+    "cache": 200,
     "toml": 300,
     "onnx": 25,
     "lc0": 25,

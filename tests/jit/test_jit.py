@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from graphsearch.jit.machine_code import MachineCode, read
-
 SEARCH = """
 import json, chess, warnings
 warnings.simplefilter("ignore")
@@ -49,7 +47,7 @@ def test_without_a_writable_cache_it_still_searches(tmp_path: Path) -> None:
     # no folder can be made below a file
     blocked = tmp_path / "file"
     blocked.write_text("")
-    code = "from graphsearch.jit.compiler import CACHE_FOLDER; print(CACHE_FOLDER)"
+    code = "from graphsearch.jit.compiler import PLACES; print(PLACES.writing[0].folder.path)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -58,15 +56,3 @@ def test_without_a_writable_cache_it_still_searches(tmp_path: Path) -> None:
         env=os.environ | {"GRAPHSEARCH_CACHE_DIR": str(blocked), "TMPDIR": str(tmp_path)},
     )
     assert str(tmp_path) in done.stdout
-
-
-def test_damaged_machine_code_is_taken_for_none(tmp_path: Path) -> None:
-    path = tmp_path / "kernel.code"
-    assert read(path) is None
-    kept = MachineCode(b"\x7fELF\n and more", "qd", [0, 0], ("sqrt",))
-    kept.write(path)
-    assert read(path) == kept
-    whole = path.read_bytes()
-    for damaged in (b"", b"{}\n", whole[:-1], whole[:-1] + b"?"):
-        path.write_bytes(damaged)
-        assert read(path) is None

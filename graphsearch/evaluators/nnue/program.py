@@ -10,10 +10,11 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from ...errors import EvaluatorError
-from ...jit.compiler import cache_folder
+from ...jit.cache import cache_folder, read_regular, write_whole
 from ..uci.program import Program, file_digest, find_program
 from .file import Network, read_network
 from .layout import NNUE_SUFFIX
@@ -55,7 +56,7 @@ def _note(program: Program, folder: Path) -> Path:
 def _kept(program: Program, folder: Path) -> Network | None:
     """Returns the network that a program gave earlier; None if it did not, or the file is another by now."""
     try:
-        digest = _note(program, folder).read_text(encoding="ascii").strip()
+        digest = read_regular(_note(program, folder), owned=True).decode("ascii").strip()
         network = read_network(folder / f"{digest}{NNUE_SUFFIX}")
     except (OSError, ValueError, EvaluatorError):
         return None
@@ -73,8 +74,9 @@ def _asked(program: Program, folder: Path) -> Network:
                 f" 17.1 do; a network in a file is nnue:FILE{NNUE_SUFFIX}"
             )
         network = read_network(given)
-        given.replace(folder / f"{network.sha256}{NNUE_SUFFIX}")
-    _note(program, folder).write_text(network.sha256 + "\n", encoding="ascii")
+        with suppress(OSError):  # where that is a folder it is not kept
+            given.replace(folder / f"{network.sha256}{NNUE_SUFFIX}")
+    write_whole(_note(program, folder), f"{network.sha256}\n".encode())
     return network
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,28 +112,14 @@ def compiled_once(purpose: str) -> Iterator[None]:
 
     So workers that start together on a machine do not all compile the same; they share the cache on disk.
     """
-    from ...jit.compiler import CACHE_FOLDER, is_compiled, mark_compiled
+    from ...jit.compiler import alone, is_compiled, mark_compiled
 
-    if CACHE_FOLDER is None or is_compiled(purpose):
+    if is_compiled(purpose):
         yield
         return
-    with _lock(CACHE_FOLDER / f"{purpose}.lock"):
+    with alone(purpose):
         if not is_compiled(purpose):
             yield
             mark_compiled(purpose)
             return
     yield
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Holds a lock that the kernel releases if this process dies; none where there is no flock."""
-    fcntl: Any
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover
-        yield
-        return
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

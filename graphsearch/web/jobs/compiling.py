@@ -25,6 +25,6 @@ def ready(spec: EvaluatorSpec, tell: Tell) -> Iterator[Evaluator]:
             from ...search.params import SearchParams
 
             tell({"stage": "compiling"})
-            compile_search(evaluator, SearchParams(), filed=True)
+            compile_search(evaluator, SearchParams(), filed=True, told=True)
             tell({"stage": "starting"})
         yield evaluator

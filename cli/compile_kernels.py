@@ -1,0 +1,73 @@
+"""Compiles the kernels of nearly all commands, by executing them in the current folder.
+
+`python -m graphsearch.cli.compile_kernels PART`: wheels for the platform are made so; tests begin with it.
+Kernels that no command here needs, such as those of networks, are compiled when they are first used.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from . import main
+
+# two parts, for two processes: they share little
+COMMANDS = {
+    "waves": """
+analyze startpos --visits 300 --store a.graph
+refresh a.graph
+reevaluate a.graph --evaluator uniform
+store verify a.graph
+query transpositions --all --store a.graph
+query find --min-n 9 --store a.graph
+export pgn --root startpos --store a.graph -o a.pgn
+export csv --store a.graph -o a.csv
+perft startpos 3
+""",
+    "few": """
+perft startpos 3
+""",  # for a test of what makes wheels
+    "rest": """
+analyze startpos --visits 300 --gather budget
+mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1" --store b.graph
+alphabeta startpos --depth 3 --store b.graph
+nodetypes --synthetic 3 3
+nodetypes startpos --store b.graph
+""",  # what proves is cheap to compile, what gathers in other ways is not
+}
+
+
+def compile_part(part: str) -> None:
+    """Compiles what the commands of a part need, and what a search in a file needs when memory is full.
+
+    Raises:
+      SystemExit: if a command fails, which said why.
+    """
+    from graphsearch.search.warm import compile_paging_kernels
+
+    if part == "rest":
+        _search_outside()
+    with Path(os.devnull).open("w") as nothing, redirect_stdout(nothing):
+        for command in COMMANDS[part].strip().splitlines():
+            if code := main(shlex.split(command)):
+                raise SystemExit(code)
+    if part == "waves":
+        compile_paging_kernels()
+
+
+def _search_outside() -> None:
+    """Searches with an evaluator that is no kernel, one wave at a time and with one in hand."""
+    import chess
+
+    from graphsearch import Graph, Limits, SearchParams, analyze
+    from graphsearch.uci.memory import Idle
+
+    with Graph.open(None, evaluator=Idle()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
+
+
+if __name__ == "__main__":
+    compile_part(sys.argv[1])

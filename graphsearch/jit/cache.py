@@ -1,0 +1,212 @@
+"""Folders of compiled code: who may write there, and how their files are read and written.
+
+Code is run when it is loaded. So what another user could have written is not read, and neither is what this
+program did not write: each file of the cache begins with an HMAC of its name and content, whose key only the
+user can read. Whatever fails is as if it were not there, and is compiled again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+KEY, KEY_BYTES = "key", 32
+SIGNATURE_BYTES = 32  # HMAC-SHA256
+MOST_BYTES = 32 << 20  # of a file: the code of the largest kernel takes a third of a megabyte
+ABSENT = {errno.ENOENT, errno.ENOTDIR}
+# a link is not followed, a pipe not waited for; Windows translates line ends unless told not to
+SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
+_NOTED: set[Path] = set()  # folders that were complained of
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFolder:
+    """A folder of files that this program wrote.
+
+    Attributes:
+      path: the folder; it need not exist.
+      key: signs the files; empty for code that came with the package, whose files may belong to anyone: they
+        are as safe as the modules beside them, and the signature is a checksum.
+    """
+
+    path: Path
+    key: bytes
+
+    def read(self, name: str) -> bytes | None:
+        """Returns what `write` wrote under this name, None if it is not there or anything else is."""
+        try:
+            data = read_regular(self.path / name, owned=bool(self.key))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in ABSENT:
+                self.note(name)
+            return None
+        content = data[SIGNATURE_BYTES:]
+        if hmac.compare_digest(data[:SIGNATURE_BYTES], self._signature(name, content)):
+            return content
+        self.note(name)
+        return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file, if it can be written; otherwise it is compiled again some day."""
+        write_whole(self.path / name, self._signature(name, content) + content)
+        if not self.key:  # of a package, which everybody reads
+            with suppress(OSError):
+                (self.path / name).chmod(0o644)
+
+    def note(self, name: str) -> None:
+        """Says, once for the folder, that a file is not what was written there."""
+        complain(self.path, f"{self.path / name} is not what was written there; it is compiled again")
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Lets one process at a time do something, where the system has such locks.
+
+        The lock goes with the process, its empty file stays.
+        """
+        number = self._open_lock(f"{name}.lock")
+        try:
+            yield
+        finally:
+            if number is not None:
+                os.close(number)
+
+    def _open_lock(self, name: str) -> int | None:
+        """Returns the file descriptor of a lock that is held, None where there can be none."""
+        try:
+            import fcntl
+
+            number = os.open(self.path / name, os.O_RDWR | os.O_CREAT | SAFELY, 0o600)
+        except (ImportError, OSError):
+            return None
+        with suppress(OSError):  # a file system without locks
+            if stat.S_ISREG(os.fstat(number).st_mode):
+                fcntl.flock(number, fcntl.LOCK_EX)
+        return number
+
+    def _signature(self, name: str, content: bytes) -> bytes:
+        return hmac.digest(self.key, name.encode() + b"\0" + content, "sha256")
+
+
+def cache_folder(name: str) -> Path | None:
+    """Returns a writable folder of this program's caches, made if need be, or None if there can be none."""
+    return next(_candidates(name), None)
+
+
+def code_cache(name: str) -> CodeFolder | None:
+    """Returns the user's folder of compiled code: the first where nobody else can write; None if none is."""
+    for folder in _candidates(name):
+        if not _is_private(folder.lstat()):
+            complain(folder, f"{folder} is not used: it must belong to you, and nobody else may write there")
+        elif key := _key(folder):
+            return CodeFolder(folder, key)
+        else:
+            complain(folder, f"{folder} is not used: no key can be made there")
+    return None
+
+
+def complain(folder: Path, text: str) -> None:
+    """Says once what is odd about a folder, on the log `graphsearch` (by default stderr)."""
+    if folder not in _NOTED:
+        import logging  # costs every start of the program 20 ms
+
+        _NOTED.add(folder)
+        logging.getLogger("graphsearch").warning("compiled kernels: %s", text)
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    """Yields folders that can be written to: below the user's caches, then below that for scratch."""
+    base = os.environ.get("GRAPHSEARCH_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    own = Path(tempfile.gettempdir()) / f"graphsearch-{_user()}"
+    for parent in (Path(base), own):
+        try:
+            parent.expanduser().mkdir(mode=0o700, parents=True, exist_ok=True)
+            if parent == own and not _is_private(own.lstat()):
+                continue
+            folder = parent.expanduser() / "graphsearch" / name
+            folder.parent.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except (OSError, RuntimeError):  # no right to make it, or no home
+            continue
+        if os.access(folder, os.W_OK):
+            yield folder
+
+
+def _user() -> int:
+    return getattr(os, "geteuid", lambda: 0)()
+
+
+def _is_private(status: os.stat_result, *, kind: int = stat.S_IFDIR) -> bool:
+    """Returns whether something is a folder, or of another kind, to which nobody but this user can write."""
+    is_own = os.name != "posix" or (status.st_uid == _user() and not status.st_mode & 0o022)
+    return stat.S_IFMT(status.st_mode) == kind and is_own
+
+
+def read_regular(path: Path, *, owned: bool) -> bytes:
+    """Returns the content of a regular file of no more than MOST_BYTES.
+
+    Args:
+      owned: whether it must belong to the user.
+
+    Raises:
+      OSError: if it is no such file, or cannot be read.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | SAFELY), "rb") as file:
+        status = os.fstat(file.fileno())
+        is_sound = _is_private(status, kind=stat.S_IFREG) if owned else stat.S_ISREG(status.st_mode)
+        if not is_sound or status.st_size > MOST_BYTES:
+            raise OSError(errno.EINVAL, "not a file of this user's cache", str(path))
+        return file.read(MOST_BYTES)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file that is there whole or not at all.
+
+    It is not without space or rights, where a folder has its name, and on Windows if it is in use.
+    """
+    with suppress(OSError):
+        number, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(data)
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _key(folder: Path) -> bytes:
+    """Returns the key of a folder, made if there is none; nothing if there can be none."""
+    path = folder / KEY
+    for _ in range(2):
+        with suppress(OSError):
+            key = read_regular(path, owned=True)
+            if len(key) == KEY_BYTES and not path.lstat().st_mode & 0o077:
+                return key
+        _make_key(path)
+    return b""
+
+
+def _make_key(path: Path) -> None:
+    """Puts a new key in place of what is no key; of two processes the first one's stays."""
+    with suppress(OSError):
+        path.unlink()
+    with suppress(OSError):
+        number, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(number, "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+        try:
+            os.link(temporary, path)  # unlike a rename it replaces nothing
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without such links
+            Path(temporary).replace(path)
+        Path(temporary).unlink(missing_ok=True)

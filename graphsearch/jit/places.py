@@ -1,0 +1,134 @@
+"""Where machine code is found and kept: beside the package and in the user's cache.
+
+    jit/ready/DIGEST/LEVEL/               came with a wheel for the platform, for levels of processors
+    ~/.cache/graphsearch/kernels-DIGEST/  was compiled here, for this processor
+
+A digest covers the kernels' sources and what compiles them, so code that does not fit is not found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from . import machine_code
+from .cache import CodeFolder, code_cache
+from .machine_code import SUFFIX, MachineCode
+
+READY = Path(__file__).with_name("ready")
+BUILDING = "GRAPHSEARCH_BUILD_LEVELS"  # levels to compile for, into the package: for who makes a wheel
+COMPILING = "compiling kernels for graphsearch, once; this can take a minute"
+
+# of processors, the best first: the levels of the x86-64 psABI, with what LLVM calls their features
+_V2 = frozenset({"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"})
+_V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
+LEVELS = {"x86-64-v3": _V3, "x86-64-v2": _V2}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder of code for one kind of processor.
+
+    Attributes:
+      level: of `LEVELS`; empty: the processor at hand, and no other.
+    """
+
+    folder: CodeFolder
+    level: str
+
+    def file_name(self, label: str, kind: Any = None) -> str:
+        """Returns the name of the file for a kernel's kind of arguments; of a mark, which has none."""
+        processor = self.level or machine_code.machine()
+        if kind is None:
+            return f"{label}-{processor}"
+        return f"{label}-{hashlib.sha256(repr((processor, kind)).encode()).hexdigest()[:16]}{SUFFIX}"
+
+    def read(self, label: str, kind: Any) -> MachineCode | None:
+        """Returns the code of a kernel for a kind of arguments, None if it is not there."""
+        name = self.file_name(label, kind)
+        data = self.folder.read(name)
+        if data is None:
+            return None
+        try:
+            return MachineCode.from_bytes(data)
+        except (ValueError, RecursionError):
+            self.folder.note(name)
+            return None
+
+    def write(self, label: str, kind: Any, code: MachineCode) -> None:
+        """Keeps the code of a kernel for a kind of arguments."""
+        self.folder.write(self.file_name(label, kind), code.to_bytes())
+
+    def has_mark(self, purpose: str) -> bool:
+        """Returns whether all kernels of a purpose are here."""
+        return self.folder.read(self.file_name(purpose)) is not None
+
+    def mark(self, purpose: str) -> None:
+        """Notes that all kernels of a purpose are here."""
+        self.folder.write(self.file_name(purpose), b"")
+
+
+class Places:
+    """The places of one digest of sources. Nothing is looked for until it is asked for."""
+
+    def __init__(self, digest: str) -> None:
+        self._digest = digest
+
+    @cached_property
+    def writing(self) -> list[Place]:
+        """Where code is kept that is compiled now: one place, none, or those of a wheel in the making."""
+        if BUILDING in os.environ:
+            levels = [level for level in os.environ[BUILDING].split() if runs_here(level)]
+            if not levels:
+                raise OSError(f"this processor runs no code for {os.environ[BUILDING] or 'no level'}")
+            made = [self._ready(level) for level in levels]
+            for place in made:
+                place.folder.path.mkdir(parents=True, exist_ok=True)
+            return made
+        cache = code_cache(f"kernels-{self._digest}")
+        return [Place(cache, "")] if cache else []
+
+    @cached_property
+    def reading(self) -> list[Place]:
+        """Where code is looked for, in this order."""
+        if BUILDING in os.environ:
+            return self.writing
+        came = [self._ready(level) for level in LEVELS if runs_here(level)] if READY.is_dir() else []
+        return [place for place in came if place.folder.path.is_dir()] + self.writing
+
+    def _ready(self, level: str) -> Place:
+        what = self._digest, sys.implementation.cache_tag, sysconfig.get_platform(), object.__basicsize__
+        return Place(
+            CodeFolder(READY / hashlib.sha256(repr(what).encode()).hexdigest()[:16] / level, b""), level
+        )
+
+
+def runs_here(level: str) -> bool:
+    """Returns whether this processor has all features of a level, and there is such a level."""
+    features = machine_code.features()
+    return level in LEVELS and all(features.get(name) for name in LEVELS[level])
+
+
+_announced = False
+
+
+def announce() -> None:
+    """Says, once in a process, that something is compiled, on the log `graphsearch` (by default stderr)."""
+    global _announced
+    if not _announced:
+        import logging  # costs every start of the program 20 ms
+
+        _announced = True
+        logging.getLogger("graphsearch").warning(COMPILING)
+
+
+def announced() -> None:
+    """Notes that a person knows in another way that kernels are compiled, such as by a bar."""
+    global _announced
+    _announced = True

@@ -1,0 +1,314 @@
+"""The cache of compiled kernels is not believed: what is odd there is compiled again, and said once."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphsearch.jit import cache, machine_code, objects, places
+from graphsearch.jit.calls import Kernel
+from graphsearch.jit.compiler import JIT_OFF
+from graphsearch.jit.machine_code import MachineCode
+from graphsearch.jit.places import Places
+
+needs_compiler = pytest.mark.skipif(JIT_OFF, reason="nothing is compiled")
+posix = pytest.mark.skipif(os.name != "posix", reason="rights and links of POSIX")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> cache.CodeFolder:
+    """A cache of its own, whose owner has heard of nothing yet."""
+    monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_NOTED", set())
+    monkeypatch.setattr(places, "_announced", False)
+    found = cache.code_cache("kernels-test")
+    assert found is not None
+    return found
+
+
+def add(x: float, y: float) -> float:
+    return x + y
+
+
+def less(x: float, y: float) -> float:
+    return x - y
+
+
+def kernels() -> tuple[Any, Any]:
+    """Two kernels as a process has them that begins."""
+    own = Places("test")
+    return Kernel(add, own), Kernel(less, own)
+
+
+def code_files(folder: cache.CodeFolder) -> tuple[Path, Path]:
+    """The files of both kernels, compiled if need be."""
+    found = [kernel(1.0, 2.0) for kernel in kernels()]
+    assert found == [3.0, -1.0]
+    first, second = sorted(folder.path.glob("*.code"))
+    return first, second
+
+
+# ------------------------------------------------------------------ one file
+Oddity = Callable[[Path, Path], object]
+
+
+def replaced(make: Oddity) -> Oddity:
+    def act(path: Path, other: Path) -> None:
+        path.unlink()
+        make(path, other)
+
+    return act
+
+
+def signed(text: bytes) -> Oddity:
+    """What somebody writes who has the key, or an earlier version wrote."""
+
+    def act(path: Path, other: Path) -> None:
+        key = (path.parent / cache.KEY).read_bytes()
+        path.write_bytes(hmac.digest(key, path.name.encode() + b"\0" + text, "sha256") + text)
+
+    return act
+
+
+def fitted(path: Path, other: Path) -> None:
+    """Another code with a checksum that fits, by somebody who has no key."""
+    content = path.read_bytes()[cache.SIGNATURE_BYTES :] + b"?"
+    path.write_bytes(hmac.digest(b"", path.name.encode() + b"\0" + content, "sha256") + content)
+
+
+def head(**changed: object) -> bytes:
+    fields = {"results": "d", "form": 0, "outside": []} | changed
+    return json.dumps(fields).encode() + b"\n\x7fELF"
+
+
+ODDITIES: dict[str, Oddity] = {
+    "empty": lambda path, _: path.write_bytes(b""),
+    "cut": lambda path, _: path.write_bytes(path.read_bytes()[:-1]),
+    "one byte": lambda path, _: path.write_bytes(path.read_bytes()[:-1] + b"?"),
+    "the other's code": lambda path, other: shutil.copy(other, path),
+    "a checksum that fits": fitted,
+    "no JSON": signed(b"\xff\n"),
+    "JSON without end": signed(b"[" * 100_000),
+    "a list": signed(b"[]\n"),
+    "no results": signed(b"{}\n"),
+    "results of another form": signed(head(form=[0, 0])),
+    "results without end": signed(head(results="q" * 1000, form=[0] * 1000)),
+    "strange results": signed(head(results="99999999999999s")),
+    "a strange form": signed(head(form={"a": 1})),
+    "a word for a form": signed(head(form="0")),
+    "strange functions": signed(head(outside=[1])),
+    "a link": replaced(lambda path, _: path.symlink_to("/dev/zero")),
+    "a link to code": replaced(lambda path, other: path.symlink_to(other)),
+    "a pipe": replaced(lambda path, _: os.mkfifo(path)),
+    "a folder": replaced(lambda path, _: path.mkdir()),
+    "writable by all": lambda path, _: path.chmod(0o666),
+    "too large": lambda path, _: os.truncate(path, cache.MOST_BYTES + 1),
+}
+
+
+@needs_compiler
+@posix
+@pytest.mark.parametrize("oddity", ODDITIES)
+def test_an_odd_file_is_compiled_again_and_said_once(
+    folder: cache.CodeFolder, oddity: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = code_files(folder)
+    ODDITIES[oddity](first, second)
+    caplog.clear()
+    assert [kernel(1.0, 2.0) for kernel in kernels()] == [3.0, -1.0]
+    assert [kernel(2.0, 2.0) for kernel in kernels()] == [4.0, 0.0]
+    said = [record.getMessage() for record in caplog.records if "kernels:" in record.getMessage()]
+    assert len(said) == 1
+    assert first.name in said[0]
+
+
+@needs_compiler
+@posix
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_an_odd_lock_stops_nothing(folder: cache.CodeFolder, make: Callable[[Path], object]) -> None:
+    first, _ = code_files(folder)
+    first.unlink()
+    lock = first.with_name(f"{first.name}.lock")
+    lock.unlink()
+    make(lock)
+    assert [kernel(1.0, 2.0) for kernel in kernels()] == [3.0, -1.0]
+    assert first.is_file()
+
+
+def test_a_mark_that_nobody_signed_counts_as_none(folder: cache.CodeFolder) -> None:
+    (place,) = Places("test").writing
+    place.mark("search")
+    assert place.has_mark("search")
+    (folder.path / place.file_name("search")).write_bytes(b"")
+    assert not place.has_mark("search")
+
+
+# ------------------------------------------------------------------ the folder
+@posix
+def test_a_folder_where_others_may_write_is_not_used(
+    folder: cache.CodeFolder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # of what is used instead
+    folder.path.chmod(0o777)
+    found = cache.code_cache("kernels-test")
+    assert found is None or found.path != folder.path
+    (said,) = caplog.records
+    assert str(folder.path) in said.getMessage()
+
+
+@posix
+def test_a_link_to_a_folder_is_not_used(folder: cache.CodeFolder, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    shutil.rmtree(folder.path)
+    folder.path.symlink_to(tmp_path / "elsewhere")
+    found = cache.code_cache("kernels-test")
+    assert found is None or found.path != folder.path
+
+
+@posix
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() != 0, reason="only root can give files away")
+def test_files_of_another_user_are_not_read(folder: cache.CodeFolder) -> None:
+    folder.write("name", b"code")
+    assert folder.read("name") == b"code"
+    os.chown(folder.path / "name", 12345, 12345)
+    assert folder.read("name") is None
+
+
+@posix
+def test_the_key_is_its_owner_s_alone_and_made_anew_if_it_is_odd(folder: cache.CodeFolder) -> None:
+    path = folder.path / cache.KEY
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = cache.code_cache("kernels-test")
+    assert again == folder
+    spoilers: list[Oddity] = [
+        lambda path, _: path.chmod(0o644),
+        lambda path, _: path.write_bytes(b"short"),
+        ODDITIES["a pipe"],
+        ODDITIES["a link"],
+    ]
+    for spoil in spoilers:
+        before = cache.code_cache("kernels-test")
+        spoil(path, path)
+        after = cache.code_cache("kernels-test")
+        assert before is not None
+        assert after is not None
+        assert after.key != before.key
+
+
+def test_nothing_is_written_into_a_folder_that_is_gone(folder: cache.CodeFolder) -> None:
+    shutil.rmtree(folder.path)
+    folder.write("name", b"code")
+    assert folder.read("name") is None
+    with folder.alone("name"):
+        pass
+
+
+# ------------------------------------------------------------------ said once, where it is true
+@needs_compiler
+def test_a_compile_is_announced_once_and_only_if_there_is_one(
+    folder: cache.CodeFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kernel in kernels():
+        kernel(1.0, 2.0)
+    assert [record.getMessage() for record in caplog.records] == [places.COMPILING]
+    assert caplog.records[0].levelno == logging.WARNING  # which Python shows by default
+    caplog.clear()
+    monkeypatch.setattr(places, "_announced", False)  # as in the next process
+    for kernel in kernels():
+        kernel(1.0, 2.0)
+    assert not caplog.records
+
+
+def test_machine_code_comes_back_from_its_bytes() -> None:
+    code = MachineCode(b"\x7fELF\n and more", "qd", [0, [0], None], ("sqrt",))
+    assert MachineCode.from_bytes(code.to_bytes()) == code
+
+
+# ------------------------------------------------------------------ code that travels
+def dot(xs: Any, y: float) -> float:
+    total = 0.0
+    for i in range(len(xs)):
+        total = total + xs[i] * y  # a fused multiply-add would round once, not twice
+    return total
+
+
+@pytest.fixture
+def travelled(folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The levels of this processor, for which `dot` was compiled into a package as a wheel's build does."""
+    import numpy as np
+
+    levels = [level for level in places.LEVELS if places.runs_here(level)]
+    if not levels:
+        pytest.skip("no x86-64 processor")
+    monkeypatch.setattr(places, "READY", tmp_path / "ready")
+    monkeypatch.setenv(places.BUILDING, " ".join(levels))
+    Kernel(dot, Places("test"))(np.ones(3), 2.0)
+    monkeypatch.delenv(places.BUILDING)
+    return levels
+
+
+@needs_compiler
+def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
+    folder: cache.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+
+    xs = np.random.default_rng(5).random(1001) / 3
+    expected = 0.0
+    for x in xs:
+        expected = float(expected + x * 0.1)
+    here = Kernel(dot, Places("another"))  # compiled for this processor alone
+    assert here(xs, 0.1) == expected
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("this was compiled before")
+
+    monkeypatch.setattr(objects, "build", refuse)
+    for level in travelled:
+        own = Places("test")
+        own.reading = [place for place in own.reading if place.level == level]
+        assert len(own.reading) == 1
+        assert Kernel(dot, own)(xs, 0.1) == expected
+
+
+@needs_compiler
+def test_code_for_other_sources_or_processors_is_not_used(
+    folder: cache.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [place.level for place in Places("test").reading] == [*travelled, ""]
+    assert [place.level for place in Places("changed").reading] == [""]
+    monkeypatch.setattr(machine_code, "features", lambda: {"avx": True, "sse3": True})
+    assert [place.level for place in Places("test").reading] == [""]
+    monkeypatch.undo()
+
+
+@needs_compiler
+def test_nothing_is_made_for_processors_that_cannot_try_it(
+    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(places.BUILDING, "x86-64-v9")
+    with pytest.raises(OSError, match="x86-64-v9"):
+        Kernel(add, Places("test"))(1.0, 2.0)
+
+
+@needs_compiler
+def test_damaged_code_of_the_package_is_compiled_again(
+    folder: cache.CodeFolder, travelled: list[str], tmp_path: Path
+) -> None:
+    import numpy as np
+
+    for path in (tmp_path / "ready").rglob("*.code"):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert Kernel(dot, Places("test"))(np.ones(3), 2.0) == 6.0
+    assert list(folder.path.glob("*.code"))

@@ -1,0 +1,124 @@
+"""The build backend: setuptools, and wheels that bring the machine code of the kernels.
+
+A wheel for the platform holds the code of kernels for levels of x86-64 processors
+(`graphsearch/jit/places.py`), so that a first search starts at once. GRAPHSEARCH_WHEEL_LEVELS names the
+levels; if it is empty, and wherever the kernels cannot be compiled, the wheel is pure and they are compiled
+when they are first used, as those of an editable install are.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (  # what a front end calls here
+    build_editable,
+    build_sdist,
+    build_wheel,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+VARIABLE, USUAL = "GRAPHSEARCH_WHEEL_LEVELS", "x86-64-v3 x86-64-v2"
+BASELINE = "x86-64-v2"  # of functions that are optimised once for all levels
+READY = Path("graphsearch", "jit", "ready")
+# of `graphsearch.cli.compile_kernels`: one process each
+PARTS = os.environ.get("GRAPHSEARCH_WHEEL_PARTS", "waves rest").split()
+
+
+def wanted_levels() -> list[str]:
+    """Returns the levels of processors to compile for."""
+    is_usual = platform.machine().lower() in {"x86_64", "amd64"}
+    return os.environ.get(VARIABLE, USUAL if is_usual else "").split()
+
+
+def get_requires_for_build_wheel(config_settings: Mapping[str, Any] | None = None) -> list[str]:
+    """Returns what a build needs: to compile kernels, what the program needs."""
+    found: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [*found, *(project["dependencies"] if wanted_levels() else [])]
+
+
+class BuildModules(build_py):  # type: ignore[misc]
+    """Copies the modules, and compiles the kernels beside them."""
+
+    def run(self) -> None:
+        """Does both; without a compiler, the first."""
+        super().run()
+        shutil.rmtree(Path(self.build_lib, READY), ignore_errors=True)  # of an earlier build
+        if not self.editable_mode and wanted_levels():
+            problem = compile_kernels(Path(self.build_lib), wanted_levels())
+            if problem:
+                shutil.rmtree(Path(self.build_lib, READY), ignore_errors=True)
+                print(f"graphsearch: kernels are compiled at first use, not now: {problem}", file=sys.stderr)
+
+
+class PlatformWheel(bdist_wheel):  # type: ignore[misc]
+    """A wheel for this Python and platform if it has machine code, for all if it has none."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Returns the tags of Python, its ABI and the platform."""
+        tags: tuple[str, str, str] = super().get_tag()
+        if not Path(self.bdist_dir, READY).is_dir():
+            return tags
+        version = "".join(map(str, sys.version_info[:2]))
+        return f"cp{version}", "none", sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def compile_kernels(root: Path, levels: list[str]) -> str:
+    """Compiles all kernels of the package in a folder, beside its modules; returns why not, or nothing."""
+    names = " and ".join(levels)
+    print(f"graphsearch: compiling the kernels for {names}; this takes a minute or two", file=sys.stderr)
+    environment = os.environ | {
+        "GRAPHSEARCH_BUILD_LEVELS": " ".join(levels),
+        "NUMBA_CPU_NAME": BASELINE,
+        "NUMBA_CPU_FEATURES": "",
+        "PYTHONPATH": os.pathsep.join([str(root.resolve()), *sys.path]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        parts = [_start(part, Path(scratch), environment) for part in PARTS]
+        said = [part.communicate()[0] for part in parts]
+    for path in Path(root, READY).rglob("*.lock"):
+        path.unlink()
+    failed = [text for part, text in zip(parts, said, strict=True) if part.returncode]
+    return (failed[0].strip().splitlines() or ["the compiler failed"])[-1] if failed else ""
+
+
+def _start(part: str, scratch: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    folder = scratch / part
+    folder.mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-m", "graphsearch.cli.compile_kernels", part],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environment,
+    )

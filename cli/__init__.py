@@ -64,6 +64,10 @@ def _fill_streams() -> None:
     while (opened := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
     os.close(opened)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, closefd=False) if stream is None else stream  # noqa: SIM115 (until the end)
+        for number, mode, stream in ((0, "r", sys.stdin), (1, "w", sys.stdout), (2, "w", sys.stderr))
+    )
     if isinstance(sys.stdout, TextIOWrapper):  # a file may have any name, and a terminal any encoding
         is_utf8 = sys.stdout.encoding.lower().replace("_", "-") == "utf-8"
         sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")

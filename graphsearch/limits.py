@@ -90,7 +90,17 @@ GAME = Limit("GAME", 1 << 28, BYTES, "the text of one PGN game", "the largest an
 GAME_MOVES = Limit(
     "GAME_MOVES", 100_000, "moves", "one PGN game, variations included", "the longest game has 12,000"
 )
-TOML = Limit("TOML", 1 << 24, BYTES, "a BOOK.toml", "it is held in memory; games go into a PGN file")
+TOML = Limit(
+    "TOML", 1 << 20, BYTES, "a BOOK.toml", "each byte may take 300 in memory; games go into a PGN file"
+)
+TOML_KEY = Limit(
+    "TOML_KEY",
+    8,
+    "parts",
+    "a dotted key of a BOOK.toml",
+    "the reader's time grows with their square",
+    fixed=True,
+)
 MANIFEST = Limit("MANIFEST", 1 << 20, BYTES, "the manifest of a cluster", "256 shards take 100 KiB")
 POSITIONS = Limit("POSITIONS", 1 << 30, BYTES, "a file of positions for a benchmark", "it is held in memory")
 NETWORK = Limit(
@@ -171,6 +181,30 @@ def whole_number(text: str) -> int:
     if not re.fullmatch(rf"\s*[+-]?[0-9]{{1,{DIGITS.most}}}\s*", text):
         raise InvalidParameterError(f"expected a whole number, not {shortened(text)!r}")
     return int(text)
+
+
+def count_of(text: str) -> int:
+    """Returns a count: a whole number, or a number with k (thousand) or M (million) behind it.
+
+    Raises:
+      InvalidParameterError: for anything else, and for a part of a whole one.
+
+    >>> count_of("1500"), count_of("10k"), count_of("2.5M")
+    (1500, 10000, 2500000)
+    """
+    found = re.fullmatch(rf"\s*([0-9]{{1,{DIGITS.most}}})(?:\.([0-9]{{1,6}}))?([kKmM])\s*", text)
+    if not found:
+        try:
+            return whole_number(text)
+        except InvalidParameterError:
+            raise InvalidParameterError(
+                f"expected a whole number, such as 5000, 10k or 2M, not {shortened(text)!r}"
+            ) from None
+    power = 3 if found[3] in "kK" else 6
+    fraction = (found[2] or "").rstrip("0")
+    if len(fraction) > power:
+        raise InvalidParameterError(f"expected a whole number, not {shortened(text)}")
+    return int(found[1] + fraction.ljust(power, "0"))
 
 
 def number_problem(value: float) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import BookConfigError, InputFileError
-from ..limits import TOML, read_file
+from ..limits import TOML, TOML_KEY, read_file, size_text
 from ..position.board import fen_of, key_of
 from .config import BookConfig, Root, Ruling, Side
 from .toml_lines import lines_of
@@ -123,7 +123,19 @@ def _refuse_unknown(data: dict[str, Any], faults: Faults) -> None:
         faults.add((key,), text)
 
 
+_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{TOML_KEY.most}}}")
+
+
 def _loaded(text: str, name: str) -> dict[str, Any]:
+    if len(text) > TOML.most:  # of a graph file, which may come from anywhere
+        raise BookConfigError(
+            [f"{name}: more than {size_text(TOML.most)}, the most for {TOML.what}{TOML.hint}"]
+        )
+    long_key = _LONG_KEY.search(text)
+    if long_key:  # also in a text: no move and no name looks like one
+        line = text.count("\n", 0, long_key.start()) + 1
+        raise BookConfigError([f"{name}:{line}: a dotted key of more than {TOML_KEY.most} parts"])
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

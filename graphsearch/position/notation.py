@@ -46,7 +46,7 @@ def read_position(
 
     Args:
       text: `startpos`, `chess960:N` (a start position of Chess960), a FEN (the clocks may be missing), an EPD
-        line, or the path of a PGN file.
+        line, or the path of a file of games (PGN) or positions (FEN, EPD).
       moves: SAN or UCI moves to play from there, with or without move numbers.
       game: which game of the PGN file, from 1; the first unless given.
       ply: how many half-moves of the game to play; all unless given.
@@ -65,7 +65,7 @@ def read_position(
 
 def _named_position(text: str, game: int | None, ply: int | None) -> GivenPosition:
     word = text.split()[0] if text else ""
-    start, is_fen = start_position(text), bool(_PLACEMENT.fullmatch(word)) and not _is_there(text)
+    start, is_fen = start_position(text), begins_with_fen(text) and not _is_there(text)
     if (start or is_fen) and (game is not None or ply is not None):
         raise InvalidPositionError("a game or ply number is for a PGN file, not for a FEN or startpos")
     if start:
@@ -82,6 +82,16 @@ def _named_position(text: str, game: int | None, ply: int | None) -> GivenPositi
         what = f"no file {shortened(text)!r}" if text else "an empty position"
         raise InvalidPositionError(f"{what}; give startpos, chess960:N, a FEN in quotes, or a PGN file")
     return GivenPosition(*read_pgn(Path(text), game=game, ply=ply))
+
+
+def begins_with_fen(text: str) -> bool:
+    """Returns whether the first word of a text is the first field of a FEN, perhaps with too few ranks.
+
+    >>> begins_with_fen("7k/8/8/8/8/8/8/K7 w - - bm Kb2;"), begins_with_fen("1. e4 1/2-1/2")
+    (True, False)
+    """
+    words = text.split(maxsplit=1)
+    return bool(words) and bool(_PLACEMENT.fullmatch(words[0]))
 
 
 def start_position(text: str) -> chess.Board | None:

@@ -16,7 +16,7 @@ from .policy import CONVOLUTION_PLANES, convolution_outputs
 PLANES_NAME, POLICY_NAME = "/input/planes", "/output/policy"
 WDL_NAME, VALUE_NAME = "/output/wdl", "/output/value"  # a network has one of them
 
-INSTALL = "pip install 'graphsearch[lc0]'"
+INSTALL = "pip install '.[lc0]' in the folder of graphsearch"
 AUTO, CPU = "auto", "cpu"
 AUTO_DEVICES = (
     "cuda",

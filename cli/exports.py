@@ -204,7 +204,7 @@ def jsonl(
     """Write one JSON object per position, with all its moves, as the records hold them.
 
     Moves without visits are included unless --min-visits or --max-moves is given. With --side: only positions
-    in which that side moves. README.md lists the fields.
+    in which that side moves. docs/exchange.md lists the fields.
     """
     from graphsearch.exchange.rows_export import export_jsonl
 

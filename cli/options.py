@@ -98,7 +98,8 @@ class LineOptions:
             "--game",
             metavar="K",
             min=1,
-            help="Number of the game in the PGN file, or of the position in the EPD file, counted from 1; the first by default.",
+            help="Number of the game in the PGN file, or of the position in the EPD file, from 1; the first"
+            " by default.",
         ),
     ] = None
     ply: Annotated[

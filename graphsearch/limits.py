@@ -13,10 +13,11 @@ import os
 import re
 import select
 import stat
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from .errors import InputFileError, InvalidParameterError
 
@@ -400,6 +401,26 @@ def text_lines(file: BinaryIO, name: str, *, encoding: str = "utf-8") -> Iterato
         if len(line) > most:
             raise long_line(name, number)
         yield line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode(encoding, "replace")
+
+
+_PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{TOML_KEY.most}}}")
+
+
+def toml_tables(text: str) -> dict[str, Any]:
+    """Returns the tables of a TOML text; `tomllib` alone has no bounds.
+
+    Raises:
+      InputFileError: if it is larger than TOML, or has a key of more parts than TOML_KEY.
+      ValueError, RecursionError: as `tomllib.loads`.
+    """
+    if len(text) > TOML.most:
+        raise InputFileError(f"more than {size_text(TOML.most)}, the most for {TOML.what}{TOML.hint}")
+    long_key = _LONG_KEY.search(text)
+    if long_key:  # also in a text, where no name and no move looks like one
+        line = text.count("\n", 0, long_key.start()) + 1
+        raise InputFileError(f"line {line}: a dotted key of more than {TOML_KEY.most} parts")
+    return tomllib.loads(text)
 
 
 class TextLines:

@@ -21,6 +21,7 @@ ROOMS = (
     "version",
     "errors",
     "limits",
+    "outside",
     "faults",
     "jit",
     "workers",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import BookConfigError, InputFileError
-from ..limits import TOML, TOML_KEY, read_file, size_text
+from ..limits import TOML, read_file, toml_tables
 from ..position.board import fen_of, key_of
 from .config import BookConfig, Root, Ruling, Side
 from .toml_lines import lines_of
@@ -82,7 +82,7 @@ def parse_config(text: str, folder: Path, name: str) -> BookConfig:
     Raises:
       BookConfigError: with a line for every fault: file, line, what was found and what is allowed.
     """
-    return _parsed(_loaded(text, name), text, folder, name)
+    return _parsed(load_toml(text, name), text, folder, name)
 
 
 def stored_config(text: str, name: str) -> BookConfig:
@@ -96,7 +96,7 @@ def stored_config(text: str, name: str) -> BookConfig:
     Raises:
       BookConfigError: if the text cannot be read: it is of another version of this program.
     """
-    data = {key: value for key, value in _loaded(text, name).items() if key not in ("root", "evaluator")}
+    data = {key: value for key, value in load_toml(text, name).items() if key not in ("root", "evaluator")}
     return _parsed(data, text, Path(), name)
 
 
@@ -123,21 +123,16 @@ def _refuse_unknown(data: dict[str, Any], faults: Faults) -> None:
         faults.add((key,), text)
 
 
-_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{TOML_KEY.most}}}")
+def load_toml(text: str, name: str) -> dict[str, Any]:
+    """Returns the tables of a BOOK.toml, whatever is in them; `tomllib` alone has no bounds.
 
-
-def _loaded(text: str, name: str) -> dict[str, Any]:
-    if len(text) > TOML.most:  # of a graph file, which may come from anywhere
-        raise BookConfigError(
-            [f"{name}: more than {size_text(TOML.most)}, the most for {TOML.what}{TOML.hint}"]
-        )
-    long_key = _LONG_KEY.search(text)
-    if long_key:  # also in a text: no move and no name looks like one
-        line = text.count("\n", 0, long_key.start()) + 1
-        raise BookConfigError([f"{name}:{line}: a dotted key of more than {TOML_KEY.most} parts"])
+    Raises:
+      BookConfigError: if it is none, or larger or deeper than any; naming the file and the line.
+    """
     try:
-        return tomllib.loads(text)
+        return toml_tables(text)
+    except InputFileError as error:
+        raise BookConfigError([f"{name}: {error}"]) from None
     except tomllib.TOMLDecodeError as error:
         what, line = _syntax(str(error), text)
         raise BookConfigError([f"{name}:{line}: not TOML: {what}"]) from None

@@ -132,7 +132,9 @@ def load_toml(text: str, name: str) -> dict[str, Any]:
     try:
         return toml_tables(text)
     except InputFileError as error:
-        raise BookConfigError([f"{name}: {error}"]) from None
+        line = re.match(r"line (\d+): ", str(error))
+        place, text = (f":{line[1]}", str(error)[line.end() :]) if line else ("", str(error))
+        raise BookConfigError([f"{name}{place}: {text}"]) from None
     except tomllib.TOMLDecodeError as error:
         what, line = _syntax(str(error), text)
         raise BookConfigError([f"{name}:{line}: not TOML: {what}"]) from None

@@ -21,6 +21,8 @@ EXECUTIONS = {
     "entries": 400,
     "toml": 300,
     "onnx": 25,
+    "onnx-graphs": 25,
+    "manifest": 100,
     "lc0": 25,
     "pgn-zst": 25,
     "uci": 12,
@@ -28,7 +30,7 @@ EXECUTIONS = {
 }
 FEW = 20  # of all others
 DAMAGED = 7  # the first of these graph files is the newest golden one; another target executes the sound ones
-NEEDED = {"onnx": "onnxruntime", "lc0": "onnxruntime"}
+NEEDED = {"onnx": "onnxruntime", "onnx-graphs": "onnxruntime", "lc0": "onnxruntime"}
 
 
 @pytest.mark.parametrize("name", TARGETS)

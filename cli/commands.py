@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
@@ -112,8 +112,8 @@ def with_options(function: Callable[..., None], *, scores: bool = False) -> Call
 
 def _counted(hint: Any) -> Any:
     """Returns the type of an option; a whole number may be written `10k` or `2M`."""
-    kind, *declared = get_args(hint)
-    if kind not in (int, int | None, list[int], list[int] | None):
+    kind, *declared = get_args(hint) or (hint,)
+    if get_origin(hint) is not Annotated or kind not in (int, int | None, list[int], list[int] | None):
         return hint
     option = copy(declared[0])
     least, most = option.min, option.max

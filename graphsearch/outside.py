@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
@@ -102,7 +102,7 @@ def declared(kind: type[_T], text: str | bytes) -> _T:
     graphsearch.errors.InputFileError: cluster: String should match pattern '^[0-9a-f]{32}$'
     """
     try:
-        found: _T = _adapter(kind).validate_json(text)
+        found: _T = _adapter(cast(Hashable, kind)).validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -114,4 +114,4 @@ def declared(kind: type[_T], text: str | bytes) -> _T:
 
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return TypeAdapter(cast(Any, kind))

@@ -132,8 +132,8 @@ def load_toml(text: str, name: str) -> dict[str, Any]:
     try:
         return toml_tables(text)
     except InputFileError as error:
-        line = re.match(r"line (\d+): ", str(error))
-        place, text = (f":{line[1]}", str(error)[line.end() :]) if line else ("", str(error))
+        found = re.match(r"line (\d+): ", str(error))
+        place, text = (f":{found[1]}", str(error)[found.end() :]) if found else ("", str(error))
         raise BookConfigError([f"{name}{place}: {text}"]) from None
     except tomllib.TOMLDecodeError as error:
         what, line = _syntax(str(error), text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import chess
@@ -76,12 +77,47 @@ def _named_position(text: str, game: int | None, ply: int | None) -> GivenPositi
         )
     if is_fen:
         return GivenPosition(board_from_fen(text))
-    from .pgn_position import read_pgn  # python-chess's PGN reader takes 20 ms to import
-
     if not text or not _is_there(text):
         what = f"no file {shortened(text)!r}" if text else "an empty position"
         raise InvalidPositionError(f"{what}; give startpos, chess960:N, a FEN in quotes, or a PGN file")
-    return GivenPosition(*read_pgn(Path(text), game=game, ply=ply))
+    return GivenPosition(*_in_file(Path(text), game, ply))
+
+
+def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board, tuple[str, ...]]:
+    """Returns the position that a file of games, or of positions, gives, and notes."""
+    from .pgn_position import open_text, read_pgn  # python-chess's PGN reader takes 20 ms to import
+
+    with open_text(path) as lines:
+        head = list(_through_first(lines))
+        everything = chain(head, lines)
+        if not head or not begins_with_fen(head[-1]):
+            return read_pgn(everything, path, game=game, ply=ply)
+        if ply is not None:
+            raise InvalidPositionError(f"{path} holds positions, not games: there is no ply {ply}")
+        return _numbered_fen(everything, path, game)
+
+
+def _through_first(lines: Iterator[str]) -> Iterator[str]:
+    """Yields lines up to the first one that says something in a file of positions."""
+    for line in lines:
+        yield line
+        if line.strip() and not line.startswith("#"):
+            return
+
+
+def _numbered_fen(
+    lines: Iterable[str], path: Path, number: int | None
+) -> tuple[chess.Board, tuple[str, ...]]:
+    """Returns the position of a line in a file of positions, the first unless a number from 1 is given."""
+    found = islice(read_fen_lines(lines), (number or 1) - 1, None)
+    line, board = next(found, (0, None))
+    if board is None:
+        raise InvalidPositionError(f"there is no position {number} in {path}: it holds fewer")
+    if isinstance(board, InvalidPositionError):
+        raise InvalidPositionError(f"{path}, line {line}: {board}")
+    more = number is None and next(found, None) is not None
+    note = f"{path} holds more positions; this is the first (--game chooses another)"
+    return board, (note,) if more else ()
 
 
 def begins_with_fen(text: str) -> bool:

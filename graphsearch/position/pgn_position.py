@@ -9,7 +9,6 @@ import io
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
 
 import chess
@@ -17,64 +16,34 @@ import chess
 from .. import limits
 from ..errors import InputFileError, InvalidPositionError
 from .board import board_of
-from .notation import begins_with_fen, read_fen_lines
 from .pgn_text import NULL_MOVES, GameReader, PgnGame, variant_of
 
 _GRAPH_FILE = b"SQLite format 3\0"
 
 
 def read_pgn(
-    path: Path, *, game: int | None = None, ply: int | None = None
+    lines: Iterable[str], path: Path, *, game: int | None = None, ply: int | None = None
 ) -> tuple[chess.Board, tuple[str, ...]]:
     """Returns the position after `ply` half-moves (all unless given) of a game's mainline, and notes.
 
-    Of a file that begins with a FEN or EPD, each line is a position and has the number of a game.
+    Args:
+      lines: of the file, as `open_text` yields them. path: its name, for messages.
 
     Raises:
-      InvalidPositionError: if the file, the game or the ply is not there, the game is a variant,
-        or its moves up to there cannot be read.
+      InvalidPositionError: if the game or the ply is not there, the game is a variant, or its moves up to
+        there cannot be read.
     """
     number = 1 if game is None else game
     where = f"game {number} of {path}"
-    with _readable(path) as lines:
-        head = list(_through_first(lines))
-        lines = chain(head, lines)
-        if head and begins_with_fen(head[-1]):
-            if ply is not None:
-                raise InvalidPositionError(f"{path} holds positions, not games: there is no ply {ply}")
-            return _numbered_fen(lines, path, game)
-        reader = GameReader(lines)
-        games = iter(reader)
-        found = next((one for k, one in enumerate(games, start=1) if k == number), None)
-        more = game is None and next(games, None) is not None
+    reader = GameReader(lines)
+    games = iter(reader)
+    found = next((one for k, one in enumerate(games, start=1) if k == number), None)
+    more = game is None and next(games, None) is not None
     if found is None:
         reason = "it has neither headers nor moves" if number == 1 and reader.strays else "it holds fewer"
         raise InvalidPositionError(f"there is no {where}: {reason}")
     notes = [f"{path} holds more games; this is the first (--game chooses another)"] if more else []
     return _played(found, where, ply, notes)[0], tuple(notes)
-
-
-def _through_first(lines: Iterator[str]) -> Iterator[str]:
-    """Yields lines up to the first one that says something in a file of positions."""
-    for line in lines:
-        yield line
-        if line.strip() and not line.startswith("#"):
-            return
-
-
-def _numbered_fen(
-    lines: Iterable[str], path: Path, number: int | None
-) -> tuple[chess.Board, tuple[str, ...]]:
-    """Returns the position of a line in a file of positions, the first unless a number from 1 is given."""
-    found = islice(read_fen_lines(lines), (number or 1) - 1, None)
-    line, board = next(found, (0, None))
-    if board is None:
-        raise InvalidPositionError(f"there is no position {number} in {path}: it holds fewer")
-    if isinstance(board, InvalidPositionError):
-        raise InvalidPositionError(f"{path}, line {line}: {board}")
-    more = number is None and next(found, None) is not None
-    note = f"{path} holds more positions; this is the first (--game chooses another)"
-    return board, (note,) if more else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +77,7 @@ def read_games(
     Raises:
       InvalidPositionError: if the file cannot be read, or is none.
     """
-    with _readable(path) as lines:
+    with open_text(path) as lines:
         yield from _games(lines, path, ply, only)
 
 
@@ -147,8 +116,12 @@ def _position_in(game: PgnGame, number: int, path: Path, ply: int | None) -> Gam
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[Iterator[str]]:
-    """Yields the lines of a PGN file or a pipe."""
+def open_text(path: Path) -> Iterator[Iterator[str]]:
+    """Yields the lines of a PGN file, another text or a pipe.
+
+    Raises:
+      InvalidPositionError: if it cannot be read, or is no text.
+    """
     try:
         with limits.open_file(path, piped=True) as file:
             _refuse_other_files(path, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -36,7 +37,7 @@ def written(path: Path, content: bytes) -> Path:
 
 
 Nodes = list[Any]
-Constants = dict[str, np.ndarray[Any, Any]]
+Constants = dict[str, Any]
 
 
 def model(nodes: Nodes, constants: Constants | None = None, *, batch: Any = "batch", **more: Any) -> bytes:
@@ -257,7 +258,7 @@ def test_a_first_run_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: p
         def cancel(self) -> None:
             """Nothing runs."""
 
-    monkeypatch.setattr(session.threading, "Timer", AtOnce)
+    monkeypatch.setattr(threading, "Timer", AtOnce)
     path = written(tmp_path / "plain.onnx", model([]))
     with pytest.raises(EvaluatorError, match="takes more than 300 seconds; GRAPHSEARCH_MAX_FIRST_RUN"):
         create(f"lc0:{path}")

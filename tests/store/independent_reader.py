@@ -338,7 +338,7 @@ def read_records(path: Path) -> dict[tuple[int, ...], Record]:
     """Returns the newest record of every position, by its identity."""
     file, found = open_file(path), dict[tuple[int, ...], Record]()
     for (segment,) in file.execute("SELECT id FROM segment ORDER BY age, id").fetchall():
-        last = (-1, ())
+        last: tuple[int, tuple[int, ...]] = (-1, ())
         for chunk in file.execute(_CHUNKS, (segment,)).fetchall():
             first_block, blocks, gone, records, first_key, checksum, keys, dictionary, bloom = chunk
             assert zlib.crc32(keys + dictionary + bloom) == checksum

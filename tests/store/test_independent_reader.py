@@ -12,7 +12,7 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.graph.ranking import node_mean
-from graphsearch.position.board import key_of_words, legal_moves, unpack
+from graphsearch.position.board import key_of, legal_moves, unpack
 from graphsearch.record.node import NodeRecord
 from graphsearch.store.store import Store
 
@@ -31,7 +31,7 @@ def check_equal(own: NodeRecord, read: reader.Record) -> None:
     assert own.codes == read.codes
     assert [(e.n, e.r, e.q, e.d) for e in own.edges] == [(e.n, e.r, e.q, e.draws) for e in read.edges]
     assert (own.bounds, node_mean(own)[0], own.visits) == (read.bounds, read.q, read.n)
-    assert key_of_words(own.words) == read.key
+    assert key_of(unpack(own.words)) == read.key
     moves = legal_moves(unpack(own.words))
     assert [moves[k].uci() for k in own.order[: len(own.edges)]] == [edge.move for edge in read.edges]
     assert [own.priors[k] for k in own.order[: len(own.edges)]] == [edge.p for edge in read.edges]

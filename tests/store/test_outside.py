@@ -34,7 +34,22 @@ MANIFEST: dict[str, Any] = {
     "owners": [[0, 0], [2048, 1]],
 }
 DEEP = "[" * 50_000 + "]" * 50_000
-ODD = [None, True, -1, 1 << 70, 0.5, "", "\ud800", "x" * 5000, [], {}, [[]], {"a": []}, [0], [[0, 0, 0]]]
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    1 << 70,
+    0.5,
+    "",
+    "\ud800",
+    "x" * 5000,
+    [],
+    {},
+    [[]],
+    {"a": []},
+    [0],
+    [[0, 0, 0]],
+]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

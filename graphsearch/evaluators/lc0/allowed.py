@@ -40,9 +40,8 @@ def widest(model: bytes, label: str, names: Names) -> int:
     Raises:
       EvaluatorError: if it is no ONNX model, or is none that is allowed; or the package `onnx` is missing.
     """
-    onnx = needed("onnx")
     try:
-        found: onnx.ModelProto = onnx.load_model_from_string(model)
+        found: onnx.ModelProto = needed("onnx").load_model_from_string(model)
     except Exception as error:  # of protobuf, whichever it is
         raise EvaluatorError(f"{label} cannot be loaded: it is no ONNX model: {_line(error)}") from None
     if not found.graph.node:

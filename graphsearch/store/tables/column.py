@@ -122,7 +122,7 @@ def json_object(text: object) -> dict[str, Any] | None:
 
 def _is_flat(found: object) -> bool:
     """Returns whether a JSON value is at most DEEPEST deep."""
-    level = [found]
+    level: list[Any] = [found]
     for _ in range(DEEPEST):
         level = [
             inner

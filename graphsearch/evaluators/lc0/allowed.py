@@ -29,6 +29,7 @@ OPERATORS = {
 }  # fmt: skip
 PRODUCTS = ("MatMul", "Gemm", "Conv")
 ELEMENT = 16  # work of an output that is no sum of products: some of them are exponentials
+MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
 MOST_NUMBERS = 1 << 26  # outputs of one layer in one run, 256 MiB: what a large network has of 512 positions
 MOST_INTEGERS = 4096  # in one list of sizes that is computed inside a model
 LEAST_BITS = 4  # of a number in a constant
@@ -139,7 +140,7 @@ class _Checked:
         for given in self._graph.input:
             if given.name == names.planes and given.type.tensor_type.shape.dim:
                 batch = given.type.tensor_type.shape.dim[0]
-                if batch.dim_value > MOST_NUMBERS:
+                if batch.dim_value > MOST_AT_ONCE:
                     raise self._refuse(f"a batch of {batch.dim_value:,} positions")
                 if batch.dim_value > 0:
                     return int(batch.dim_value)
@@ -168,10 +169,11 @@ class _Checked:
         """Returns the work of one number of a node's output."""
         if node.op_type not in PRODUCTS:
             return ELEMENT
-        known = [shapes.get(name, ()) for name in node.input[:2]]
+        flow, weights, *_ = [*(shapes.get(name, ()) for name in node.input), (), ()]
         if node.op_type == "Conv":
-            return max(1, math.prod(known[-1][1:]))
-        return max(1, *(max(shape[-2:], default=1) for shape in known))  # whichever is transposed
+            return max(1, math.prod(weights[1:]))
+        turned = any(one.name == "transA" and one.i for one in node.attribute)
+        return max(1, *(flow[:1] if turned else flow[-1:]))
 
 
 _INTEGERS = (6, 7)  # int32, int64

@@ -13,7 +13,7 @@ from ...errors import EvaluatorError, InputFileError, NetworkFileError
 from ...limits import ACTIVATIONS, NETWORK, read_file
 from ...record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
-from .allowed import MOST_NUMBERS, widest
+from .allowed import MOST_AT_ONCE, MOST_NUMBERS, widest
 from .canonical import planes_and_transforms, turned_back
 from .form import CLASSICAL_INPUT
 from .network import Network
@@ -25,7 +25,6 @@ from .weights import GZIP_MAGIC, POLICY_HEAD, USUAL_HEADS, VALUE_HEAD, Heads, re
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # what is shown of the plies before a position
 DEFAULT_HISTORY = LINE
-MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
 ONNX_SUFFIX = ".onnx"
 
 

@@ -322,10 +322,11 @@ def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: R
 
 
 def test_a_game_is_reviewed_up_to_its_null_move(reviewer: Reviewer) -> None:
-    report = reviewer.review("1. e4 e5 2. Z0 (2. Nf3 Nc6) 2... Nc6 3. Nf3 *\n")
+    report = reviewer("1. e4 e5 2. Z0 (2. Nf3 Nc6) 2... Nc6 3. Nf3 *\n")
+    assert (report.reviewed, report.skipped) == (1, 0)
     assert "line 1: the game is kept up to Z0 only: a null move" in report.notes[0]
-    [game] = report.games
-    assert len(game.moves) == 2
+    (game,) = reviewer.written()
+    assert [move.uci() for move in game.mainline_moves()] == ["e2e4", "e7e5"]
 
 
 def test_a_variation_that_cannot_be_read_is_cut_and_told(reviewer: Reviewer) -> None:

@@ -169,7 +169,8 @@ class _Checked:
         """Returns the work of one number of a node's output."""
         if node.op_type not in PRODUCTS:
             return ELEMENT
-        flow, weights, *_ = [*(shapes.get(name, ()) for name in node.input), (), ()]
+        known: list[Sequence[int]] = [*(shapes.get(name, ()) for name in node.input), (), ()]
+        flow, weights = known[:2]
         if node.op_type == "Conv":
             return max(1, math.prod(weights[1:]))
         turned = any(one.name == "transA" and one.i for one in node.attribute)

@@ -22,6 +22,7 @@ from graphsearch.store.lock import Holder, WriteLock, holder
 from graphsearch.store.sharded.manifest import FACT, NAME, read_manifest
 from graphsearch.store.store import Store
 from graphsearch.store.tables.column import DEEPEST, json_object
+from graphsearch.store.upkeep.problems import Problems
 
 from ..conftest import Cli
 
@@ -209,6 +210,13 @@ def test_an_odd_note_of_a_lock_names_nobody(tmp_path: Path, note: str) -> None:
         assert holder(path) == Holder(None, None)
     finally:
         lock.release()
+
+
+def test_a_problem_is_a_short_line_whatever_is_wrong() -> None:
+    found = Problems()
+    found.add("a.graph: " + "; ".join(f"P of move {k} is wrong" for k in range(200)))
+    assert [len(line) for line in found.problems] == [603]
+    assert found.problems[0].endswith("...")
 
 
 def test_a_json_object_of_a_cell_has_a_depth() -> None:

@@ -20,6 +20,7 @@ from .program import PROGRAM, program_name
 YOUNG_OBJECTS = (
     200_000  # until garbage is collected: a start makes 100,000 that stay, and was 50 ms of collections
 )
+LEAST_ADDRESSES = 400 << 20  # Python, NumPy and the compiler's library
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -36,6 +37,8 @@ def main(args: Sequence[str] | None = None) -> int:
         try:
             if args is None:
                 _fill_streams()
+                if not _has_room():
+                    return 1
                 _answer_interrupts()
                 gc.set_threshold(YOUNG_OBJECTS, 20, 50)
             from .app import app
@@ -64,9 +67,35 @@ def _fill_streams() -> None:
     while (opened := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
     os.close(opened)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, closefd=False) if stream is None else stream  # noqa: SIM115 (until the end)
+        for number, mode, stream in ((0, "r", sys.stdin), (1, "w", sys.stdout), (2, "w", sys.stderr))
+    )
     if isinstance(sys.stdout, TextIOWrapper):  # a file may have any name, and a terminal any encoding
         is_utf8 = sys.stdout.encoding.lower().replace("_", "-") == "utf-8"
         sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
+
+
+def _has_room() -> bool:
+    """Returns whether the process may have the addresses that it takes to start; says so if not.
+
+    NumPy's library reserves some for each core, and ends the program with a signal where it gets none.
+    """
+    try:
+        import resource
+    except ImportError:  # the system has no such limits
+        return True
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return True
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if limit >= LEAST_ADDRESSES:
+        return True
+    _tell(
+        f"the process may have {limit >> 20} MiB of addresses, and takes {LEAST_ADDRESSES >> 20} to start;"
+        " raise the limit (see `ulimit -v`)"
+    )
+    return False
 
 
 def _answer_interrupts() -> None:

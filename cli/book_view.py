@@ -137,6 +137,9 @@ def position_lines(found: Why) -> list[str]:
             lines.append(f"The game leaves the book {where}: {left.move} is not in it.")
             reason = left.verdict.reason if left.verdict else f"that position is {STATES[left.state]}"
             lines.append(f"Why: {reason}.")
+        elif found.roots:
+            more = f", and at {count(len(found.roots) - 1, 'more position')}" if len(found.roots) > 1 else ""
+            lines.append(f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here.")
         return lines
     assert found.state is not None
     times = "" if not found.searches else f" {count(found.searches, 'time')}, N {found.n:,}"

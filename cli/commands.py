@@ -10,9 +10,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
@@ -101,12 +102,42 @@ def with_options(function: Callable[..., None], *, scores: bool = False) -> Call
             function(**{name: _value(name, hint, values) for name, hint, _ in given})
 
     options = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_counted(hint))
         for name, hint, default in _options([*given, *more])
     ]
     flat.__name__, flat.__doc__, flat.__annotations__ = function.__name__, function.__doc__, {}
     flat.__signature__ = Signature(options)  # type: ignore[attr-defined] # what inspect and Typer look for
     return flat
+
+
+def _counted(hint: Any) -> Any:
+    """Returns the type of an option; a whole number may be written `10k` or `2M`."""
+    kind, *declared = get_args(hint) or (hint,)
+    if get_origin(hint) is not Annotated or kind not in (int, int | None, list[int], list[int] | None):
+        return hint
+    option = copy(declared[0])
+    least, most = option.min, option.max
+
+    def count(text: str | int) -> int:
+        number = _count_of(text)
+        if (least is not None and number < least) or (most is not None and number > most):
+            bounds = f"at least {least:,}" if most is None else f"from {least or 0:,} to {most:,}"
+            raise typer.BadParameter(f"expected a whole number {bounds}, not {text}")
+        return number
+
+    option.parser, option.min, option.max = count, None, None
+    return Annotated[kind, option]
+
+
+def _count_of(text: str | int) -> int:
+    if isinstance(text, int):  # a default
+        return text
+    from graphsearch.limits import count_of
+
+    try:
+        return count_of(text)
+    except InvalidParameterError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from graphsearch.errors import InputFileError
+
 from .commands import command
 from .options import EvaluatorOptions, Json, LineOptions, closing
 from .output import FAILED, say
@@ -103,7 +105,11 @@ def _open(name: str) -> Iterator[TextLines]:
     if name == "-" and sys.stdin is None:  # closed by the caller
         yield TextLines(BytesIO(), name)
         return
-    with nullcontext(sys.stdin.buffer) if name == "-" else open_file(name, piped=True) as file:
+    try:
+        opened = nullcontext(sys.stdin.buffer) if name == "-" else open_file(name, piped=True)
+    except FileNotFoundError:
+        raise InputFileError(f"there is no file {name}") from None
+    with opened as file:
         yield TextLines(file, name)
 
 

@@ -204,7 +204,7 @@ def jsonl(
     """Write one JSON object per position, with all its moves, as the records hold them.
 
     Moves without visits are included unless --min-visits or --max-moves is given. With --side: only positions
-    in which that side moves. README.md lists the fields.
+    in which that side moves. docs/exchange.md lists the fields.
     """
     from graphsearch.exchange.rows_export import export_jsonl
 
@@ -247,7 +247,7 @@ def parquet(
     Without other options than --min-visits, every record of the file is taken, in its own order, as the file
     was at one moment; else positions are walked over from the roots, and have a depth. Moves without visits
     are included unless --min-visits or --max-moves is given. docs/exchange.md lists the columns. Needs
-    pyarrow: pip install 'graphsearch[parquet]'.
+    pyarrow: pip install '.[parquet]'.
 
     JSON: as the other exports; `left_out` counts what is not in the tables, by reason.
     """

@@ -26,7 +26,7 @@ Position = Annotated[
     str,
     typer.Argument(
         metavar="POSITION",
-        help="startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
+        help="startpos, chess960:N, a FEN in quotes, a PGN file (its last position) or an EPD file.",
         show_default=False,
     ),
 ]
@@ -34,7 +34,7 @@ AnyPosition = Annotated[
     str | None,
     typer.Argument(
         metavar="POSITION",
-        help="startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
+        help="startpos, chess960:N, a FEN in quotes, a PGN file (its last position) or an EPD file.",
         show_default=False,
     ),
 ]
@@ -98,7 +98,8 @@ class LineOptions:
             "--game",
             metavar="K",
             min=1,
-            help="Number of the game in the PGN file, counted from 1; the first by default.",
+            help="Number of the game in the PGN file, or of the position in the EPD file, from 1; the first"
+            " by default.",
         ),
     ] = None
     ply: Annotated[
@@ -159,10 +160,10 @@ class EvaluatorOptions:
         typer.Option(
             "--evaluator",
             metavar="NAME",
-            help="builtin (the default): the program's own evaluation; networks: its own networks, faster; "
-            "uniform: knows only the rules, for benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, "
-            "from a .nnue file or the program (nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz "
-            "or .onnx; uci:PROGRAM: any UCI engine.",
+            help="builtin (the default): the program's own networks; uniform: knows only the rules, for "
+            "benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, from a .nnue file or the program "
+            "(nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
+            "engine.",
         ),
     ] = None
     policy: Annotated[

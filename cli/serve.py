@@ -75,7 +75,7 @@ def serve(
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         raise typer.BadParameter(
-            f"the page needs the package {missing}; install it with: pip install 'graphsearch[web]'"
+            f"the page needs the package {missing}: pip install '.[web]' in the folder of graphsearch"
         ) from None
     password = None if password_file is None else read_password(password_file)
     house = House(

@@ -111,6 +111,7 @@ def merge(request: Request) -> None:
     if not report.dry_run:
         say_if_unfinished(report.path)
     if not report.complete:
+        say(f"graphsearch: the merge is not complete: {count(report.found, 'problem')}, listed in the output")
         raise typer.Exit(FAILED)
 
 

@@ -59,6 +59,11 @@ def _lacks(error: BaseException) -> str:
     """Returns what the system does not give to the program, if that is what an error says."""
     if isinstance(error, ImportError) and not (error.name or "").startswith("graphsearch"):
         return f"cannot load a library: {error}; install the program again, or give it more memory"
+    if isinstance(error, OSError) and "libllvmlite" in str(error):  # which does not say why
+        return (
+            "cannot load the compiler's library (libllvmlite); give the program more memory (`ulimit -v`),"
+            " or install it again"
+        )
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
         return "cannot start a thread; give the program more memory, or allow more threads (see `ulimit -u`)"
     return ""

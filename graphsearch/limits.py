@@ -13,10 +13,11 @@ import os
 import re
 import select
 import stat
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from .errors import InputFileError, InvalidParameterError
 
@@ -90,7 +91,17 @@ GAME = Limit("GAME", 1 << 28, BYTES, "the text of one PGN game", "the largest an
 GAME_MOVES = Limit(
     "GAME_MOVES", 100_000, "moves", "one PGN game, variations included", "the longest game has 12,000"
 )
-TOML = Limit("TOML", 1 << 24, BYTES, "a BOOK.toml", "it is held in memory; games go into a PGN file")
+TOML = Limit(
+    "TOML", 1 << 20, BYTES, "a BOOK.toml", "each byte may take 300 in memory; games go into a PGN file"
+)
+TOML_KEY = Limit(
+    "TOML_KEY",
+    8,
+    "parts",
+    "a dotted key of a BOOK.toml",
+    "the reader's time grows with their square",
+    fixed=True,
+)
 MANIFEST = Limit("MANIFEST", 1 << 20, BYTES, "the manifest of a cluster", "256 shards take 100 KiB")
 POSITIONS = Limit("POSITIONS", 1 << 30, BYTES, "a file of positions for a benchmark", "it is held in memory")
 NETWORK = Limit(
@@ -102,6 +113,17 @@ ACTIVATIONS = Limit(
     "numbers",
     "one position in one layer of an lc0 network",
     "the largest networks have 2^18; a batch of them is held in memory",
+)
+NODES = Limit("NODES", 20_000, "nodes", "an ONNX network", "the largest of lc0 have 3,000")
+WORK = Limit(
+    "WORK",
+    1 << 38,
+    "multiplications",
+    "one position in an ONNX network",
+    "the largest of lc0 need 2^34; it is half a minute of one core",
+)
+FIRST_RUN = Limit(
+    "FIRST_RUN", 300, "seconds", "the first position of a network", "engines for GPUs are built then"
 )
 BOOK = Limit("BOOK", 1 << 32, BYTES, "a Polyglot book", "its keys are held in memory; the largest have 1 GiB")
 PIPED = Limit("PIPED", 1 << 40, BYTES, "what comes through a pipe", "it is kept in a temporary file")
@@ -171,6 +193,30 @@ def whole_number(text: str) -> int:
     if not re.fullmatch(rf"\s*[+-]?[0-9]{{1,{DIGITS.most}}}\s*", text):
         raise InvalidParameterError(f"expected a whole number, not {shortened(text)!r}")
     return int(text)
+
+
+def count_of(text: str) -> int:
+    """Returns a count: a whole number, or a number with k (thousand) or M (million) behind it.
+
+    Raises:
+      InvalidParameterError: for anything else, and for a part of a whole one.
+
+    >>> count_of("1500"), count_of("10k"), count_of("2.5M")
+    (1500, 10000, 2500000)
+    """
+    found = re.fullmatch(rf"\s*([0-9]{{1,{DIGITS.most}}})(?:\.([0-9]{{1,6}}))?([kKmM])\s*", text)
+    if not found:
+        try:
+            return whole_number(text)
+        except InvalidParameterError:
+            raise InvalidParameterError(
+                f"expected a whole number, such as 5000, 10k or 2M, not {shortened(text)!r}"
+            ) from None
+    power = 3 if found[3] in "kK" else 6
+    fraction = (found[2] or "").rstrip("0")
+    if len(fraction) > power:
+        raise InvalidParameterError(f"expected a whole number, not {shortened(text)}")
+    return int(found[1] + fraction.ljust(power, "0"))
 
 
 def number_problem(value: float) -> str:
@@ -366,6 +412,26 @@ def text_lines(file: BinaryIO, name: str, *, encoding: str = "utf-8") -> Iterato
         if len(line) > most:
             raise long_line(name, number)
         yield line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode(encoding, "replace")
+
+
+_PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{TOML_KEY.most}}}")
+
+
+def toml_tables(text: str) -> dict[str, Any]:
+    """Returns the tables of a TOML text; `tomllib` alone has no bounds.
+
+    Raises:
+      InputFileError: if it is larger than TOML, or has a key of more parts than TOML_KEY.
+      ValueError, RecursionError: as `tomllib.loads`.
+    """
+    if len(text) > TOML.most:
+        raise InputFileError(f"more than {size_text(TOML.most)}, the most for {TOML.what}{TOML.hint}")
+    long_key = _LONG_KEY.search(text)
+    if long_key:  # also in a text, where no name and no move looks like one
+        line = text.count("\n", 0, long_key.start()) + 1
+        raise InputFileError(f"line {line}: a dotted key of more than {TOML_KEY.most} parts")
+    return tomllib.loads(text)
 
 
 class TextLines:

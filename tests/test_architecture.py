@@ -22,6 +22,7 @@ ROOMS = (
     "errors",
     "deadline",
     "limits",
+    "outside",
     "faults",
     "jit",
     "workers",

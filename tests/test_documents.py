@@ -21,6 +21,10 @@ from xml.etree import ElementTree
 import pytest
 import typer.main
 
+from graphsearch.book.toml import parse_config
+from graphsearch.evaluators.factory import _KINDS, NAMES, SEARCH_OPTIONS, EvaluatorSpec, check
+from graphsearch.search.params import OPTION_NAMES
+
 from .conftest import ROOT, Cli
 from .support.books import small_book
 
@@ -204,11 +208,70 @@ def test_every_shown_command_and_option_exists() -> None:
                 options = {name for param in command.params for name in param.opts} | {"--help"}
                 used = {word for word in words if word.startswith("--") and len(word) > 2}
                 assert used <= options, f"{name_of(path)}: {line}"
+                if path.parent.name == "docs" or path.name == "README.md":
+                    for param in command.params:
+                        given = any(name in words for name in param.opts)
+                        assert not (param.required and param.opts[0].startswith("-") and not given), line
                 seen += 1
                 break
         else:
             assert not words or words[1].startswith(("-", "[", "COMMAND")), f"{name_of(path)}: {line}"
     assert seen > 100
+
+
+def offered_evaluators() -> Iterator[tuple[str, str]]:
+    """Yields every evaluator that help or a document offers, with where it stands."""
+    listed = next(
+        text
+        for command in dict(tool("command_reference").leaves("graphsearch", the_command())).values()
+        for option in command.params
+        if "--evaluator" in option.opts and (text := " ".join(option.help.split())).startswith("builtin")
+    )
+    for name in re.findall(r"(?:^|; |or )([a-z0-9]+(?::[A-Z]+)?)(?= \(the default\):|: | or )", listed):
+        yield name, "help"
+    for path in READ:
+        text = re.sub(r"python -m tools.*", "", path.read_text(encoding="utf-8"))
+        for name in re.findall(r"--(?:evaluator|policy|value)[ =]([a-z][^\s`,)\]]*)", text):
+            yield name, name_of(path)
+
+
+def test_every_evaluator_that_is_offered_is_accepted() -> None:
+    seen = set()
+    for name, _ in offered_evaluators():
+        check(EvaluatorSpec(evaluator=name.rstrip(".;:")))
+        seen.add(name.partition(":")[0])
+    assert seen >= {name.partition(":")[0] for name in NAMES}
+
+
+def test_every_evaluator_option_and_parameter_that_is_offered_is_accepted() -> None:
+    known = {one.lower() for one in (*OPTION_NAMES, *SEARCH_OPTIONS)}
+    own = {option.lower() for kind in _KINDS.values() for option in (*kind.options, "workers")}
+    for path in READ:
+        if path.name == "CHANGELOG.md":
+            continue
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"--param[ =]([A-Za-z]+)=", text):
+            assert name.lower() in known or name == "NAME", f"{name_of(path)}: --param {name}"
+        for name in re.findall(r"--evaluator-option[ =](?:policy\.|value\.)?([A-Za-z_]+)=", text):
+            assert name.lower() in own or name == "NAME" or name[0].isupper(), f"{name_of(path)}: {name}"
+
+
+def test_the_books_of_the_documents_fit_into_one_file(tmp_path: Path) -> None:
+    (tmp_path / "games.pgn").write_text(GAMES)
+    texts = [block.text for block in blocks(ROOT / "docs" / "books.md") if block.kind == "toml"][:3]
+    books = [parse_config(text, tmp_path, f"{k}.toml") for k, text in enumerate(texts)]
+    assert len({book.name for book in books}) == 3
+    assert len({book.evaluator for book in books}) == 1
+
+
+def test_extras_are_installed_in_one_way() -> None:
+    """The package is on no registry: `graphsearch[...]` would install whatever stands there by that name."""
+    sources = [
+        path for folder in ("graphsearch", "cli", "docs") for path in (ROOT / folder).rglob("*.[pm][yd]")
+    ]
+    assert len(sources) > 300
+    for path in [*sources, ROOT / "README.md"]:
+        assert "graphsearch[" not in path.read_text(encoding="utf-8"), name_of(path)
 
 
 @pytest.mark.parametrize("path", RUN, ids=name_of)

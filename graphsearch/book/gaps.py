@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import chess
 
+from ..errors import BookConfigError
 from ..position.board import board_of, key_of, legal_moves
 from ..store.file import sql_errors
 from ..store.store import Store
@@ -170,14 +170,15 @@ class _Rulings:
     """What a book's TOML text leaves out on purpose: excluded replies, and all but forced ones."""
 
     def __init__(self, config: str) -> None:
+        from .toml import load_toml
         from .toml_lines import lines_of
 
         self.excluded: dict[str, set[str]] = {}
         self.only: set[str] = set()
         self.max_ply: int | None = None
         try:
-            data = tomllib.loads(config)
-        except tomllib.TOMLDecodeError:  # of another version: then nothing is known to be left out
+            data = load_toml(config, "the book")
+        except BookConfigError:  # of another version: then nothing is known to be left out
             return
         self._read(data, lines_of(config))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import BookConfigError, InputFileError
-from ..limits import TOML, read_file
+from ..limits import TOML, read_file, toml_tables
 from ..position.board import fen_of, key_of
 from .config import BookConfig, Root, Ruling, Side
 from .toml_lines import lines_of
@@ -82,7 +82,7 @@ def parse_config(text: str, folder: Path, name: str) -> BookConfig:
     Raises:
       BookConfigError: with a line for every fault: file, line, what was found and what is allowed.
     """
-    return _parsed(_loaded(text, name), text, folder, name)
+    return _parsed(load_toml(text, name), text, folder, name)
 
 
 def stored_config(text: str, name: str) -> BookConfig:
@@ -96,7 +96,7 @@ def stored_config(text: str, name: str) -> BookConfig:
     Raises:
       BookConfigError: if the text cannot be read: it is of another version of this program.
     """
-    data = {key: value for key, value in _loaded(text, name).items() if key not in ("root", "evaluator")}
+    data = {key: value for key, value in load_toml(text, name).items() if key not in ("root", "evaluator")}
     return _parsed(data, text, Path(), name)
 
 
@@ -123,9 +123,18 @@ def _refuse_unknown(data: dict[str, Any], faults: Faults) -> None:
         faults.add((key,), text)
 
 
-def _loaded(text: str, name: str) -> dict[str, Any]:
+def load_toml(text: str, name: str) -> dict[str, Any]:
+    """Returns the tables of a BOOK.toml, whatever is in them; `tomllib` alone has no bounds.
+
+    Raises:
+      BookConfigError: if it is none, or larger or deeper than any; naming the file and the line.
+    """
     try:
-        return tomllib.loads(text)
+        return toml_tables(text)
+    except InputFileError as error:
+        found = re.match(r"line (\d+): ", str(error))
+        place, text = (f":{found[1]}", str(error)[found.end() :]) if found else ("", str(error))
+        raise BookConfigError([f"{name}{place}: {text}"]) from None
     except tomllib.TOMLDecodeError as error:
         what, line = _syntax(str(error), text)
         raise BookConfigError([f"{name}:{line}: not TOML: {what}"]) from None

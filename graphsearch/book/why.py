@@ -10,6 +10,7 @@ from typing import Any
 import chess
 
 from ..position.board import board_of, check, fen_of
+from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import games
@@ -37,8 +38,10 @@ class Why:
       priority, rank, leaves: of a leaf: its cost, its place in that order from 1, how many leaves there are.
       verdicts: on every legal move as of now, best value first; empty if nothing was searched here.
       since: by UCI move of the book, the number of the run in which it was taken in.
-      left_at: if the game given leaves the book: the last position of the book, and the verdict on the move
-        that leaves it (None: that position was not searched, or is an end).
+      left_at: of a position that the book has not: its last position on the way there, and the verdict on the
+        move that leaves it (None: that position was not searched, or is an end). The way is the game given,
+        else a legal move from a position of the book; None: there is none.
+      roots: FENs where the book begins.
     """
 
     book: str
@@ -59,6 +62,7 @@ class Why:
     verdicts: tuple[Verdict, ...]
     since: dict[str, int]
     left_at: LeftAt | None
+    roots: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch book why`."""
@@ -79,7 +83,7 @@ class Why:
         found |= {"outside_move": self.outside_san, "priority": self.priority, "rank": self.rank}
         moves = [v.as_dict() | {"since_run": self.since.get(v.candidate.move)} for v in self.verdicts]
         left = self.left_at.as_dict() if self.left_at else None
-        return found | {"leaves": self.leaves, "moves": moves, "left_at": left}
+        return found | {"leaves": self.leaves, "moves": moves, "left_at": left, "roots": list(self.roots)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,7 @@ class _Asked:
         rows.load(store, book.id, self.tree)
         found = rows.roots(store, book.id)
         self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
+        self._roots = tuple(fen for _, fen, _ in found)
         self._plies = {key: board_of(fen).ply() for key, fen, _ in found}
         self.tree.update(self.tree.positions)
         self._growth = Growth(self.config, self.tree, 0, store.read, self._games)
@@ -179,7 +184,8 @@ class _Asked:
             leaves=len(costs),
             verdicts=tuple(self._verdicts(position, board)) if position else (),
             since={m.move: m.since for m in position.moves.values()} if position else {},
-            left_at=None if position else self._left_at(board),
+            left_at=None if position else self._left_at(board) or self._left_before(board),
+            roots=self._roots,
         )
 
     def _leaf_costs(self) -> dict[str, float]:
@@ -210,10 +216,21 @@ class _Asked:
             move = game.pop()
             position = self.tree.positions.get(hex_key(game))
             if position is not None:
-                found = [v for v in self._verdicts(position, game) if v.candidate.move == move.uci()]
-                line = self._line(position.key)
-                return LeftAt(fen_of(game), game.san(move), line, position.state, found[0] if found else None)
+                return self._left(position, game, move)
         return None
+
+    def _left_before(self, board: chess.Board) -> LeftAt | None:
+        """Returns the position of the book, the first by ply, from which a move leads to this one."""
+        ways = [(before, way.move) for way in predecessors(board) for before in way.boards()]
+        known = [(self.tree.positions.get(hex_key(before)), before, move) for before, move in ways]
+        found = [(position, before, move) for position, before, move in known if position is not None]
+        if not found:
+            return None
+        return self._left(*min(found, key=lambda way: (way[0].ply, way[0].key, way[2].uci())))
+
+    def _left(self, position: Position, before: chess.Board, move: chess.Move) -> LeftAt:
+        verdict = next((v for v in self._verdicts(position, before) if v.candidate.move == move.uci()), None)
+        return LeftAt(fen_of(before), before.san(move), self._line(position.key), position.state, verdict)
 
 
 def _as_it_stands(verdict: Verdict) -> Verdict:

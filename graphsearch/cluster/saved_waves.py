@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from ..errors import InputFileError
 from ..store import merging
 from ..store.segments import SegmentCursor
 from ..store.sharded.files import check_shard, shard_path
@@ -49,19 +49,13 @@ class Save:
 
 def saves_of(store: Store) -> list[Save]:
     """Returns the last saves of a file, newest first; of one that says none, that it is as it is."""
-    names = {one.name for one in fields(Save)}
+    from ..outside import SaveFacts, declared
+
     try:
-        found = [_parsed(one, names) for one in json.loads(store.read_fact(FACT) or "[]")]
-    except (ValueError, TypeError, AttributeError):
+        found = [Save(**one.model_dump()) for one in declared(SaveFacts, store.read_fact(FACT) or "[]")]
+    except InputFileError:
         found = []
     return found or [Save(age=newest_age(store), nodes=store.node_count)]
-
-
-def _parsed(found: dict[str, Any], names: set[str]) -> Save:
-    values = {name: value for name, value in found.items() if name in names}
-    if not all(isinstance(value, int) for value in values.values()):
-        raise ValueError("a save is made of numbers")
-    return Save(**values)
 
 
 def note_save(store: Store, save: Save) -> None:

@@ -16,7 +16,7 @@ from ..errors import ExportError
 from ..version import __version__
 from .output import synced
 
-INSTALL = "pip install 'graphsearch[parquet]'"
+INSTALL = "pip install '.[parquet]' in the folder of graphsearch"
 TEXT = "text"  # the type of a column that is a dictionary of texts
 
 Mask = NDArray[np.bool_]

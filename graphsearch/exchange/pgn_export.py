@@ -18,6 +18,7 @@ from typing import BinaryIO
 import chess
 
 from ..errors import ExportError
+from ..position.board import fen_of as board_fen
 from ..position.board import is_chess960
 from ..position.fens import fens
 from ..position.values import CENTIPAWN, cp_from_q, shown_score_type
@@ -27,7 +28,7 @@ from .export_report import ExportReport
 from .output import Target, new_output, scratch_path
 from .pgn_writing import MoveText, eval_text, header, line, mistake, number
 from .scratch import Met, Scratch
-from .selection import Selection, plan, with_one_move
+from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
 from .walk import OnProgress, Walk
 
 NAMES_KEPT = 1 << 16  # positions whose way up is remembered
@@ -94,7 +95,7 @@ def export_pgn(
         walk = Walk(store, chosen, source, scratch, report, leaves=False, keep=True, on_progress=on_progress)
         walk.exhaust()
         claim_main_lines(scratch)
-        _Writer(scratch, out, report, store.path.name, of_book=chosen.book is not None).write()
+        _Writer(scratch, out, report, store.path.name, chosen).write()
         if not report.games:
             raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
     report.seconds = time.monotonic() - started
@@ -138,13 +139,14 @@ class _Writer:
     """Writes all games of a walk."""
 
     def __init__(
-        self, scratch: Scratch, out: BinaryIO, report: ExportReport, name: str, *, of_book: bool
+        self, scratch: Scratch, out: BinaryIO, report: ExportReport, name: str, chosen: ExportPlan
     ) -> None:
         self._execute = scratch.connection.execute
         self._out = out
         self._report = report
         self._name = name
-        self._of_book = of_book  # whose values have no chances to win and lose
+        self._of_book = chosen.book is not None  # whose values have no chances to win and lose
+        self._lines = chosen.games
         self._text = MoveText(out)
         self._games: dict[int, int] = {}
         self._game = 0
@@ -171,10 +173,23 @@ class _Writer:
             self._out.write(header(name, text))
         self._out.write(b"\n")
         side = "Black" if ply & 1 else "White"
+        self._write_line(self._lines.get(without_clocks(fen_of(met))))
         self._text.comment([*_numbers(n, value, None), f"for {side}", *([f"{note}"] if note else [])])
         self._write_tree(root, ply)
         self._text.word("*")
         self._text.end()
+
+    def _write_line(self, game: chess.Board | None) -> None:
+        """Writes the moves that lead to a root."""
+        if game is None:
+            return
+        board, sans = game.root(), []
+        ply = board.ply()
+        for move in game.move_stack:
+            sans.append(board.san(move))
+            board.push(move)
+        for word in line(sans, ply):
+            self._text.word(word)
 
     def _headers(self, met: Met) -> Iterator[tuple[str, str]]:
         yield "Event", f"graph {self._name}"
@@ -184,7 +199,10 @@ class _Writer:
         yield from (("White", "?"), ("Black", "?"), ("Result", "*"), ("Annotator", "graphsearch"))
         yield "ScoreType", CENTIPAWN if self._of_book else shown_score_type()  # of [%eval]
         fen = fen_of(met)
-        if is_chess960(met.words):
+        game = self._lines.get(without_clocks(fen))
+        if game is not None:
+            fen = board_fen(game.root())
+        if is_chess960(met.words) or (game is not None and game.chess960):
             yield "Variant", "Chess960"
         if fen != chess.STARTING_FEN:
             yield from (("SetUp", "1"), ("FEN", fen))

@@ -22,6 +22,8 @@ KIND = "pgn"
 GAMES_AT_ONCE = 5000  # of one transaction, unless
 MOVES_AT_ONCE = 100_000  # so many different moves come together first: some 60 MB
 
+NULL_MOVE = "a null move (--), which no game contains; the game counts up to there"
+
 WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS = range(5)  # columns of a count
 RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # of the first four
 _RESULTS = {"1-0": WHITE, "0-1": BLACK, "1/2-1/2": DRAWS, "1/2": DRAWS}
@@ -129,6 +131,8 @@ class _PgnImport:
             self._tally.add(played, result)
             self._report.taken += 1
             self._at_odds += at_odds
+            if self._player.null_line:
+                self._report.problems.append(Problem(self._player.null_line, NULL_MOVE))
             self._strays += len(game.strays)
         if self._importing.players and number > self._kept_before:
             self._kept.append(played_game(game, number, played, RESULT_TEXTS[result]))

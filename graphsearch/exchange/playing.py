@@ -79,9 +79,12 @@ class Player:
         self._moves: list[chess.Move] = []  # that lead to the present position
         self._pushed = 0  # how many of them are on the board; -1: the board is in another line
         self.cut_variations = 0
+        self.null_line = 0  # of the last game: where a null move ends it; 0 if none does
 
     def play(self, game: PgnGame) -> list[Played]:
         """Returns the moves of a game, those of its variations too where it has them.
+
+        A null move ends a game, or a variation: what stands before it was played.
 
         Raises:
           BrokenGameError: if any of it cannot be read.
@@ -94,7 +97,7 @@ class Player:
             raise BrokenGameError(game.error_line, game.error)
         node, self._start = self._begin(game)
         self._board = self._start.copy(stack=False)
-        self._moves, self._pushed, self._fresh = [], 0, 0
+        self._moves, self._pushed, self._fresh, self.null_line = [], 0, 0, 0
         return list(self._played(game, node))
 
     # -------------------------------------------------------------- beginning
@@ -136,7 +139,10 @@ class Player:
                 if not before:
                     break
                 skipped = 1
-            elif word in NULL_MOVES and before:
+            elif word in NULL_MOVES:
+                if not before:
+                    self.null_line = line
+                    break
                 self.cut_variations += 1
                 skipped = 1
             else:
@@ -175,8 +181,6 @@ class Player:
         return self._start.halfmove_clock + len(self._moves) < FREE_CLOCK
 
     def _read(self, word: str, line: int) -> chess.Move:
-        if word in NULL_MOVES:
-            raise BrokenGameError(line, "a null move (--), which no game contains")
         try:
             return self._board.parse_san(word)
         except ValueError as error:

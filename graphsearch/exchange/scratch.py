@@ -109,7 +109,7 @@ def identity_of(words: Words) -> list[bytes]:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    connection = connect(path)
+    connection = connect(path, is_ours=True)
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import chess
 
 from ..errors import ExportError, InvalidParameterError, InvalidPositionError
-from ..position.board import board_of, check, key_of
-from ..position.notation import START_WORD, play_moves, read_position
+from ..limits import toml_tables
+from ..position.board import board_of, check, fen_of, key_of
+from ..position.notation import START_WORD, named_board, play_moves, read_position
 from ..record.provenance import RootInfo
 from ..store.store import Store
 from ..store.tables.books import book_named, book_roots
@@ -62,6 +64,7 @@ class ExportPlan:
     Attributes:
       roots: at least one. soft: they were not asked for, so one below another needs no tree of its own.
       side: never None. book: the book, None without one. number: of the book.
+      games: by the FEN of a root without its clocks, the game that leads to it, as far as it is known.
     """
 
     selection: Selection
@@ -69,6 +72,7 @@ class ExportPlan:
     soft: bool
     side: Side
     book: int | None
+    games: Mapping[str, chess.Board] = field(default_factory=dict)
 
     def is_own(self, turn: chess.Color) -> bool:
         """Returns whether the moves of this colour are own ones.
@@ -90,12 +94,39 @@ def plan(store: Store, selection: Selection) -> ExportPlan:
     side = selection.side or (book.side if book else "both")
     number = book.id if book else None
     if selection.roots:
-        return ExportPlan(selection, _distinct(selection.roots), False, side, number)
+        return ExportPlan(selection, _distinct(selection.roots), False, side, number, _games(selection.roots))
     fens = book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; give one with --root")
     boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
-    return ExportPlan(selection, _distinct(boards), book is None, side, number)
+    games = _games(_lines(book.config)) if book else {}
+    return ExportPlan(selection, _distinct(boards), book is None, side, number, games)
+
+
+def _games(boards: Iterable[chess.Board]) -> dict[str, chess.Board]:
+    return {without_clocks(fen_of(board)): board for board in boards if board.move_stack}
+
+
+def without_clocks(fen: str) -> str:
+    """Returns the first four fields of a FEN."""
+    return fen.rsplit(" ", 2)[0]
+
+
+def _lines(config: str) -> Iterator[chess.Board]:
+    """Yields the roots of a book's TOML text that are lines, with their moves, as far as it can be read."""
+    try:
+        tables = toml_tables(config).get("root")
+    except (ValueError, RecursionError):  # of another version
+        return
+    for table in tables if isinstance(tables, list) else ():
+        fen, moves = (
+            (table.get(key, "") for key in ("fen", "moves")) if isinstance(table, dict) else ("", None)
+        )
+        if isinstance(fen, str) and isinstance(moves, str):
+            with suppress(InvalidPositionError):
+                board = named_board(fen) if fen else chess.Board()
+                play_moves(board, moves)
+                yield board
 
 
 def _most_visited(store: Store) -> Iterator[RootInfo]:

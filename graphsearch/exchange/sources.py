@@ -10,7 +10,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -177,14 +177,18 @@ def opened(
 
 
 def check_file(name: str) -> None:
-    """Checks that a name is not that of something which is no file, such as a device.
+    """Checks that there is something of a name, and that it is not a device.
 
     Raises:
-      InputFileError: if it is one.
+      InputFileError: if there is not, or it is one.
     """
-    with suppress(OSError):
+    try:
         if not Path(name).is_dir():  # that is told beside the other files
             limits.check_kind(name, piped=True)
+    except FileNotFoundError:
+        raise InputFileError(f"there is no file {name}") from None
+    except OSError:
+        return  # that too
 
 
 def _nothing(*_: int) -> None:

@@ -10,6 +10,7 @@ import os
 from ..errors import CapacityError
 
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
+ADDRESSES_LEFT = 4  # of what is there, one part in so many is taken: kernels and libraries come later
 MMAP_THRESHOLD = -3  # mallopt's number for it
 
 
@@ -32,16 +33,32 @@ def return_freed_memory() -> None:
 
 
 def reserve(words: int) -> mmap.mmap:
-    """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to."""
+    """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to.
+
+    Where the process may not have so many addresses (`ulimit -v`), fewer: some stay free for libraries.
+
+    Raises:
+      CapacityError: if there is no room for eight megabytes.
+    """
+    wanted = words
     while True:
         try:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-            memory = mmap.mmap(-1, 8 * words, flags=flags)
+            memory = _mapped(words)
         except (OSError, ValueError):
             if words < 1 << 20:
-                raise CapacityError("no address space for the graph") from None
+                raise CapacityError(
+                    "no address space for the graph; allow the process more (see `ulimit -v`)"
+                ) from None
             words //= 2
             continue
+        if words < wanted:
+            memory.close()
+            memory = _mapped(words // ADDRESSES_LEFT)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
         return memory
+
+
+def _mapped(words: int) -> mmap.mmap:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    return mmap.mmap(-1, 8 * words, flags=flags)

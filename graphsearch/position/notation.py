@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import chess
@@ -46,7 +47,7 @@ def read_position(
 
     Args:
       text: `startpos`, `chess960:N` (a start position of Chess960), a FEN (the clocks may be missing), an EPD
-        line, or the path of a PGN file.
+        line, or the path of a file of games (PGN) or positions (FEN, EPD).
       moves: SAN or UCI moves to play from there, with or without move numbers.
       game: which game of the PGN file, from 1; the first unless given.
       ply: how many half-moves of the game to play; all unless given.
@@ -65,7 +66,7 @@ def read_position(
 
 def _named_position(text: str, game: int | None, ply: int | None) -> GivenPosition:
     word = text.split()[0] if text else ""
-    start, is_fen = start_position(text), bool(_PLACEMENT.fullmatch(word)) and not _is_there(text)
+    start, is_fen = start_position(text), begins_with_fen(text) and not _is_there(text)
     if (start or is_fen) and (game is not None or ply is not None):
         raise InvalidPositionError("a game or ply number is for a PGN file, not for a FEN or startpos")
     if start:
@@ -76,12 +77,57 @@ def _named_position(text: str, game: int | None, ply: int | None) -> GivenPositi
         )
     if is_fen:
         return GivenPosition(board_from_fen(text))
-    from .pgn_position import read_pgn  # python-chess's PGN reader takes 20 ms to import
-
     if not text or not _is_there(text):
         what = f"no file {shortened(text)!r}" if text else "an empty position"
         raise InvalidPositionError(f"{what}; give startpos, chess960:N, a FEN in quotes, or a PGN file")
-    return GivenPosition(*read_pgn(Path(text), game=game, ply=ply))
+    return GivenPosition(*_in_file(Path(text), game, ply))
+
+
+def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board, tuple[str, ...]]:
+    """Returns the position that a file of games, or of positions, gives, and notes."""
+    from .pgn_position import open_text, read_pgn  # python-chess's PGN reader takes 20 ms to import
+
+    with open_text(path) as lines:
+        head = list(_through_first(lines))
+        everything = chain(head, lines)
+        if not head or not begins_with_fen(head[-1]):
+            return read_pgn(everything, path, game=game, ply=ply)
+        if ply is not None:
+            raise InvalidPositionError(f"{path} holds positions, not games: there is no ply {ply}")
+        return _numbered_fen(everything, path, game)
+
+
+def _through_first(lines: Iterator[str]) -> Iterator[str]:
+    """Yields lines up to the first one that says something in a file of positions."""
+    for line in lines:
+        yield line
+        if line.strip() and not line.startswith("#"):
+            return
+
+
+def _numbered_fen(
+    lines: Iterable[str], path: Path, number: int | None
+) -> tuple[chess.Board, tuple[str, ...]]:
+    """Returns the position of a line in a file of positions, the first unless a number from 1 is given."""
+    found = islice(read_fen_lines(lines), (number or 1) - 1, None)
+    line, board = next(found, (0, None))
+    if board is None:
+        raise InvalidPositionError(f"there is no position {number} in {path}: it holds fewer")
+    if isinstance(board, InvalidPositionError):
+        raise InvalidPositionError(f"{path}, line {line}: {board}")
+    more = number is None and next(found, None) is not None
+    note = f"{path} holds more positions; this is the first (--game chooses another)"
+    return board, (note,) if more else ()
+
+
+def begins_with_fen(text: str) -> bool:
+    """Returns whether the first word of a text is the first field of a FEN, perhaps with too few ranks.
+
+    >>> begins_with_fen("7k/8/8/8/8/8/8/K7 w - - bm Kb2;"), begins_with_fen("1. e4 1/2-1/2")
+    (True, False)
+    """
+    words = text.split(maxsplit=1)
+    return bool(words) and bool(_PLACEMENT.fullmatch(words[0]))
 
 
 def start_position(text: str) -> chess.Board | None:

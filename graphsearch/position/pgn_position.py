@@ -22,21 +22,23 @@ _GRAPH_FILE = b"SQLite format 3\0"
 
 
 def read_pgn(
-    path: Path, *, game: int | None = None, ply: int | None = None
+    lines: Iterable[str], path: Path, *, game: int | None = None, ply: int | None = None
 ) -> tuple[chess.Board, tuple[str, ...]]:
     """Returns the position after `ply` half-moves (all unless given) of a game's mainline, and notes.
 
+    Args:
+      lines: of the file, as `open_text` yields them. path: its name, for messages.
+
     Raises:
-      InvalidPositionError: if the file, the game or the ply is not there, the game is a variant,
-        or its moves up to there cannot be read.
+      InvalidPositionError: if the game or the ply is not there, the game is a variant, or its moves up to
+        there cannot be read.
     """
     number = 1 if game is None else game
     where = f"game {number} of {path}"
-    with _readable(path) as lines:
-        reader = GameReader(lines)
-        games = iter(reader)
-        found = next((one for k, one in enumerate(games, start=1) if k == number), None)
-        more = game is None and next(games, None) is not None
+    reader = GameReader(lines)
+    games = iter(reader)
+    found = next((one for k, one in enumerate(games, start=1) if k == number), None)
+    more = game is None and next(games, None) is not None
     if found is None:
         reason = "it has neither headers nor moves" if number == 1 and reader.strays else "it holds fewer"
         raise InvalidPositionError(f"there is no {where}: {reason}")
@@ -75,7 +77,7 @@ def read_games(
     Raises:
       InvalidPositionError: if the file cannot be read, or is none.
     """
-    with _readable(path) as lines:
+    with open_text(path) as lines:
         yield from _games(lines, path, ply, only)
 
 
@@ -114,8 +116,12 @@ def _position_in(game: PgnGame, number: int, path: Path, ply: int | None) -> Gam
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[Iterator[str]]:
-    """Yields the lines of a PGN file or a pipe."""
+def open_text(path: Path) -> Iterator[Iterator[str]]:
+    """Yields the lines of a PGN file, another text or a pipe.
+
+    Raises:
+      InvalidPositionError: if it cannot be read, or is no text.
+    """
     try:
         with limits.open_file(path, piped=True) as file:
             _refuse_other_files(path, file)

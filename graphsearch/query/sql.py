@@ -25,6 +25,7 @@ from time import monotonic
 from typing import Any
 
 from ..errors import GraphSearchError, InvalidParameterError, StatementLimitError
+from ..store.connection import BoundedConnection
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
 from ..store.sharded.files import open_to_read
 from ..store.sharded.manifest import is_sharded
@@ -103,6 +104,7 @@ def sql(
     ):
         functions.add_to(connection)
         connection.set_authorizer(_authorize)
+        connection.is_bounded = False  # but by the clock
         connection.set_progress_handler(lambda: 0, PULSE)  # Python raises KeyboardInterrupt there
         with functions.errors(real):
             cursor = connection.execute(statement)
@@ -111,7 +113,7 @@ def sql(
 
 
 @contextmanager
-def _opened(path: Path, heap_bytes: int) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
     """Yields a connection that cannot write; to a cluster's, the rows of all files.
 
     Another one leaves last, and tidies up the log, which one that is read-only cannot.

@@ -39,8 +39,14 @@ class EvaluatorIdentity:
 
     @classmethod
     def from_json(cls, text: str) -> EvaluatorIdentity:
-        """Returns the identity of `as_json`'s text."""
-        return cls(**json.loads(text))
+        """Returns the identity of `as_json`'s text.
+
+        Raises:
+          InputFileError: if it is none.
+        """
+        from ..outside import Identity, declared
+
+        return cls(**declared(Identity, text).model_dump())
 
     def describe(self) -> str:
         """Returns the identity as a person reads it: `builtin (1a2b3c4d)`."""

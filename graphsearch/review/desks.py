@@ -16,7 +16,7 @@ import chess
 from ..cluster.master import searching
 from ..cluster.shards import Shards
 from ..cluster.store import open_to_write
-from ..errors import InvalidParameterError
+from ..errors import InputFileError, InvalidParameterError
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import Evaluator
 from ..graph.graph import Graph
@@ -210,8 +210,9 @@ def _write_unkept(store: Store, unkept: dict[str, int]) -> None:
 
 
 def _read_unkept(store: Store) -> dict[str, int]:
+    from ..outside import Counts, declared
+
     try:
-        found = json.loads(store.read_fact(UNKEPT) or "{}")
-    except ValueError:
+        return declared(Counts, store.read_fact(UNKEPT) or "{}")
+    except InputFileError:
         return {}
-    return {name: n for name, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}

@@ -231,7 +231,8 @@ def _strays(game: PgnGame) -> Collection[str]:
 class _Tree:
     """A tree that grows word by word.
 
-    A move of the mainline that cannot be read breaks the game; one of a variation ends the variation there.
+    A move of the mainline that cannot be read breaks the game; one of a variation ends the variation there. A
+    null move, which annotators write, ends the game.
     """
 
     start: chess.Board
@@ -286,9 +287,10 @@ class _Tree:
         try:
             move = self._read(word)
         except ValueError as error:
-            if not self.before:
+            if not self.before and word not in NULL_MOVES:
                 raise BrokenGameError(line, str(error)) from None
-            self.notes.append(f"line {line}: a variation is kept up to {word} only: {error}")
+            part = "a variation" if self.before else "the game"
+            self.notes.append(f"line {line}: {part} is kept up to {word} only: {error}")
             self.cut = 1
             return
         self.node = self.node.add_variation(move, starting_comment=self.opening)

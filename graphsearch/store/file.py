@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import CorruptRecordError, SchemaVersionError, StoreError
-from .connection import BUSY_SECONDS, connect
+from .connection import BUSY_SECONDS, BoundedConnection, connect
 from .foreign import check_log
 from .migrations import FORMAT_VERSION, OLDEST_READ, format_of, migrate
 from .shape import check_schema
@@ -95,6 +95,10 @@ def _advice(text: str) -> str:
         return (
             "; the file is damaged: continue from a copy of it, or rescue it with `graphsearch store salvage`"
         )
+    if text == "interrupted":
+        return "; a statement took longer than the size of the file explains; continue from a copy of it"
+    if "prohibited" in text:
+        return "; one of its tables is a view: it is no graph file; choose another one"
     if "locked" in text:
         return "; another program holds it, close that one first"
     if "readonly" in text or "unable to open" in text:
@@ -211,7 +215,7 @@ def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
         return connection
 
 
-def open_reader(path: Path, *, tidy: bool = True) -> sqlite3.Connection:
+def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
     """Returns a connection that cannot write; also from a folder that cannot be written.
 
     Args:
@@ -230,7 +234,7 @@ def open_reader(path: Path, *, tidy: bool = True) -> sqlite3.Connection:
         raise failure
 
 
-def _try_reading(path: Path, query: str) -> sqlite3.Connection:
+def _try_reading(path: Path, query: str) -> BoundedConnection:
     connection = connect(path, query)
     try:
         connection.execute("PRAGMA query_only = 1")

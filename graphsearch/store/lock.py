@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..errors import StoreError, StoreLockedError
+from ..errors import InputFileError, StoreError, StoreLockedError
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -70,10 +70,12 @@ def holder(path: Path) -> Holder | None:
     """Returns who is writing a graph file, None if nobody is."""
     if not is_held(path):
         return None
+    from ..outside import LockNote, declared
+
     try:
-        note = json.loads(_sidecar(path).read_text())
-        return Holder(int(note["pid"]), str(note["since"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        note = declared(LockNote, _sidecar(path).read_bytes())
+        return Holder(note.pid, note.since)
+    except (OSError, InputFileError):
         return Holder(None, None)
 
 

@@ -286,7 +286,7 @@ def built_by_actors(path: Path, make: Any, begun: Callable[[], object]) -> None:
 def test_actors_of_ray_build_the_book_of_this_process_although_one_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
     monkeypatch.syspath_prepend(ROOT)
     for name, value in {"PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}.items():
         monkeypatch.setenv(name, value)

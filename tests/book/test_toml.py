@@ -458,3 +458,32 @@ def test_the_documented_examples_are_books(games: Path) -> None:
     assert [book.side for book in books] == ["white", "black", "both"]
     assert [book.notes for book in books[:2]] == [(), ()]
     assert all("left out of 4 games" in note or "another gave" in note for note in books[2].notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + ".a" * 400_000 + " = 1",
+        "[" + "a." * 400_000 + "a]",
+        "[[" + "a." * 9 + "a]]",
+        '"a"' + " . 'b'" * 20 + " = 1",
+        '"\\""' + '."\\""' * 20 + " = 1",
+        "x = { " + "a." * 9 + "a = 1 }",
+    ],
+    ids=["key", "table", "array", "quoted", "escaped", "inline"],
+)
+def test_a_dotted_key_has_few_parts(text: str) -> None:
+    """`tomllib` alone takes 4 GB for some of these, and time by the square."""
+    assert faults(f"{HEAD}{text}\n") == ["book.toml:4: a dotted key of more than 8 parts"]
+
+
+def test_a_text_of_many_tables_is_too_large(tmp_path: Path) -> None:
+    text = "".join(f"[a{k}]\n" for k in range(150_000))
+    assert "more than 1 MiB" in faults(text)[0]
+    (tmp_path / "a.toml").write_text(text)
+    with pytest.raises(BookConfigError, match="more than 1 MiB"):
+        read_config(tmp_path / "a.toml")
+
+
+def test_a_few_dotted_keys_are_a_book() -> None:
+    assert parsed("[leaf]\nparams.CPuct = 2\n").leaf == parsed("[leaf]\nparams = { CPuct = 2 }\n").leaf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import sqlite3
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import chess
+import chess.pgn
 import pytest
 
 from tests.conftest import ROOT
@@ -116,6 +118,34 @@ def test_why_says_where_a_game_leaves_the_book(book: Path, cli: Cli) -> None:
     elsewhere = cli("book", "why", "startpos", "--store", book)
     assert elsewhere.code == 1
     assert "leaves" not in elsewhere.out
+    assert (
+        "Why: the book begins at rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq - 0 1" in elsewhere.out
+    )
+
+
+def test_why_finds_the_move_into_a_position_without_its_game(book: Path, cli: Cli) -> None:
+    fen = "rnbqkbnr/1ppppppp/8/p7/3P4/8/PPP1PPPP/RNBQKBNR w KQkq - 0 2"
+    bare = cli("book", "why", fen, "--store", book, "--json").json
+    played = cli("book", "why", "startpos", "--moves", "d4 a5", "--store", book, "--json").json
+    assert bare["left_at"] == played["left_at"]
+    assert bare["left_at"]["reason"]
+
+
+def test_a_book_as_pgn_begins_at_move_one(book: Path, cli: Cli, tmp_path: Path) -> None:
+    assert cli("export", "pgn", "--book", "white", "--store", book, "-o", tmp_path / "b.pgn").code == 0
+    game = chess.pgn.read_game(io.StringIO((tmp_path / "b.pgn").read_text()))
+    assert game is not None
+    assert "FEN" not in game.headers
+    moves = [node.move.uci() for node in game.variations]
+    assert moves == ["d2d4"]
+    assert "for Black" in game.variations[0].comment
+    assert len(game.variations[0].variations) > 1
+
+
+def test_a_root_that_is_a_line_begins_where_the_line_begins(book: Path, cli: Cli) -> None:
+    text = cli("export", "pgn", "--root", "1. d4", "--store", book, "-o", "-").out
+    assert "FEN" not in text
+    assert "1. d4 {" in text
 
 
 def test_a_stop_by_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli) -> None:

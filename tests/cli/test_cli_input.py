@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import chess
@@ -215,3 +217,98 @@ def test_a_full_disk_under_stdout_is_reported() -> None:
     assert outcome.code == 1
     assert "No space left on device" in outcome.err
     assert "Traceback" not in outcome.err
+
+
+# ------------------------------------------------------------ what people type
+@pytest.mark.parametrize(("text", "visits"), [("1k", 1000), ("0.5k", 500), ("0.0007M", 700), ("300", 300)])
+def test_a_count_may_have_a_k_or_an_m_behind_it(cli: Cli, text: str, visits: int) -> None:
+    limit = cli("alphabeta", "startpos", "--nodes", text, "--depth", "40", "--json").json
+    assert visits <= limit["nodes"] < visits + 5000
+
+
+def test_every_option_that_counts_takes_a_k(cli: Cli) -> None:
+    """A count of another type would be refused for its text, not for the position."""
+    for command, options in (
+        ("analyze", ("--visits", "--evaluations", "--multipv", "--batch", "--threads")),
+        ("mate", ("--visits",)),
+        ("alphabeta", ("--nodes",)),
+    ):
+        for option in options:
+            assert_refused(cli(command, "no-such-file", option, "1k"), 2, "no file 'no-such-file'")
+
+
+@pytest.mark.parametrize("text", ["1.5", "0.0001k", "10kk", "k", "1e5", "-1k", "9" * 50, "1.k"])
+def test_what_is_no_count_is_refused(cli: Cli, text: str) -> None:
+    outcome = cli("analyze", "startpos", "--visits", text)
+    assert outcome.code == 2
+    assert "--visits" in outcome.err
+
+
+EPD = '# two\n\n7K/8/8/8/8/8/8/k1r5 w - - bm Kg7; id "first";\n4k3/8/8/8/8/8/4P3/4K3 w - -\nnonsense\n'
+
+
+def test_a_file_of_positions_is_a_position(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "two.epd").write_text(EPD)
+    first = cli("perft", tmp_path / "two.epd", "1")
+    assert "nodes: 3" in first.out
+    assert "holds more positions; this is the first" in first.err
+    assert "nodes: 6" in cli("perft", tmp_path / "two.epd", "1", "--game", "2").out
+    assert_refused(cli("perft", tmp_path / "two.epd", "1", "--game", "3"), 2, "line 5")
+    assert_refused(cli("perft", tmp_path / "two.epd", "1", "--game", "4"), 2, "no position 4")
+    assert_refused(cli("perft", tmp_path / "two.epd", "1", "--ply", "1"), 2, "no ply 1")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("import", "pgn", "none.pgn", "--store", "new.graph"),
+        ("import", "epd", "none.epd", "--store", "new.graph"),
+        ("import", "polyglot", "none.bin", "--store", "new.graph"),
+        ("book", "build", "none.toml", "--store", "new.graph"),
+        ("evaluate", "--epd", "none.epd"),
+        ("analyze", "none.pgn", "--store", "new.graph"),
+    ],
+)
+def test_a_missing_input_is_wrong_use_and_nothing_is_made(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_refused(cli(*command), 2, "none.")
+    assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------ what a process is given
+CLOSED = {"0": "<&-", "1": ">&-", "2": "2>&-", "0 1": "<&- >&-", "0 1 2": "<&- >&- 2>&-"}
+ASKED = {
+    "uci": "uci",
+    "evaluate": "evaluate --epd -",
+    "import": "import epd - --store new.graph",
+    "perft": "perft startpos 1",
+    "help": "--help",
+}
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_closed_stream_is_an_empty_one(tmp_path: Path, asked: str, closed: str) -> None:
+    line = f'exec "{sys.executable}" -m graphsearch {ASKED[asked]} {CLOSED[closed]}'
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert "internal error" not in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit of addresses")
+@pytest.mark.parametrize("kib", [60_000, 150_000, 350_000])
+def test_too_few_addresses_are_told_in_one_line(kib: int) -> None:
+    line = f'ulimit -v {kib}; exec "{sys.executable}" -m graphsearch analyze startpos --visits 10'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f"may have {kib >> 10} MiB of addresses" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit of addresses")
+@pytest.mark.parametrize("kib", [600_000, 3_000_000])
+def test_the_graph_leaves_addresses_for_what_is_loaded_later(kib: int) -> None:
+    line = f'ulimit -v {kib}; exec "{sys.executable}" -m graphsearch analyze startpos --visits 10 --json'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

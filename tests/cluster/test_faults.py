@@ -352,7 +352,7 @@ def test_shards_end_with_a_master_that_is_killed_and_the_next_one_may_search(tmp
 @pytest.fixture
 def ray_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Returns the address of a Ray cluster that no other test joins."""
-    pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
     from ray.cluster_utils import Cluster
 
     for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}).items():

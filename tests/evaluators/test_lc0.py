@@ -313,7 +313,7 @@ BAD_FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "no model inside": (tiny_net(network=5), ("says that it holds an ONNX model",)),
     "no sound model inside": (
         tiny_net(network=5, content=data(11, data(1, b"nonsense"))),
-        ("cannot be loaded", "onnxruntime"),
+        ("cannot be loaded", "ONNX"),
     ),
     "half a number": (
         net(Tiny(1).format(), data(10, data(1, data(1, data(3, b"123"))))),
@@ -349,7 +349,7 @@ def test_a_bad_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda graph: graph.input[0].ClearField("name"), ("cannot be loaded",)),
+        (lambda graph: graph.input[0].ClearField("name"), ("not a network",)),
         (lambda graph: graph.output.pop(), ("expected outputs", "/output/wdl", "found /output/policy")),
         (lambda graph: graph.output.pop(0), ("expected outputs", "found /output/wdl")),
         (
@@ -405,7 +405,7 @@ def test_a_missing_package_is_named_with_what_installs_it(
 ) -> None:
     path = written(tmp_path / "tiny.pb.gz", Tiny(1).file)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(EvaluatorError, match=rf"{package} .*pip install 'graphsearch\[lc0\]'"):
+    with pytest.raises(EvaluatorError, match=rf"{package} .*pip install '\.\[lc0\]'"):
         create(f"lc0:{path}")
 
 
@@ -453,6 +453,7 @@ class BrokenGpu:
 
     __version__ = onnxruntime.__version__
     SessionOptions = onnxruntime.SessionOptions
+    RunOptions = onnxruntime.RunOptions
     set_default_logger_severity = staticmethod(onnxruntime.set_default_logger_severity)
 
     def __init__(self, *, fails: bool) -> None:

@@ -29,7 +29,7 @@ from ..support.graphs import records_below
 from ..support.pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
 from ..support.reference import HashEvaluator
 
-pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
+pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
 
 BATCH = PositionBatch.from_boards(games(200))
 NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80_000_000}

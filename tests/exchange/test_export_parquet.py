@@ -28,7 +28,7 @@ from ..conftest import ROOT, Cli
 from ..store.test_damage import flip
 from .exported import CASTLES, ENDGAME, PROMOTES, add_book, after, searched
 
-parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install 'graphsearch[parquet]'")
+parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install '.[parquet]'")
 
 MATES = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # in four
 LATE = "8/8/8/8/8/k1K5/7q/8 b - - 94 90"  # the 50-move rule is near

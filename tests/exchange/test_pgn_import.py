@@ -161,7 +161,6 @@ BROKEN = [
     ("1. e4 e5\n2. Ke3 *", 2, "illegal san"),
     ("1. Nf3 e5 2. Nc3 d5 3. Nc3 *", 1, "illegal san"),
     ("1. Nf3 d5 2. d3 e5 3. Nd2 *", 1, "ambiguous san"),
-    ("1. e4 -- 2. d4 *", 1, "null move"),
     ("1. e4 Nf9 *", 1, "which is not a move"),
     ('[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]\n\n1. e4 *', 1, "illegal position"),
     ('[FEN "nonsense"]\n\n1. e4 *', 1, "cannot be read"),
@@ -169,6 +168,21 @@ BROKEN = [
     ("1. e4 {open", 1, "does not end"),
     ("1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# a6 *", 1, "illegal san"),
 ]
+
+
+@pytest.mark.parametrize("null", ["--", "Z0"])
+def test_a_game_counts_up_to_its_null_move_and_that_is_told(path: Path, null: str) -> None:
+    report = imported(
+        path, f"1. e4 e5\n2. {null} (2. Nf3 Nc6) 2... d5 3. d4 1-0\n\n1. d4 d5 0-1\n", players=True
+    )
+    assert (report.taken, report.skipped, report.players) == (2, 0, 2)
+    assert [(one.place, "null move" in one.reason) for one in report.problems] == [(2, True)]
+    assert moves_of(path, chess.Board()) == {"e4": (1, 0, 0, 0, 0), "d4": (0, 0, 1, 0, 0)}
+    after = chess.Board()
+    after.push_san("e4")
+    assert moves_of(path, after) == {"e5": (1, 0, 0, 0, 0)}
+    after.push_san("e5")
+    assert moves_of(path, after) == {}
 
 
 @pytest.mark.parametrize(("text", "line", "reason"), BROKEN)
@@ -475,14 +489,16 @@ def test_the_command_tells_what_it_took_and_what_it_left_out(cli: Cli, tmp_path:
     bad.write_text("1. e4 e9 *\n\n" * 25 + "1. d4 *\n")
     other.write_text('[Variant "Atomic"]\n\n1. e4 *\n')
     path = tmp_path / "new.graph"
-    done = cli("import", "pgn", good, bad, other, tmp_path / "none.pgn", "--store", path)
-    assert done.code == 1, "a file that is missing, and one without any standard game"
+    missing = cli("import", "pgn", good, tmp_path / "none.pgn", "--store", path)
+    assert (missing.code, path.exists()) == (2, False)
+    assert "there is no file" in missing.err
+    done = cli("import", "pgn", good, bad, other, "--store", path)
+    assert done.code == 1, "one without any standard game"
     assert "good.pgn: 3 games imported" in done.out
     assert "bad.pgn: 1 game imported, skipped: 25 broken" in done.out
     assert done.err.count("bad.pgn, line") == 20
     assert "bad.pgn: and 5 more" in done.err
     assert "1 game of Atomic skipped" in done.err
-    assert "none.pgn: No such file" in done.err
     found = cli("import", "pgn", good, bad, "--store", path, "--again", "--json")
     assert found.code == 0
     assert [file["taken"] for file in found.json["files"]] == [3, 1]

@@ -29,7 +29,7 @@ from ..support.clusters import ThreadSite, search_shards
 from . import commands, damage, texts
 from .files import DisagreementError
 from .graphfile import repaged
-from .mutators import LARGE, NUMBERS, mutated
+from .mutators import json_values, mutated
 
 FILES = (NAME, "shard-000.graph", "shard-001.graph")
 LENGTHS = struct.Struct("<3Q")
@@ -91,7 +91,7 @@ def mutate(given: list[bytes], rng: random.Random) -> bytes:
     files = unpacked(rng.choice(given))
     what, at = rng.randrange(8), rng.choice((1, 2))
     if what == 0:
-        files[0] = texts.toml_words([files[0]], rng)
+        files[0] = texts.json_words([files[0]], rng)
     elif what == 1:
         files[rng.randrange(3)] = b""
     elif what == 2:
@@ -111,12 +111,7 @@ def _change_facts(connection: sqlite3.Connection, rng: random.Random) -> None:
     row = connection.execute("SELECT value FROM store_info WHERE name = ?", (name,)).fetchone()
     text = bytes(row[0]) if row else b"[]"
     found = json.loads(text)
-    if rng.random() < 0.7 and found:
-        part = found if isinstance(found, dict) else rng.choice(found)
-        part[rng.choice(list(part))] = rng.choice((*NUMBERS, *LARGE, -1, None, "x", 0.5, [], True))
-        text = json.dumps(found).encode()
-    else:
-        text = mutated(text, rng)
+    text = json_values([text], rng) if rng.random() < 0.7 and found else mutated(text, rng)
     connection.execute("UPDATE store_info SET value = CAST(? AS TEXT) WHERE name = ?", (text, name))
 
 

@@ -286,6 +286,9 @@ def _change_schema(connection: sqlite3.Connection, rng: random.Random) -> None:
         f"CREATE TRIGGER t AFTER INSERT ON {table} BEGIN DELETE FROM block; END",
         f"CREATE TRIGGER t BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END",
         f"ALTER TABLE {table} RENAME TO other; CREATE VIEW {table} AS SELECT * FROM other",
+        f"DROP TABLE {table}; CREATE VIEW {table} AS WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1"
+        f" FROM r) SELECT {', '.join(f'x AS {one}' for one in columns)} FROM r",
+        f"DROP TABLE {table}; CREATE VIRTUAL TABLE {table} USING fts4({', '.join(columns)})",
         f"DELETE FROM {table}",
         f"CREATE VIEW v{rng.randrange(99)} AS SELECT * FROM {table} UNION SELECT * FROM v1",
         f"PRAGMA user_version = {rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 99, -1, (1 << 31) - 1))}",

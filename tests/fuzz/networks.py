@@ -6,9 +6,12 @@ import gzip
 import random
 from contextlib import closing, suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import chess
+import numpy as np
 
 from graphsearch.evaluators.nnue.file import PACKED
 from tools.lc0_format import varint
@@ -16,7 +19,8 @@ from tools.write_lc0_network import RandomNetwork, Shape
 
 from ..support.networks import Tiny
 from ..support.nnue import MadeUp
-from .mutators import mutated
+from .files import DisagreementError
+from .mutators import NUMBERS, mutated
 from .texts import gz_bomb
 
 
@@ -53,6 +57,59 @@ def mutate(given: list[bytes], rng: random.Random) -> bytes:
     if kind < 8:
         return gzip.compress(out, 1, mtime=0)
     return mutated(gzip.compress(data, 1, mtime=0), rng) if kind < 14 else out
+
+
+def mutate_graph(given: list[bytes], rng: random.Random) -> bytes:
+    """Returns an ONNX model with other nodes, sizes and constants, whose policy may depend on them."""
+    import onnx
+
+    model = onnx.ModelProto.FromString(rng.choice(given))
+    for _ in range(rng.choice((0, 1, 1, 2, 4))):
+        _change_graph(model, rng)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+KINDS = (
+    "Loop", "If", "Scan", "ConstantOfShape", "Range", "Tile", "Expand", "Pad", "Reshape", "Resize", "Shape",
+    "Cast", "NonZero", "Concat", "MatMul", "Identity", "Evil", "Einsum", "Unsqueeze", "ReduceSum",
+)  # fmt: skip
+
+
+def _change_graph(model: Any, rng: random.Random) -> None:
+    graph, what = model.graph, rng.randrange(6)
+    node = rng.choice(graph.node)
+    if what < 3:
+        _add_nodes(graph, list(graph.node).index(node) + 1, rng.choice(list(node.output)), rng)
+    elif what == 3:
+        rng.choice(graph.initializer).dims[:] = _sizes(rng)
+    elif what == 4:
+        rng.choice(graph.input[0].type.tensor_type.shape.dim).dim_value = rng.choice((*NUMBERS, 1 << 40))
+    else:
+        node.op_type = rng.choice(KINDS)
+
+
+def _sizes(rng: random.Random) -> list[int]:
+    return [rng.choice((*NUMBERS, 1 << 33)) for _ in range(rng.choice((1, 2, 4)))]
+
+
+def _add_nodes(graph: Any, at: int, source: str, rng: random.Random) -> None:
+    """Puts nodes behind one, which may grow; half of the time a later one takes what they make."""
+    import onnx
+
+    kind, name = rng.choice(KINDS), f"odd{rng.randrange(1 << 30)}"
+    size = onnx.numpy_helper.from_array(np.array(_sizes(rng), np.int64), f"{name}/size")
+    graph.initializer.append(size)
+    made = [onnx.helper.make_node(kind, [source, source if kind == "MatMul" else size.name], [name])]
+    if kind == "Concat":
+        names = [source, *(f"{name}/{k}" for k in range(rng.choice((1, 12, 40))))]
+        made = [onnx.helper.make_node(kind, [a, a], [b], axis=rng.choice((0, 1))) for a, b in pairwise(names)]
+    rest = list(graph.node[at:])
+    del graph.node[at:]
+    graph.node.extend([*made, *rest])
+    if rest and rng.random() < 0.5:
+        taker = graph.node[-rng.randrange(1, len(rest) + 1)]
+        taker.input[0] = made[-1].output[0]
 
 
 def read(data: bytes, folder: Path) -> bool:
@@ -101,7 +158,9 @@ def _evaluate(file: Path, data: bytes) -> bool:
 
     file.write_bytes(data)
     with closing(create(f"lc0:{file}", {"threads": "1"})) as evaluator:
-        evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
+        said = evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
+    if np.isfinite(said.priors).all() and abs(float(said.priors.sum()) - 1) > 0.01:
+        raise DisagreementError(f"priors of a sum of {said.priors.sum()}")
     return True
 
 

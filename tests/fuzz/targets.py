@@ -49,11 +49,12 @@ TARGETS = {
             "polyglot", _given(graphfile.POLYGLOT), texts.mutate_polyglot, texts.imports("polyglot", ".bin")
         ),
         _text("toml", _given(*texts.TOMLS), texts.toml_words, texts.read_toml),
-        _text("manifest", _given(texts.MANIFEST), texts.toml_words, texts.read_cluster),
+        _text("manifest", _given(texts.MANIFEST), texts.json_words, texts.read_cluster),
         _text("uci", _given(*texts.SESSIONS), texts.uci_words, texts.play, batch=1),
         Target("lc0", networks.seeds, networks.mutate, networks.read, networks.warm),
         Target("nnue", networks.nnue_seeds, networks.mutate_nnue, networks.read_nnue, networks.warm),
         Target("onnx", networks.onnx_seeds, networks.mutate, networks.read_onnx, networks.warm),
+        Target("onnx-graphs", networks.onnx_seeds, networks.mutate_graph, networks.read_onnx, networks.warm),
     )
 }
 

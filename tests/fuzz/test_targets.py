@@ -22,6 +22,8 @@ EXECUTIONS = {
     "cache": 200,
     "toml": 300,
     "onnx": 25,
+    "onnx-graphs": 25,
+    "manifest": 100,
     "lc0": 25,
     "pgn-zst": 25,
     "uci": 12,
@@ -29,7 +31,7 @@ EXECUTIONS = {
 }
 FEW = 20  # of all others
 DAMAGED = 7  # the first of these graph files is the newest golden one; another target executes the sound ones
-NEEDED = {"onnx": "onnxruntime", "lc0": "onnxruntime"}
+NEEDED = {"onnx": "onnxruntime", "onnx-graphs": "onnxruntime", "lc0": "onnxruntime"}
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -24,7 +24,7 @@ from .files import DisagreementError
 from .graphfile import BOOK, MATE, PGN
 from .guard import guarded
 from .harness import Call
-from .mutators import Words, mutated
+from .mutators import Words, json_values, mutated
 
 BOMB = 700  # MB that a small compressed file expands to
 
@@ -151,7 +151,7 @@ toml_words = Words(
     "side", '"white"', '"black"', "max_ply", "moves", '"1. e4"', "plies", "[0, 4]", "reply_p", "0.1",
     "policy", '"dropout"', "alpha", "evaluations", "visits", "params", "play", '["c4"]', "only", "true",
     "=", "fen", "pgn", "book", "name", "1979-05-27", "'''", "[[", "]]", "{", "a.b", "reply_games", "own_cp",
-    "syzygy", "pool", "options", "#",
+    "syzygy", "pool", "options", "#", "a" + ".a" * 5000, '"a"' + " . 'a'" * 30,
 )  # fmt: skip
 TOMLS = [
     BOOK,
@@ -225,12 +225,22 @@ MANIFEST = b"""{"format": 1, "cluster": "6f1c5a0e9b7d4c2f8a3e1d0b5c6f7a89",
 "files": ["shard-000.graph", "shard-001.graph"], "owners": [[0, 0], [2048, 1]]}"""
 
 
+def json_words(seeds: list[bytes], rng: random.Random) -> bytes:
+    """Returns a JSON text with other values, or with other words."""
+    return json_values(seeds, rng) if rng.random() < 0.7 else toml_words(seeds, rng)
+
+
 def read_cluster(data: bytes, folder: Path) -> bool:
-    """Reads a manifest; returns whether it is one."""
+    """Reads a manifest; one that is let in is the same after it was written and read again."""
     from graphsearch.store.sharded.manifest import NAME, read_manifest
 
     (folder / NAME).write_bytes(data)
-    return read_manifest(folder).shards > 0
+    found = read_manifest(folder)
+    before = found.as_dict()
+    found.write(folder)
+    if read_manifest(folder).as_dict() != before:
+        raise DisagreementError("a manifest is another one after it was written")
+    return True
 
 
 def read_toml(data: bytes, folder: Path) -> bool:

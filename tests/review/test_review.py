@@ -321,6 +321,14 @@ def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: R
     assert third == "game 4: a comment that does not end"
 
 
+def test_a_game_is_reviewed_up_to_its_null_move(reviewer: Reviewer) -> None:
+    report = reviewer("1. e4 e5 2. Z0 (2. Nf3 Nc6) 2... Nc6 3. Nf3 *\n")
+    assert (report.reviewed, report.skipped) == (1, 0)
+    assert "line 1: the game is kept up to Z0 only: a null move" in report.notes[0]
+    (game,) = reviewer.written()
+    assert [move.uci() for move in game.mainline_moves()] == ["e2e4", "e7e5"]
+
+
 def test_a_variation_that_cannot_be_read_is_cut_and_told(reviewer: Reviewer) -> None:
     report = reviewer("1. e4 (1. d4 d5 2. Ke5 {never} Nf6 (2. c4) ) e5 *\n")
     assert len(report.notes) == 1

@@ -107,7 +107,7 @@ def test_an_evaluator_that_fails_in_a_game_leaves_an_answer() -> None:
 
 
 def unmakeable(settings: Settings) -> Evaluator:
-    raise EvaluatorError("no onnxruntime; pip install 'graphsearch[lc0]'")
+    raise EvaluatorError("no onnxruntime; pip install '.[lc0]'")
 
 
 def test_an_evaluator_that_cannot_be_made_is_said_and_replaced_in_memory(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-pytest.importorskip("starlette", reason="needs the extra web: pip install 'graphsearch[web]'")
-pytest.importorskip("uvicorn", reason="needs the extra web: pip install 'graphsearch[web]'")
+pytest.importorskip("starlette", reason="needs the extra web: pip install '.[web]'")
+pytest.importorskip("uvicorn", reason="needs the extra web: pip install '.[web]'")
 
 from graphsearch.cluster.parting import split
 from graphsearch.web.house import House

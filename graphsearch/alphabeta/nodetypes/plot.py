@@ -73,7 +73,7 @@ def check_library() -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise GraphSearchError(
-            "a plot needs matplotlib: pip install 'matplotlib>=3.9', or '.[plot]' in a checkout"
+            "a plot needs matplotlib: pip install '.[plot]' in the folder of graphsearch"
         ) from None
 
 

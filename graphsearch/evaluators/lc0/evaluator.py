@@ -13,6 +13,7 @@ from ...errors import EvaluatorError, InputFileError, NetworkFileError
 from ...limits import ACTIVATIONS, NETWORK, read_file
 from ...record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
+from .allowed import MOST_AT_ONCE, MOST_NUMBERS, widest
 from .canonical import planes_and_transforms, turned_back
 from .form import CLASSICAL_INPUT
 from .network import Network
@@ -24,8 +25,6 @@ from .weights import GZIP_MAGIC, POLICY_HEAD, USUAL_HEADS, VALUE_HEAD, Heads, re
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # what is shown of the plies before a position
 DEFAULT_HISTORY = LINE
-MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
-MOST_NUMBERS = 1 << 26  # outputs of one layer in one run, 256 MiB: what a large network has of 512 positions
 # CPU time of a position (Maia, two cores): 1.02 ms alone, .86 in batches of 8, .76 to .83 from 16 on; by the
 # clock both cores are busy from 8 on. A GPU, which nobody has measured here, has what lc0 gives it.
 CPU_BATCH, DEVICE_BATCH = 8, 256
@@ -164,7 +163,8 @@ def _model(data: bytes, label: str, heads: Heads) -> tuple[bytes, Names, int, in
             raise EvaluatorError(
                 f"{label} is an ONNX model with one policy and one value head; name no other"
             )
-        return data, Names(), CLASSICAL_INPUT, MOST_AT_ONCE
+        names = Names()
+        return data, names, CLASSICAL_INPUT, _at_once(widest(data, label, names))
     network = read_network(data, label, heads)
     if isinstance(network, Network):
         from .convert import to_onnx
@@ -178,7 +178,7 @@ def _model(data: bytes, label: str, heads: Heads) -> tuple[bytes, Names, int, in
         network.wdl or usual.wdl,
         network.value or usual.value,
     )
-    return network.model, names, network.input, MOST_AT_ONCE
+    return network.model, names, network.input, _at_once(widest(network.model, label, names))
 
 
 def most_positions(network: Network, label: str) -> int:
@@ -193,4 +193,9 @@ def most_positions(network: Network, label: str) -> int:
             f"{label} is too large: one of its layers has {numbers:,} outputs for a position, the limit is"
             f" {ACTIVATIONS.most:,}{ACTIVATIONS.hint}"
         )
+    return _at_once(numbers)
+
+
+def _at_once(numbers: int) -> int:
+    """Returns how many positions may be evaluated at once; numbers: of one in its largest layer."""
     return max(1, MOST_NUMBERS // numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorError
+from ...limits import FIRST_RUN
 from .layout import PLANES, POLICY_SIZE
 from .policy import CONVOLUTION_PLANES, convolution_outputs
 
 PLANES_NAME, POLICY_NAME = "/input/planes", "/output/policy"
 WDL_NAME, VALUE_NAME = "/output/wdl", "/output/value"  # a network has one of them
 
-INSTALL = "pip install 'graphsearch[lc0]'"
+INSTALL = "pip install '.[lc0]' in the folder of graphsearch"
 AUTO, CPU = "auto", "cpu"
 AUTO_DEVICES = (
     "cuda",
@@ -111,6 +113,24 @@ class Session:
             )
         self._take_input(label, names)
         self._take_outputs(label, names)
+        self._run_once(ort, label)
+
+    def _run_once(self, ort: Any, label: str) -> None:
+        """Evaluates one position, and ends that after FIRST_RUN: between two nodes of the model."""
+        options = ort.RunOptions()
+        timer = threading.Timer(FIRST_RUN.most, lambda: setattr(options, "terminate", True))
+        timer.daemon = True
+        timer.start()
+        try:
+            planes = np.zeros((self.batch or 1, PLANES, 8, 8), self.dtype)
+            self.runtime.run(self.outputs, {self.planes: planes}, options)
+        except Exception as error:
+            late = f", or takes more than {FIRST_RUN.shown()}{FIRST_RUN.hint}" if options.terminate else ""
+            raise EvaluatorError(
+                f"{label} cannot be run on {self.device}{late}: {_first_line(error)}"
+            ) from None
+        finally:
+            timer.cancel()
 
     def _take_input(self, label: str, names: Names) -> None:
         found = {node.name: node for node in self.runtime.get_inputs()}

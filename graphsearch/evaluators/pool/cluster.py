@@ -237,7 +237,9 @@ def import_ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError:
-        raise EvaluatorError("Ray is not installed: pip install 'graphsearch[ray]'") from None
+        raise EvaluatorError(
+            "Ray is not installed: pip install '.[ray]' in the folder of graphsearch"
+        ) from None
 
 
 @contextlib.contextmanager

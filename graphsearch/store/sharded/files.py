@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorMismatchError, StoreError
+from ...errors import EvaluatorMismatchError, InputFileError, StoreError
 from ...record.node import NodeRecord, RecordBatch
 from ...record.provenance import RootInfo, differences
 from ..file import file_bytes, real_path
@@ -55,10 +54,12 @@ def check_shard(store: Store, manifest: Manifest, number: int) -> None:
                 f" {differences(store.identity, manifest.identity)}"
             )
         return
+    from ...outside import ShardFact, declared
+
     try:
-        found = json.loads(text or "null")
-        which = f"shard {found['shard']} of {found['of']} of cluster {found['cluster'][:8]}"
-    except (ValueError, KeyError, TypeError):
+        found = declared(ShardFact, text or "null")
+        which = f"shard {found.shard} of {found.of} of cluster {found.cluster[:8]}"
+    except InputFileError:
         which = "a graph file of no cluster"
     raise StoreError(
         f"{store.path} should be shard {number} of {manifest.shards} of cluster {manifest.cluster[:8]} and is"

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...errors import SchemaVersionError, StoreError
+from ...errors import InputFileError, SchemaVersionError, StoreError
 from ...limits import MANIFEST, read_file
 from ...record.provenance import EvaluatorIdentity
 from ...version import __version__
-from .ownership import MAX_SHARDS, VIRTUAL_SHARDS, Owners, even_owners
+from .ownership import VIRTUAL_SHARDS, Owners, even_owners
 
 NAME = "manifest.json"
 FORMAT_VERSION = 1
 FACT = "cluster"  # row of a file's store_info: which shard of which cluster it is
-_FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,38 +91,32 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     if not path.is_file():
         raise StoreError(f"{folder} has no {NAME}; make a cluster with `graphsearch store split`")
     try:
-        found = json.loads(read_file(path, MANIFEST))
-    except (ValueError, RecursionError) as error:
+        text = read_file(path, MANIFEST)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from None
+    try:
+        return _parsed(text, path)
+    except InputFileError as error:
         raise StoreError(f"{path} is no manifest of a cluster: {error}") from None
-    version = found.get("format") if isinstance(found, dict) else None
-    if isinstance(version, int) and version > FORMAT_VERSION:
+
+
+def _parsed(text: bytes, path: Path) -> Manifest:
+    from ...outside import Format, ManifestFile, declared
+
+    version = declared(Format, text).format
+    if version > FORMAT_VERSION:
         raise SchemaVersionError(
             f"{path} has format {version}, this version of graphsearch reads {FORMAT_VERSION}; update it"
         )
-    try:
-        return _parsed(found)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"{path} is no manifest of a cluster: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _parsed(found: Mapping[str, Any]) -> Manifest:
-    if found["format"] != FORMAT_VERSION:
-        raise ValueError(f"format {found['format']!r}")
-    files = tuple(found["files"])
-    if not 1 <= len(files) <= MAX_SHARDS or not all(isinstance(f, str) and _FILE.fullmatch(f) for f in files):
-        raise ValueError(f"files must be 1 to {MAX_SHARDS} plain names")
-    if len(set(files)) < len(files):
-        twice = next(f for f in files if files.count(f) > 1)
-        raise ValueError(f"{twice} stands there twice")
-    if not (isinstance(found["cluster"], str) and re.fullmatch("[0-9a-f]{32}", found["cluster"])):
-        raise ValueError("cluster must be 32 hex digits")
-    identity = EvaluatorIdentity.from_json(json.dumps(found["evaluator"]))
+    found = declared(ManifestFile, text)
+    if len(set(found.files)) < len(found.files):
+        twice = next(f for f in found.files if found.files.count(f) > 1)
+        raise InputFileError(f"{twice} stands there twice")
     return Manifest(
-        cluster=found["cluster"], identity=identity, files=files, owners=_owners(found["owners"], len(files))
+        cluster=found.cluster,
+        identity=EvaluatorIdentity(**found.evaluator.model_dump()),
+        files=found.files,
+        owners=_owners(found.owners, len(found.files)),
     )
 
 
@@ -134,16 +126,14 @@ def _runs(owners: Owners) -> list[list[int]]:
     return [[int(v), int(owners[v])] for v in first]
 
 
-def _owners(runs: Any, shards: int) -> Owners:
+def _owners(runs: Sequence[tuple[int, int]], shards: int) -> Owners:
     """Returns the table of `_runs`."""
-    firsts, numbers = [pair[0] for pair in runs], [pair[1] for pair in runs]
-    if not all(isinstance(n, int) for n in (*firsts, *numbers)) or firsts[:1] != [0]:
-        raise ValueError("owners must be pairs of numbers from virtual shard 0 on")
-    if sorted(set(firsts)) != firsts or firsts[-1] >= VIRTUAL_SHARDS or min(numbers) < 0:
-        raise ValueError("owners must be in order")
+    firsts, numbers = zip(*runs, strict=True)
+    if firsts[0] != 0 or sorted(set(firsts)) != list(firsts):
+        raise InputFileError("owners must be in order, from virtual shard 0 on")
     if max(numbers) >= shards:
-        raise ValueError(f"owners name shard {max(numbers)}, of which there is no file")
+        raise InputFileError(f"owners name shard {max(numbers)}, of which there is no file")
     owners = np.zeros(VIRTUAL_SHARDS, np.int64)
-    for first, number in zip(firsts, numbers, strict=True):
+    for first, number in runs:
         owners[first:] = number
     return owners

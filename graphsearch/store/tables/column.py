@@ -12,6 +12,7 @@ from typing import Any
 from ...record.node import MAX_EVALUATOR, MAX_RUN
 
 MOST = (1 << 63) - 1  # SQLite's largest integer
+DEEPEST = 32  # objects and lists within each other in a JSON object
 ROUNDING = 1e-6  # by which a number of single precision may pass its range
 
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
@@ -107,7 +108,7 @@ def one_of(*words: str) -> Column:
 
 
 def json_object(text: object) -> dict[str, Any] | None:
-    """Returns the JSON object of a text, None if it is none.
+    """Returns the JSON object of a text, None if it is none, or nested more deeply than any is.
 
     >>> json_object('{"depth": 2}'), json_object("nojson"), json_object("[]")
     ({'depth': 2}, None, None)
@@ -116,7 +117,22 @@ def json_object(text: object) -> dict[str, Any] | None:
         found = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and _is_flat(found) else None
+
+
+def _is_flat(found: object) -> bool:
+    """Returns whether a JSON value is at most DEEPEST deep."""
+    level: list[Any] = [found]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return True
+    return False
 
 
 ANY_TEXT = text("text", lambda _: True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SchemaVersionError, StoreError
-from ..connection import connect
+from ..connection import connect, keep_out
 from ..migrations import FORMAT_VERSION
 
 Row = tuple[Any, ...]
 
-_REAL_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+_NAMES = "SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_schema"
 Fetch = Callable[[int, int], list[Row]]
 
 MAX_ID = 1 << 14  # ids are looked for below this if the file cannot say how far they go
@@ -39,7 +39,10 @@ def open_damaged(path: Path) -> sqlite3.Connection:
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
         connection.execute("PRAGMA writable_schema = 1")  # else a truncated file is refused as a whole
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        tables = {row[0] for row in connection.execute(_REAL_TABLES)}
+        names = connection.execute(_NAMES).fetchall()
+        impostors = {name for name, is_table in names if not is_table}
+        tables = {name for name, _ in names} - impostors
+        keep_out(connection, impostors)
     except sqlite3.Error as error:
         connection.close()
         raise StoreError(

@@ -21,8 +21,8 @@ def plain_tables(version: int) -> list[str]:
     return [name for name, table in TABLES.items() if table.since <= version and name not in OWN]
 
 
-def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str, version: int) -> bool:
-    """Copies the rows of a table that can be read and make sense; returns whether there were any others.
+def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str, version: int) -> str:
+    """Copies the rows of a table that can be read and make sense; returns what is lost, empty if nothing is.
 
     Args:
       version: the format of the damaged file, which has the columns of that format.
@@ -30,13 +30,17 @@ def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name
     columns = tuple(TABLES[name].of_format(version))
     marks = ", ".join("?" * len(columns))
     statement = f"INSERT OR REPLACE INTO {name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
-    lost_any, copied = False, 0
+    lost_any, copied, faults = False, 0, list[str]()
     for rows, lost in _rows(damaged, name, TABLES[name].key, ", ".join(columns)):
-        good = [row for row in rows if not fault_of(name, dict(zip(columns, row, strict=True)))]
+        found = [(row, fault_of(name, dict(zip(columns, row, strict=True)))) for row in rows]
+        good = [row for row, fault in found if not fault]
+        faults += [fault for _, fault in found if fault]
         lost_any |= lost
         copied += len(good)
         connection.executemany(statement, good)
-    return lost_any or copied != _size(damaged, name)
+    if faults:
+        return f"{len(faults):,} of its rows are damaged; of the first, {faults[0]}"
+    return "some of its rows cannot be read" if lost_any or copied != _size(damaged, name) else ""
 
 
 def _size(damaged: sqlite3.Connection, name: str) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...limits import shortened
+
 MAX_PROBLEMS = 1000  # listed; all are counted
+LONGEST = 600  # characters of one: a record may be wrong in each of its moves
 
 
 @dataclass(slots=True, kw_only=True)
@@ -12,7 +15,7 @@ class Problems:
     """Problems of a file.
 
     Attributes:
-      problems: one line each; at most 1000 are listed.
+      problems: one line each, of at most 600 characters; at most 1000 are listed.
       found: number of problems, listed or not.
     """
 
@@ -23,7 +26,7 @@ class Problems:
         """Records a problem."""
         self.found += 1
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(problem)
+            self.problems.append(shortened(problem, LONGEST))
 
     def take(self, other: Problems) -> None:
         """Adds the problems of another file."""

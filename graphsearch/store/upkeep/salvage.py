@@ -57,11 +57,11 @@ class SalvageReport(Problems):
         """Whether nothing at all was lost."""
         return not self.found
 
-    def lose(self, table: str) -> None:
-        """Notes that rows of a table could not be read."""
+    def lose(self, table: str, what: str = "some of its rows cannot be read") -> None:
+        """Notes that rows of a table are lost, and why."""
         if table not in self.tables_lost:
             self.tables_lost.append(table)
-            self.add(f"table {table}: some of its rows cannot be read")
+            self.add(f"table {table}: {what}")
 
     def join(self, other: SalvageReport) -> None:
         """Adds what was saved of another file."""
@@ -196,8 +196,8 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
         sources.write(store)
         version = int(damaged.execute("PRAGMA user_version").fetchone()[0])
         for table in plain.plain_tables(version):
-            if plain.copy_table(damaged, store.connection, table, version):
-                report.lose(table)
+            if lost := plain.copy_table(damaged, store.connection, table, version):
+                report.lose(table, lost)
         report.entries = entries.drop_damaged(store, report.add)
         runs.drop_damaged(store, report.lose)
     for problem in sources.problems():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from ...book.toml import parse_config
-from ...errors import GraphSearchError, InputFileError, InvalidParameterError
+from ...book.toml import load_toml, parse_config
+from ...errors import BookConfigError, GraphSearchError, InputFileError, InvalidParameterError
 from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...exchange.selection import Selection
 from ...limits import UPLOAD, byte_count, check_size
@@ -135,8 +134,8 @@ def _build(house: House, wanted: BuildWanted) -> dict[str, Any]:
 def _refuse_files(text: str) -> None:
     """Raises InvalidParameterError if a book names files of the server."""
     try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        found = load_toml(text, "the book")
+    except BookConfigError:
         return  # what reads it says where it is wrong
     roots = found.get("root")
     for root in roots if isinstance(roots, list) else ():

@@ -1,0 +1,117 @@
+"""JSON from outside as it is declared: every field with its type and its bounds, read in one place.
+
+A manifest, a fact of `store_info` or a lock's note may come from anywhere. Pydantic takes a third of a second
+to import, so whoever reads JSON imports this module when there is some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from .errors import InputFileError
+
+MOST_COUNT = (1 << 53) - 1  # exact in every program that reads JSON
+MAX_SHARDS = 256
+VIRTUAL_SHARDS = 4096
+LONGEST = 4096  # characters of a name or a digest
+
+Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
+Text = Annotated[str, Field(max_length=LONGEST)]
+Word = Annotated[str, Field(min_length=1, max_length=LONGEST)]
+ClusterNumber = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
+Shard = Annotated[int, Field(ge=0, lt=MAX_SHARDS)]
+VirtualShard = Annotated[int, Field(ge=0, lt=VIRTUAL_SHARDS)]
+
+
+class Declared(BaseModel):
+    """What is declared: no value becomes another type, and fields of later versions are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class Format(Declared):
+    """The format of a manifest, whatever else is in it."""
+
+    format: Annotated[int, Field(ge=1)]
+
+
+class Identity(Declared):
+    """An evaluator's identity; see `record.provenance`."""
+
+    kind: Word
+    digest: Text = ""
+    options: Annotated[dict[Word, JsonValue], Field(max_length=1000)] = Field(default_factory=dict)
+    mapping: Text = ""
+
+
+class ManifestFile(Declared):
+    """The manifest of a cluster; see `schema/cluster.md`."""
+
+    format: Literal[1]
+    cluster: ClusterNumber
+    evaluator: Identity
+    files: Annotated[tuple[FileName, ...], Field(min_length=1, max_length=MAX_SHARDS)]
+    owners: Annotated[tuple[tuple[VirtualShard, Shard], ...], Field(min_length=1, max_length=VIRTUAL_SHARDS)]
+
+
+class ShardFact(Declared):
+    """Which shard of which cluster a file is."""
+
+    cluster: ClusterNumber
+    shard: Shard
+    of: Annotated[int, Field(ge=1, le=MAX_SHARDS)]
+
+
+class SaveFact(Declared):
+    """A save of a cluster; see `cluster.saved_waves`."""
+
+    number: Count = 0
+    age: Count = 0
+    nodes: Count = 0
+    run: Count = 0
+    visits: Count = 0
+    evaluations: Count = 0
+
+
+class LockNote(Declared):
+    """Who holds the lock of a file."""
+
+    pid: Count
+    since: Text
+
+
+SaveFacts = Annotated[list[SaveFact], Field(max_length=16)]
+Counts = Annotated[dict[Word, Count], Field(max_length=10_000)]
+
+_T = TypeVar("_T")
+
+
+def declared(kind: type[_T], text: str | bytes) -> _T:
+    """Returns the value of a JSON text as a type of this module declares it.
+
+    Raises:
+      InputFileError: naming the first field that is not so.
+
+    >>> declared(ShardFact, '{"cluster": "6f1c", "shard": 0, "of": 2}')
+    Traceback (most recent call last):
+    graphsearch.errors.InputFileError: cluster: String should match pattern '^[0-9a-f]{32}$'
+    """
+    try:
+        found: _T = _adapter(cast(Hashable, kind)).validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputFileError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+    except ValueError as error:  # text that is no Unicode
+        raise InputFileError(str(error)) from None
+    return found
+
+
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(cast(Any, kind))

@@ -1,0 +1,264 @@
+"""ONNX models that compute for ever or grow are refused before they are loaded; lc0's own are not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.lc0 import session
+from graphsearch.evaluators.lc0.allowed import widest
+from graphsearch.evaluators.lc0.convert import to_onnx
+from graphsearch.evaluators.lc0.network import Network
+from graphsearch.evaluators.lc0.session import Names
+from graphsearch.evaluators.lc0.weights import read_network
+from tools.write_lc0_network import RandomNetwork, Shape
+
+from ..conftest import shared_data
+from ..support.networks import Tiny
+
+onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[lc0]'")
+pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[lc0]'")
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+Nodes = list[Any]
+Constants = dict[str, Any]
+
+
+def model(nodes: Nodes, constants: Constants | None = None, *, batch: Any = "batch", **more: Any) -> bytes:
+    """Returns a network of the right form whose policy comes through `grown`, which the nodes make."""
+    every: Constants = {
+        "policy/weights": np.zeros((112 * 64, 1858), np.float32),
+        "value/weights": np.zeros((112 * 64, 3), np.float32),
+        "axes": np.array([1], np.int64),
+        "zero": np.zeros(1, np.float32),
+    } | (constants or {})
+    tail = [
+        helper.make_node("Flatten", ["/input/planes"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "policy/weights"], ["policy"]),
+        helper.make_node("MatMul", ["flat", "value/weights"], ["/output/wdl"]),
+    ]
+    extra = [
+        helper.make_node("ReduceSum", ["grown"], ["sum"], keepdims=0),
+        helper.make_node("Mul", ["sum", "zero"], ["nothing"]),
+    ]
+    last = [helper.make_node("Add" if nodes else "Identity", ["policy", *(["nothing"] if nodes else [])],
+                             ["/output/policy"])]  # fmt: skip
+    graph = helper.make_graph(
+        [*tail, *nodes, *(extra if nodes else []), *last],
+        "odd",
+        [helper.make_tensor_value_info("/input/planes", FLOAT, [batch, 112, 8, 8])],
+        [
+            helper.make_tensor_value_info("/output/policy", FLOAT, [batch, 1858]),
+            helper.make_tensor_value_info("/output/wdl", FLOAT, [batch, 3]),
+        ],
+        [numpy_helper.from_array(value, name) for name, value in every.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **more)
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def doubling(count: int, first: str) -> Nodes:
+    names = [first, *(f"d{k}" for k in range(count - 1)), "grown"]
+    return [helper.make_node("Concat", [a, a], [b], axis=0) for a, b in pairwise(names)]
+
+
+def loop() -> Nodes:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["on"], ["on_out"]), helper.make_node("Add", ["x", "x"], ["x_out"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", INT64, []),
+            helper.make_tensor_value_info("on", BOOL, []),
+            helper.make_tensor_value_info("x", FLOAT, [1]),
+        ],
+        [
+            helper.make_tensor_value_info("on_out", BOOL, []),
+            helper.make_tensor_value_info("x_out", FLOAT, [1]),
+        ],
+    )
+    return [helper.make_node("Loop", ["", "yes", "zero"], ["grown"], body=body)]
+
+
+def external() -> bytes:
+    made = onnx.ModelProto.FromString(model([]))
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def promised() -> bytes:
+    made = onnx.ModelProto.FromString(model([]))
+    made.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def shape_of_growing_integers() -> Nodes:
+    return [
+        helper.make_node("Shape", ["flat"], ["s"]),
+        *doubling(30, "s"),
+    ]
+
+
+ODD: dict[str, tuple[Callable[[], bytes], str]] = {
+    "an endless loop": (lambda: model(loop(), {"yes": np.array(True)}), "operator Loop"),
+    "a constant of a given shape": (
+        lambda: model(
+            [helper.make_node("ConstantOfShape", ["size"], ["grown"])], {"size": np.array([10**9], np.int64)}
+        ),
+        "operator ConstantOfShape",
+    ),
+    "a range": (
+        lambda: model(
+            [helper.make_node("Range", ["a", "b", "c"], ["grown"])],
+            {"a": np.float32(0), "b": np.float32(1e9), "c": np.float32(1)},
+        ),
+        "operator Range",
+    ),
+    "an operator of others": (
+        lambda: model([helper.make_node("Evil", ["flat"], ["grown"], domain="com.microsoft")]),
+        "operator com.microsoft.Evil",
+    ),
+    "a doubling concat": (lambda: model(doubling(40, "flat")), "the limit is 16,777,216"),
+    "doubling lists of sizes": (lambda: model(shape_of_growing_integers()), "list of"),
+    "an expansion": (
+        lambda: model(
+            [helper.make_node("Expand", ["zero", "size"], ["grown"])], {"size": np.array([10**9], np.int64)}
+        ),
+        "the limit is 16,777,216",
+    ),
+    "a padding": (
+        lambda: model(
+            [helper.make_node("Pad", ["flat", "size"], ["grown"])],
+            {"size": np.array([0, 10**9, 0, 0], np.int64)},
+        ),
+        "the limit is 16,777,216",
+    ),
+    "big products": (
+        lambda: model(
+            [
+                helper.make_node("Expand", ["zero", "size"], ["m0"]),
+                *(helper.make_node("MatMul", [f"m{k}", f"m{k}"], [f"m{k + 1}"]) for k in range(9)),
+                helper.make_node("Identity", ["m9"], ["grown"]),
+            ],
+            {"size": np.array([4096, 4096], np.int64)},
+        ),
+        "multiplications",
+    ),
+    "many nodes": (
+        lambda: model(
+            [helper.make_node("Identity", [f"i{k}" if k else "zero"], [f"i{k + 1}"]) for k in range(30_000)]
+            + [helper.make_node("Identity", ["i30000"], ["grown"])]
+        ),
+        "nodes, the limit is 20,000",
+    ),
+    "a size that the input decides": (
+        lambda: model(
+            [
+                helper.make_node("ReduceSum", ["flat"], ["f"], keepdims=0),
+                helper.make_node("Cast", ["f"], ["n"], to=INT64),
+                helper.make_node("Reshape", ["n", "axes"], ["shape"]),
+                helper.make_node("Expand", ["zero", "shape"], ["grown"]),
+            ]
+        ),
+        "is not known",
+    ),
+    "a fixed batch without end": (lambda: model([], batch=1 << 40), "a batch of 1,099,511,627,776"),
+    "a constant in another file": (external, "another file"),
+    "a constant that promises more than there is": (promised, "has the size"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_model_that_grows_or_never_ends_is_refused_before_it_is_loaded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object) -> None:
+        raise AssertionError("it was loaded")
+
+    monkeypatch.setattr(session, "_load", load)
+    made, word = ODD[name]
+    path = written(tmp_path / "odd.onnx", made())
+    with pytest.raises(EvaluatorError) as refused:
+        create(f"lc0:{path}")
+    assert word in str(refused.value)
+    assert len(str(refused.value)) < 500
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("batch", ["batch", 1, 8])
+def test_a_plain_model_is_allowed(batch: Any, tmp_path: Path) -> None:
+    assert widest(model([], batch=batch), "it", Names()) == 112 * 64
+    create(f"lc0:{written(tmp_path / 'plain.onnx', model([], batch=batch))}").close()
+
+
+def test_sizes_that_the_batch_decides_are_known() -> None:
+    """`lc0 leela2onnx` expands the codes of squares to the batch so."""
+    nodes = [
+        helper.make_node("Shape", ["flat"], ["whole"]),
+        helper.make_node("Slice", ["whole", "from", "to"], ["first"]),
+        helper.make_node("Concat", ["first", "rest"], ["shape"], axis=0),
+        helper.make_node("Expand", ["codes", "shape"], ["grown"]),
+    ]
+    constants = {
+        "from": np.array([0], np.int64),
+        "to": np.array([1], np.int64),
+        "rest": np.array([64, 64], np.int64),
+        "codes": np.zeros((1, 64, 64), np.float32),
+    }
+    assert widest(model(nodes, constants), "it", Names()) == 112 * 64
+
+
+SMALL = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
+CONVERTED = {
+    "convolutions": Tiny().message,
+    "a dense policy": Tiny(1, convolutional=False, wdl=False).message,
+    "mish": Tiny(2, mish=True).message,
+    "attention": RandomNetwork(SMALL).message,
+    "several heads": RandomNetwork(replace(SMALL, embedding="dense", several=True)).message,
+}
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_what_this_program_converts_is_allowed(name: str) -> None:
+    network = read_network(CONVERTED[name], "tiny")
+    assert isinstance(network, Network)
+    assert 64 * 3 <= widest(to_onnx(network), "it", Names()) < 64 * 64 * 64
+
+
+def test_a_network_of_lc0_is_allowed() -> None:
+    assert widest(shared_data("nets/maia-1900.onnx").read_bytes(), "maia", Names()) == 80 * 64
+
+
+def test_a_first_run_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class AtOnce:
+        def __init__(self, _: float, late: Callable[[], object]) -> None:
+            self.start, self.daemon = late, False
+
+        def cancel(self) -> None:
+            """Nothing runs."""
+
+    monkeypatch.setattr(threading, "Timer", AtOnce)
+    path = written(tmp_path / "plain.onnx", model([]))
+    with pytest.raises(EvaluatorError, match="takes more than 300 seconds; GRAPHSEARCH_MAX_FIRST_RUN"):
+        create(f"lc0:{path}")

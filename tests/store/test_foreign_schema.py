@@ -1,0 +1,103 @@
+"""Files whose schema is not ours: views and virtual tables in place of tables, endless statements."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from graphsearch.store import connection as connections
+from graphsearch.store.connection import connect
+from graphsearch.store.tables.columns import TABLES
+from graphsearch.store.upkeep.verify import verify
+
+from ..conftest import Cli
+
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+
+
+def put_in_place(path: Path, table: str, statement: str) -> None:
+    """Makes something else of the name of a table, with its columns."""
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA writable_schema = 1")
+        for (view,) in file.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall():
+            file.execute(f"DROP VIEW {view}")
+        file.execute(f"DROP TABLE {table}")
+        file.execute(statement)
+    file.close()
+
+
+def endless_view(table: str) -> str:
+    columns = ", ".join(f"x AS {name}" for name in TABLES[table].columns)
+    return f"CREATE VIEW {table} AS {ENDLESS} SELECT {columns} FROM r"
+
+
+def full_text(table: str) -> str:
+    return f"CREATE VIRTUAL TABLE {table} USING fts4({', '.join(TABLES[table].columns)})"
+
+
+@pytest.mark.parametrize(
+    "table", ["store_info", "evaluator", "run", "segment", "chunk", "block", "root", "game"]
+)
+@pytest.mark.parametrize("made", [endless_view, full_text])
+def test_what_is_no_table_is_never_read(
+    cli: Cli, small_graph: Path, tmp_path: Path, table: str, made: object
+) -> None:
+    assert callable(made)
+    path, sound = tmp_path / "odd.graph", tmp_path / "sound.graph"
+    shutil.copy(small_graph, path)
+    shutil.copy(small_graph, sound)
+    put_in_place(path, table, made(table))
+    began = time.monotonic()
+    for command in (
+        ("store", "info", path),
+        ("store", "verify", path),
+        ("show", "startpos", "--store", path),
+        ("refresh", path),
+        ("store", "salvage", path, tmp_path / "saved.graph"),
+        ("store", "merge", sound, path, "-o", tmp_path / "both.graph", "--force"),
+        ("store", "backup", path, tmp_path / "copy.graph"),
+        ("query", "sql", "SELECT count(*) FROM sqlite_schema", "--store", path),
+    ):
+        done = cli(*command)
+        assert done.code in (0, 1), (command, done)
+        assert "internal error" not in done.err
+        if done.code:
+            assert done.err.strip(), command
+    assert time.monotonic() - began < 100, "an endless statement would be ended by its bound, after seconds"
+
+
+def test_a_view_beside_the_log_of_a_killed_writer_is_not_read_before_the_schema(
+    small_graph: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "odd.graph"
+    shutil.copy(small_graph, path)
+    put_in_place(path, "run", endless_view("run"))
+    path.with_name("odd.graph-wal").write_bytes(b"\0" * 4096)
+    began = time.monotonic()
+    assert "no such table: run" in verify(path).problems[0]
+    assert time.monotonic() - began < 60, "an endless statement would be ended by its bound, after seconds"
+
+
+def test_a_statement_takes_no_more_steps_than_its_file_explains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "LEAST_STEPS", 5 * connections.PULSE)
+    file = connect(tmp_path / "a.db")
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        file.execute(f"{ENDLESS} SELECT count(*) FROM r").fetchone()
+    counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 100000)"
+    for _ in range(10):  # each statement begins anew
+        assert file.execute(counted).fetchone() == (100_000,)
+    file.close()
+
+
+def test_a_statement_of_our_own_file_has_no_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LEAST_STEPS", connections.PULSE)
+    file = connect(tmp_path / "a.db", is_ours=True)
+    counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 1000000)"
+    assert file.execute(counted).fetchone() == (1_000_000,)
+    file.close()

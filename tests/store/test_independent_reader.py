@@ -1,0 +1,120 @@
+"""A reader that was written from schema/ alone reads every golden file as this program does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, analyze
+from graphsearch.graph.ranking import node_mean
+from graphsearch.position.board import key_of, legal_moves, unpack
+from graphsearch.record.node import NodeRecord
+from graphsearch.store.store import Store
+
+from ..conftest import ROOT
+from . import independent_reader as reader
+from .records import contents
+from .test_formats import EVALUATION, GOLDEN
+
+
+def check_equal(own: NodeRecord, read: reader.Record) -> None:
+    """Holds what the second reader says of a position to what this program says."""
+    assert own.words == read.words
+    assert (own.v, own.d, own.evaluator, own.flags, own.run) == (
+        read.v, read.draws, read.evaluator, read.flags, read.run,
+    )  # fmt: skip
+    assert own.codes == read.codes
+    assert [(e.n, e.r, e.q, e.d) for e in own.edges] == [(e.n, e.r, e.q, e.draws) for e in read.edges]
+    assert (own.bounds, node_mean(own)[0], own.visits) == (read.bounds, read.q, read.n)
+    assert key_of(unpack(own.words)) == read.key
+    moves = legal_moves(unpack(own.words))
+    assert [moves[k].uci() for k in own.order[: len(own.edges)]] == [edge.move for edge in read.edges]
+    assert [own.priors[k] for k in own.order[: len(own.edges)]] == [edge.p for edge in read.edges]
+
+
+def own_records(path: Path) -> list[NodeRecord]:
+    with Store.open(path, read_only=True) as store:
+        return list(contents(store).values())
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_a_reader_from_the_schema_reads_every_golden_file(golden: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(golden, tmp_path / "a.graph"))
+    found = reader.read_records(path)
+    own = own_records(path)
+    assert len(own) == len(found) == json.loads(golden.with_suffix(".json").read_text())["nodes"]
+    by_words = {record.words: record for record in found.values()}
+    for record in own:
+        check_equal(record, by_words[record.words])
+
+
+@pytest.mark.parametrize("golden", GOLDEN[1:], ids=lambda path: path.stem)
+def test_its_records_have_the_digest_of_the_golden_files(golden: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(golden, tmp_path / "a.graph"))
+    lines = []
+    for one in reader.read_records(path).values():
+        edges = [(e.n, e.r, e.q.hex(), e.draws) for e in one.edges]
+        numbers = [one.v.hex(), one.draws, one.evaluator, one.flags, one.codes.hex(), one.run]
+        lines.append(json.dumps([list(one.words), numbers, edges]))
+    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+    assert digest == json.loads(golden.with_suffix(".json").read_text())["sha256"]
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_it_reads_the_entries_of_every_golden_file(golden: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(golden, tmp_path / "a.graph"))
+    keys, words = json.loads(golden.with_suffix(".json").read_text()).get("entries", {}).get("words") or [
+        [],
+        [],
+    ]
+    found = reader.read_entries(path, EVALUATION)
+    assert sorted(found.values()) == sorted(words)
+    assert sorted(key for key, _ in found) == sorted(keys)
+    assert all(word >> 48 == check for (_, check), word in found.items())
+
+
+FENS = (
+    chess.STARTING_FEN,
+    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+    "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 74 90",  # children of several clocks
+    "bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9",
+    "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+)
+
+
+@pytest.mark.parametrize("fen", FENS)
+def test_it_reads_what_a_search_has_just_written(fen: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    board = chess.Board(fen, chess960=True) if "HF" in fen else chess.Board(fen)
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, board, Limits(visits=400))
+    found = {record.words: record for record in reader.read_records(path).values()}
+    own = own_records(path)
+    assert len(own) == len(found)
+    for record in own:
+        check_equal(record, found[record.words])
+
+
+def test_the_check_hash_of_the_example_is_that_of_its_positions() -> None:
+    start = reader.START_WORDS
+    assert reader.check_hash((*start, 15 << 1)) & 0xFFFF == 0xF47F
+    moved = chess.Board()
+    moved.push_san("e4")
+    pawns, white = int(moved.pawns), int(moved.occupied_co[chess.WHITE])
+    assert reader.check_hash((pawns, *start[1:6], white, start[7], 1 | 15 << 1)) & 0xFFFF == 0xC5A6
+
+
+def test_the_clock_term_of_the_example_is_that_of_the_page() -> None:
+    page = (ROOT / "schema" / "node_record.md").read_text(encoding="utf-8")
+    assert f"term(76) is `{reader.clock_term(76):016x}`" in page
+    assert reader.clock_term(75) == 0
+
+
+def test_the_reader_imports_nothing_of_this_program() -> None:
+    text = Path(reader.__file__).read_text(encoding="utf-8")
+    assert "graphsearch" not in text

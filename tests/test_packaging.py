@@ -86,6 +86,17 @@ def test_a_wheel_asks_for_the_compiler_only_if_it_brings_kernels(
     assert backend.get_requires_for_build_wheel() == ["other", *PYPROJECT["project"]["dependencies"]]
 
 
+def test_a_source_distribution_brings_kernels_and_a_checkout_leaves_them_to_the_first_search(
+    backend: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(backend.VARIABLE, raising=False)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.chdir(tmp_path)
+    assert backend.wanted_levels() == []
+    (tmp_path / "PKG-INFO").touch()
+    assert backend.wanted_levels() == ["x86-64-v3", "x86-64-v2"]
+
+
 def test_kernels_that_cannot_be_compiled_are_left_out_with_one_line(backend: Any, tmp_path: Path) -> None:
     package = tmp_path / "graphsearch" / "cli"
     package.mkdir(parents=True)

@@ -2,8 +2,8 @@
 
 A wheel for the platform holds the code of kernels for levels of x86-64 processors
 (`graphsearch/jit/places.py`), so that a first search starts at once. GRAPHSEARCH_WHEEL_LEVELS names the
-levels; if it is empty, and wherever the kernels cannot be compiled, the wheel is pure and they are compiled
-when they are first used, as those of an editable install are.
+levels. If it is empty, in a checkout where nobody names any, and wherever the kernels cannot be compiled, the
+wheel is pure, and they are compiled when they are first used, as those of an editable install are.
 """
 
 from __future__ import annotations
@@ -52,8 +52,12 @@ PARTS = os.environ.get("GRAPHSEARCH_WHEEL_PARTS", "waves rest").split()
 
 
 def wanted_levels() -> list[str]:
-    """Returns the levels of processors to compile for."""
-    is_usual = platform.machine().lower() in {"x86_64", "amd64"}
+    """Returns the levels of processors to compile for.
+
+    A wheel that `python -m build` makes of a source distribution is for others, and has the usual ones. A
+    checkout is installed sooner without: its first search compiles what it needs.
+    """
+    is_usual = platform.machine().lower() in {"x86_64", "amd64"} and Path("PKG-INFO").exists()
     return os.environ.get(VARIABLE, USUAL if is_usual else "").split()
 
 

@@ -11,7 +11,7 @@ from .commands import command
 from .export_summary import finish
 from .options import AnyPositionOptions, Json, StoreOption
 from .output import say_if_unfinished
-from .progress import progress_bar
+from .progress import progress_shown
 from .signals import StopSignals
 
 Folder = Annotated[
@@ -75,7 +75,7 @@ def site(
     board = position.board()
     say_if_unfinished(store)
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no folder behind
-    with StopSignals(), progress_bar("Positions") as show:
+    with StopSignals(), progress_shown("Positions") as show:
         report = export_site(
             store, output, board, book=book, depth=depth, min_visits=min_visits, on_progress=show
         )

@@ -14,7 +14,7 @@ from .commands import command, group
 from .export_summary import STDOUT, Output, finish, opened_target
 from .options import Json, StoreOption
 from .output import say_if_unfinished
-from .progress import progress_bar
+from .progress import progress_shown
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def parquet(
     selection = chosen.selection()
     say_if_unfinished(store)
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no folder behind
-    with StopSignals(), progress_bar("Positions") as show:
+    with StopSignals(), progress_shown("Positions") as show:
         report = export_parquet(store, output, selection, on_progress=show)
     finish(report, store, str(output), json=json)
 
@@ -278,7 +278,7 @@ def _export(
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
     with (
         StopSignals(),
-        progress_bar("Positions") as show,
+        progress_shown("Positions") as show,
         opened_target(output) as target,
     ):
         report = write(store, target, selection, on_progress=show, **more)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Protocol, TypeVar
 
-from .output import console
+from .output import console, say
 
 GLANCE_SECONDS = 0.2  # between two looks at what other processes have done
+LINE_SECONDS = 5.0  # between two lines of progress, where there is no terminal
 
 
 class Advance(Protocol):
@@ -54,6 +56,26 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
             bar.update(task, completed=done, total=total, description=title)
 
         yield advance
+
+
+@contextmanager
+def progress_shown(title: str) -> Iterator[Advance]:
+    """Yields what shows progress on stderr: a bar on a terminal, elsewhere a line now and then."""
+    with progress_bar(title) as bar:
+        yield bar or _lines(title)
+
+
+def _lines(shown: str) -> Advance:
+    """Returns what says how much is done, once in LINE_SECONDS."""
+    said = time.monotonic()
+
+    def advance(done: int, total: int | None, title: str | None = None) -> None:
+        nonlocal said
+        if time.monotonic() - said >= LINE_SECONDS:
+            said = time.monotonic()
+            say(f"{title or shown}: {done:,}" + (f" of {total:,}" if total is not None else ""))
+
+    return advance
 
 
 @contextmanager

@@ -299,14 +299,14 @@ def _nodes(batch: RecordBatch, edges: _Edges, moves: MoveColumns) -> NodeColumns
     n = 1 + edges.sums(edges.n)
     lower, upper = _bounds(batch, edges)
     q = np.clip((batch.v + edges.sums(edges.others * edges.q)) / n, lower, upper)
-    v_draw = _edge_rules()["share"][_signs(batch.v), batch.d] / D_SCALE
+    v_draw = draws_of(batch)
     draw = np.where(lower == upper, 1.0 - np.abs(q), (v_draw + edges.sums(edges.drawn)) / n)
     mate, mated = _mates(batch, lower, upper)
     best = np.full(len(batch), -1, np.int64)
     first = np.flatnonzero(moves.rank == 1)
     best[moves.of[first]] = first
     return NodeColumns(
-        key=batch.words[:, KEY] ^ _clock_terms()[_clocks(batch.words)],
+        key=batch.words[:, KEY] ^ clock_terms()[_clocks(batch.words)],
         n=n.astype(np.int64),
         q=q,
         draw=np.clip(draw, 0.0, 1.0 - np.abs(q)),
@@ -322,6 +322,12 @@ def _nodes(batch: RecordBatch, edges: _Edges, moves: MoveColumns) -> NodeColumns
         moves=np.diff(batch.code_offsets),
         best=best,
     )
+
+
+def draws_of(batch: RecordBatch) -> Floats:
+    """Returns `v_draw` of records."""
+    found: Floats = _edge_rules()["share"][_signs(batch.v), batch.d] / D_SCALE
+    return found
 
 
 def _bounds(batch: RecordBatch, edges: _Edges) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
@@ -350,6 +356,6 @@ def _mates(
 
 
 @cache
-def _clock_terms() -> Words:
+def clock_terms() -> Words:
     """Returns `clock_term` of every halfmove clock."""
     return np.array([clock_term(clock) for clock in range(MAX_CLOCK + 1)], np.uint64)

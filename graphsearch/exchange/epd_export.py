@@ -22,14 +22,12 @@ from ..record.node import NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
 from .export_report import ExportReport
+from .graph_epd import MATE_CE, MAX_PV, epd_texts
 from .output import Target
 from .scratch import identity_of
 from .selection import Selection
 from .streaming import Render, export_stream
 from .walk import OnProgress, Stop, note_of
-
-MAX_PV = 12
-MATE_CE = 32767  # the largest `ce`: mated now, as the other side sees it
 
 
 def export_epd(
@@ -40,7 +38,9 @@ def export_epd(
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes the positions of a graph file as EPD; arguments and errors are those of `export_stream`."""
-    return export_stream(path, target, selection, "epd", _prepare, on_progress=on_progress)
+    return export_stream(
+        path, target, selection, "epd", _prepare, epd_texts, rest=False, on_progress=on_progress
+    )
 
 
 def _prepare(store: Store, book: int | None) -> Render:

@@ -45,6 +45,11 @@ def new_output(target: Target, *, store: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+def target_name(target: Target) -> str:
+    """Returns how a report names an output."""
+    return "-" if hasattr(target, "write") else str(target)
+
+
 def check_target(target: Target | None, *, store: Path, source: Path | None = None) -> None:
     """Checks before a long work that its output can be put there in the end.
 
@@ -150,3 +155,10 @@ def scratch_path(target: Target) -> Path:
     handle, name = tempfile.mkstemp(prefix="graphsearch-", suffix=".walk")
     os.close(handle)
     return Path(name)
+
+
+def scratch_folder(target: Target) -> Path:
+    """Returns where temporary files without a name go: beside the output, else among temporary files."""
+    if isinstance(target, (str, os.PathLike)):
+        return real_path(target).parent
+    return Path(tempfile.gettempdir())

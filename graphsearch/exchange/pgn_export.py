@@ -25,7 +25,8 @@ from ..position.values import CENTIPAWN, cp_from_q, shown_score_type
 from ..store.sharded.files import open_to_read
 from .candidates import source_of
 from .export_report import ExportReport
-from .output import Target, new_output, scratch_path
+from .output import Target, new_output, scratch_folder, scratch_path, target_name
+from .pgn_graph import keep_graph
 from .pgn_writing import MoveText, eval_text, header, line, mistake, number
 from .scratch import Met, Scratch
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
@@ -91,20 +92,19 @@ def export_pgn(
         Scratch(scratch_path(target)) as scratch,
     ):
         chosen = plan(store, with_one_move(selection or Selection()))
-        source = source_of(store, chosen.book)
-        walk = Walk(store, chosen, source, scratch, report, leaves=False, keep=True, on_progress=on_progress)
-        walk.exhaust()
+        if chosen.book is None:
+            keep_graph(store, chosen, scratch_folder(target), scratch, report, on_progress)
+        else:
+            source = source_of(store, chosen.book)
+            Walk(
+                store, chosen, source, scratch, report, leaves=False, keep=True, on_progress=on_progress
+            ).exhaust()
         claim_main_lines(scratch)
         _Writer(scratch, out, report, store.path.name, chosen).write()
         if not report.games:
             raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
     report.seconds = time.monotonic() - started
     return report
-
-
-def target_name(target: Target) -> str:
-    """Returns how a report names an output."""
-    return "-" if hasattr(target, "write") else str(target)
 
 
 def claim_main_lines(scratch: Scratch) -> None:

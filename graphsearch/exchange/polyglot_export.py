@@ -14,7 +14,6 @@ q and minimax give the best move 65,535. A weight that rounds to 0 leaves the bo
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,20 +23,21 @@ from typing import BinaryIO
 
 from ..errors import ExportError, InvalidParameterError
 from ..position.board import is_chess960
-from ..position.values import cp_from_q
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from . import tables
 from .candidates import Weights, source_of
 from .export_report import ExportReport
-from .output import new_output, scratch_path
+from .output import new_output, scratch_folder, scratch_path
 from .polyglot import ENTRY, MAX_WEIGHT, raw_move
+from .polyglot_graph import write_graph
+from .polyglot_weights import loss_weight, scaled
 from .scratch import KEY_BYTES, Scratch
 from .selection import ExportPlan, Selection, plan
 from .walk import OnProgress, Walk
 
 WEIGHTS: tuple[Weights, ...] = ("n", "q", "minimax", "games", "imported")
-HALVING_CP = 25.0  # a move that loses so many centipawns has half the weight
+GRAPH_WEIGHTS = ("n", "q", "minimax")  # which the records say
 _EXTRA_EMPTY = {
     "games": "no imported games; `graphsearch import pgn` brings some",
     "imported": "no imported entries; `graphsearch import polyglot` brings some",
@@ -88,9 +88,9 @@ def export_polyglot(
         if weights == "imported" and _takes_everything(chosen):
             _write_imported(store, chosen, out, report)
         else:
-            with Scratch(scratch_path(target)) as scratch:
-                found = plan(store, chosen)
-                _write_walked(store, found, weights, scratch, out, report=report, on_progress=on_progress)
+            _write_plan(
+                store, plan(store, chosen), weights, target, out, report=report, on_progress=on_progress
+            )
         if not report.moves:
             raise ExportError(f"{store.path}: nothing to export{_why(report)}")
         report.seconds = time.monotonic() - started
@@ -114,36 +114,26 @@ def _takes_everything(selection: Selection) -> bool:
     return free and not selection.roots and selection.book is None
 
 
-# ------------------------------------------------------------------ weights
-
-
-def loss_weight(best: float, value: float) -> float:
-    """Returns the weight of a value in [-1, 1] beside the best one of its position, in (0, 1].
-
-    >>> loss_weight(0.5, 0.5), round(loss_weight(0.0, -0.174), 2)
-    (1.0, 0.5)
-    """
-    loss = max(0, cp_from_q(best) - cp_from_q(value))
-    return float(2.0 ** max(-loss / HALVING_CP, -1000.0))
-
-
-def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
-    """Returns the weights of one position in 16 bits; the largest is never 0 unless all are.
-
-    Args:
-      fill: make the largest 65,535 in any case.
-
-    >>> scaled([3, 1, 0], fill=False), scaled([131070, 2, 1, 0.1], fill=False)
-    ([3, 1, 0], [65535, 1, 0, 0])
-    """
-    largest = max(weights, default=0)
-    if largest <= 0:
-        return [0] * len(weights)
-    factor = MAX_WEIGHT / largest if fill or largest > MAX_WEIGHT else 1.0
-    return [max(int(w == largest), math.floor(w * factor + 0.5 - 1e-9)) for w in weights]
-
-
 # ------------------------------------------------------------------ of the walk
+
+
+def _write_plan(
+    store: Store,
+    plan: ExportPlan,
+    weights: Weights,
+    target: str | Path,
+    out: BinaryIO,
+    *,
+    report: ExportReport,
+    on_progress: OnProgress | None,
+) -> None:
+    """Writes what a walk finds: that over a graph alone goes by columns."""
+    if plan.book is None and weights in GRAPH_WEIGHTS:
+        folder = scratch_folder(target)
+        write_graph(store, plan, weights, folder, out, report=report, on_progress=on_progress)
+        return
+    with Scratch(scratch_path(target)) as scratch:
+        _write_walked(store, plan, weights, scratch, out, report=report, on_progress=on_progress)
 
 
 def _write_walked(

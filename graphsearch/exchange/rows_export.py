@@ -25,6 +25,7 @@ from ..store.tables import games
 from . import tables
 from .candidates import edge_draws, edges_by_move
 from .export_report import ExportReport
+from .graph_rows import csv_texts, json_texts
 from .output import Target
 from .selection import Selection
 from .streaming import Render, export_stream
@@ -59,7 +60,7 @@ def export_jsonl(
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes one JSON object per position; arguments and errors are those of `export_stream`."""
-    return export_stream(path, target, selection, "jsonl", _json_lines, on_progress=on_progress)
+    return export_stream(path, target, selection, "jsonl", _json_lines, json_texts, on_progress=on_progress)
 
 
 def export_csv(
@@ -71,7 +72,9 @@ def export_csv(
 ) -> ExportReport:
     """Writes a row per move as RFC 4180 has it, one for a position without moves; else as `export_jsonl`."""
     head = csv_text([dict(zip(COLUMNS, COLUMNS, strict=True))])
-    return export_stream(path, target, selection, "csv", _csv_rows, head=head, on_progress=on_progress)
+    return export_stream(
+        path, target, selection, "csv", _csv_rows, csv_texts, head=head, on_progress=on_progress
+    )
 
 
 def _json_lines(store: Store, book: int | None) -> Render:

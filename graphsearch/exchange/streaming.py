@@ -16,10 +16,10 @@ from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .candidates import source_of
 from .export_report import ExportReport
-from .output import Target, new_output, scratch_path
-from .pgn_export import target_name
+from .graph_stream import GraphTexts, write_graph
+from .output import Target, new_output, scratch_folder, scratch_path, target_name
 from .scratch import Scratch
-from .selection import Selection, plan
+from .selection import ExportPlan, Selection, plan
 from .walk import OnProgress, Stop, Walk
 
 # the text of some positions, whose FENs are given; what it adds to the report's moves
@@ -33,13 +33,19 @@ def export_stream(
     selection: Selection | None,
     form: str,
     prepare: Prepare,
+    texts: GraphTexts,
     *,
     head: bytes = b"",
+    rest: bool = True,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes the text of every position of a selection, and returns what was written.
 
     Of one side, positions where that side moves are written, and only those.
+
+    Args:
+      prepare: makes the text of single positions, of a book. texts: that of many, of a graph.
+      head: what stands before the positions. rest: whether moves without visits are written.
 
     Raises:
       InvalidParameterError: if there is no such book.
@@ -48,13 +54,30 @@ def export_stream(
     """
     started = time.monotonic()
     report = ExportReport(form, target_name(target))
-    with (
-        open_to_read(path) as store,
-        new_output(target, store=store.path) as out,
-        Scratch(scratch_path(target)) as scratch,
-        store.reader() as lines,
-    ):
+    with open_to_read(path) as store, new_output(target, store=store.path) as out:
         chosen = plan(store, selection or Selection())
+        if chosen.book is None:
+            write_graph(store, chosen, texts, scratch_folder(target), out, head, rest, report, on_progress)
+        else:
+            _write_book(store, chosen, prepare, scratch_path(target), out, head, report, on_progress)
+        if not report.positions:
+            raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _write_book(
+    store: Store,
+    chosen: ExportPlan,
+    prepare: Prepare,
+    path: Path,
+    out: BinaryIO,
+    head: bytes,
+    report: ExportReport,
+    on_progress: OnProgress | None,
+) -> None:
+    """Writes the positions of a plan one by one, with the temporary file at a path."""
+    with Scratch(path) as scratch, store.reader() as lines:
         render = prepare(store, chosen.book)
         source = source_of(store, chosen.book)
         walk = Walk(store, chosen, source, scratch, report, leaves=True, on_progress=on_progress)
@@ -66,11 +89,7 @@ def export_stream(
             if not report.positions:
                 out.write(head)
             _write(out, own, render(own, fens_of(own), lines), report)
-        if not report.positions:
-            raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
         report.problems += [line for line in lines.problems if line not in report.problems]
-    report.seconds = time.monotonic() - started
-    return report
 
 
 def _write(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import reduce
 from itertools import chain, repeat
+from operator import add
 
 import chess
 
@@ -89,7 +91,8 @@ def node_mean(record: NodeRecord) -> tuple[float, float]:
     q = float(node_value(record.v, record.edges, record.bounds))
     if record.bounds[0] == record.bounds[1]:
         return q, 1.0 - abs(q)
-    draws = record.v_draw + sum(e.n * e.draws for e in record.edges)
+    drawn = reduce(add, (e.n * e.draws for e in record.edges), 0.0)  # `sum` compensates from Python 3.12 on
+    draws = record.v_draw + drawn
     return q, draws / record.visits
 
 

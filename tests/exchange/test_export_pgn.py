@@ -250,15 +250,15 @@ def test_a_book_makes_a_tree_of_its_moves_with_its_values(tmp_path: Path) -> Non
 
 
 def long_line(plies: int) -> list[chess.Board]:
-    """Returns positions of one line, no two of them equal, with a small clock."""
+    """Returns positions of one line, no two of them equal; pawns keep the clock below 76."""
     rng = random.Random(3)
-    board = chess.Board("8/1k6/8/8/p7/P7/6K1/R6r w - - 0 1")
+    board = chess.Board("1n2k1n1/pppppppp/8/8/8/8/PPPPPPPP/1N2K1N1 w - - 0 1")
     found, seen = [board.copy(stack=False)], {key_of(board)}
     while len(found) < plies:
         moves = [m for m in board.legal_moves if not board.is_capture(m) and not after(board, m).is_check()]
+        moves = [m for m in moves if board.is_zeroing(m) == (board.halfmove_clock > 60) and not m.promotion]
         moves = [m for m in moves if key_of(after(board, m)) not in seen]
         board.push(rng.choice(moves))
-        board.halfmove_clock = min(board.halfmove_clock, 60)
         seen.add(key_of(board))
         found.append(board.copy(stack=False))
     return found

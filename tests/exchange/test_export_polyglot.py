@@ -19,7 +19,8 @@ import pytest
 from graphsearch.errors import ExportError, InvalidParameterError
 from graphsearch.exchange import polyglot_export
 from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
-from graphsearch.exchange.polyglot_export import export_polyglot, loss_weight, scaled
+from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.exchange.polyglot_weights import loss_weight, scaled
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of
 from graphsearch.record.node import node_value
@@ -363,10 +364,10 @@ def test_the_polyglot_tool_adds_up_two_books(graph: Path, tmp_path: Path) -> Non
 def test_a_disk_that_fills_up_is_one_error_that_names_the_book(
     graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(polyglot_export, "_write_position", full)
+    monkeypatch.setattr(polyglot_export, "write_graph", full)
     with pytest.raises(ExportError, match=r"full\.bin cannot be written: No space left on device"):
         export_polyglot(graph, tmp_path / "full.bin")
     gc.collect()

@@ -290,8 +290,9 @@ def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
         return batch
     from .columns_kernel import gather
 
-    codes = np.diff(batch.code_offsets)[order].sum()
-    edges = np.diff(batch.edge_offsets)[order].sum()
+    codes, edges = (
+        (offsets[order + 1] - offsets[order]).sum() for offsets in (batch.code_offsets, batch.edge_offsets)
+    )
     out = room_for_batch(len(order), int(codes), int(edges))
     gather(columns_of(batch), order, columns_of(out))
     return out

@@ -1,0 +1,186 @@
+"""Positions of a graph as EPD, as columns: the operations that `epd_export` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..position.board import CHECKMATE, FREE_CLOCK
+from ..position.values import shown_score_type
+from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
+from ..record.node import TERMINAL_MASK
+from ..store.codec.bulk import board_tables, columns_of
+from ..store.store import Store
+from .centipawns import cps_of
+from .graph_rows import Part, Text
+from .graph_walk import Visits
+from .mapped import Rows
+from .pool import Ints, RecordPool, Words
+from .text_kernel import FEN_BODY, FIXED, HEX, INTEGER, NAME, TEXT
+from .text_rows import Field, Joints, fixed, literal, names_of, records_text
+from .walk import RESULTS, TERMINALS
+from .worth_kernel import best_moves
+
+MAX_PV = 12
+MATE_CE = 32767  # the largest `ce`: mated now, as the other side sees it
+NOTES = (
+    "",
+    *TERMINALS.values(),
+    *(f"proven: {result} for {side}" for side in ("White", "Black") for result in RESULTS.values()),
+)
+UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # what is known of the best move of a record
+
+
+def notes_of(visits: Visits, proven: Ints) -> Ints:
+    """Returns what is proven of positions, numbers of NOTES; `proven`: as `Worth.notes`."""
+    terminal = (visits.batch.flags & TERMINAL_MASK).astype(np.int64)
+    black = (visits.batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)
+    results = np.where(proven > 0, len(TERMINALS) + proven + len(RESULTS) * black, 0)
+    return np.asarray(np.where(terminal > 0, terminal, results))
+
+
+@contextmanager
+def epd_texts(_: Store, pool: RecordPool, folder: Path) -> Iterator[Callable[[Part], Text]]:
+    """Yields what makes the lines of EPD of some positions."""
+    lines = Lines(pool, folder)
+    try:
+        yield lambda part: epd_lines(part, lines)
+    finally:
+        lines.close()
+
+
+def epd_lines(part: Part, lines: Lines) -> Text:
+    """Returns the lines of EPD of some positions."""
+    visits, rows = part.visits, part.rows
+    worth = visits.worth(proven=True)
+    q, draw, mate = worth.q[rows], worth.draw[rows], worth.mates[rows]
+    share = np.minimum(np.maximum(draw, 0.0), 1.0 - np.abs(q))
+    chances = ((1.0 - share + q) / 2, share, (1.0 - share - q) / 2)
+    win, even, loss = (np.rint(100 * np.maximum(chance, 0.0)).astype(np.int64) for chance in chances)
+    mated = visits.batch.flags[rows] & TERMINAL_MASK == CHECKMATE
+    ce = np.where(mate > 0, MATE_CE - mate, np.where(mate < 0, -MATE_CE - mate, cps_of(q, draw)))
+    notes = notes_of(visits, worth.notes)[rows]
+    sans, begins = lines.of(part)
+    lengths = np.diff(begins)
+    first = np.append(sans, np.uint64(0))[begins[:-1]]
+    clocks = visits.batch.words[rows, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+    head = [
+        Field("", FEN_BODY, rows),
+        Field(" acd ", INTEGER, lengths, after=";"),
+        Field(" acn ", INTEGER, visits.n[rows], after=";"),
+        Field(" bm ", NAME, first, lengths > 0, after=";"),
+        Field(' c0 "Q ', FIXED, fixed(q, 3), decimals=-3),
+        Field(", WDL % ", INTEGER, win),
+        Field("/", INTEGER, even),
+        Field("/", INTEGER, loss, after='";'),
+        Field(' c1 "', TEXT, notes, notes > 0, after='";', texts=NOTES),
+        Field(' c2 "', TEXT, 0 * rows, ~mated & (mate == 0), after='";', texts=[shown_score_type()]),
+        Field(" ce ", INTEGER, np.where(mated, -MATE_CE, ce), after=";"),
+        Field(" dm ", INTEGER, (mate + 1) // 2, mate > 0, after=";"),
+        Field(" fmvn ", INTEGER, visits.ply[rows] // 2 + 1, after=";"),
+        Field(" hmvc ", INTEGER, clocks, after=";"),
+        Field(' id "', HEX, part.keys, after='";'),
+    ]
+    items = [Field("", NAME, sans)]
+    joints = Joints(" pv ", " ", ";")
+    return records_text(visits.batch.words[rows], head, items, [literal("\n", len(rows))], begins, joints)
+
+
+class Lines:
+    """The best lines of positions. The best move of a record is looked for once, and kept with its child.
+
+    Clocks up to 75 are no part of a position, so a child is that of any path, but for the one that leaves 75.
+    """
+
+    def __init__(self, pool: RecordPool, folder: Path) -> None:
+        """Takes the records, and where temporary files go."""
+        self._pool = pool
+        self._links = Rows(
+            folder, san=np.uint64, code=np.uint16, child=np.int64, clock=np.uint8, state=np.uint8
+        )
+
+    def close(self) -> None:
+        """Gives up the temporary files."""
+        self._links.__exit__()
+
+    def of(self, part: Part) -> tuple[Words, Ints]:
+        """Returns the lines of some positions in SAN, one behind the other, and where each begins."""
+        rows, words = part.rows, part.visits.batch.words[part.rows]
+        path = np.full((len(rows), MAX_PV + 1), -1, np.int64)
+        sans = np.zeros((len(rows), MAX_PV), np.uint64)
+        path[:, 0] = part.visits.numbers[rows]
+        clocks = (words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(np.int64)
+        going, codes = self._first(part)
+        sans[going, 0] = names_of(words, going, codes).san
+        children, metas = self._pool.children_of(words, going, codes)
+        for ply in range(1, MAX_PV + 1):
+            clocks[going] = (metas >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(np.int64)
+            new = ~(path[going, :ply] == children[:, None]).any(1)
+            path[going, ply] = children
+            going, children = going[new], children[new]
+            if ply == MAX_PV or not len(going):
+                break
+            self._link(children)
+            on = self._links["state"][children] == GOES_ON
+            going, children = going[on], children[on]
+            sans[going, ply] = self._links["san"][children]
+            children, metas = self._next(children, clocks[going])
+        lengths = (sans > 0).sum(1)
+        begins = np.concatenate([[0], np.cumsum(lengths)])
+        return sans[sans > 0], begins
+
+    def _first(self, part: Part) -> tuple[Ints, NDArray[np.uint16]]:
+        """Returns which positions have a first move, and it: the best exported one, or an unvisited mate."""
+        batch = part.visits.batch
+        codes, has = np.zeros(len(part.rows), np.uint16), np.zeros(len(part.rows), bool)
+        chosen = part.moves.chosen
+        first, where = np.unique(part.of[chosen], return_index=True)
+        codes[first], has[first] = part.moves.code[chosen][where], True
+        best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
+        best_moves(board_tables(), columns_of(batch), best, moves)
+        bare = np.diff(batch.edge_offsets)[part.rows] == 0
+        mates = ~has & bare & (best[part.rows] >= 0)
+        codes[mates], has[mates] = moves[part.rows][mates], True
+        return np.flatnonzero(has), codes[has]
+
+    def _link(self, numbers: Ints) -> None:
+        """Looks for the best moves of records, where that was not done yet."""
+        links = self._links
+        links.extend_to(len(self._pool))
+        new = np.unique(numbers[links["state"][numbers] == UNKNOWN])
+        if not len(new):
+            return
+        links["state"][new] = ENDS
+        batch = self._pool.taken(new)
+        best, codes = np.empty(len(new), np.int64), np.empty(len(new), np.uint16)
+        best_moves(board_tables(), columns_of(batch), best, codes)
+        some = np.flatnonzero(best >= 0)
+        words = np.ascontiguousarray(batch.words[some])
+        at = words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+        words[at <= FREE_CLOCK, META] &= np.uint64(WITHOUT_CLOCK)
+        of = np.arange(len(some))
+        children, metas = self._pool.children_of(words, of, codes[some])
+        links.extend_to(len(self._pool))
+        links["san"][new[some]] = names_of(words, of, codes[some]).san
+        links["code"][new[some]], links["child"][new[some]] = codes[some], children
+        links["clock"][new[some]] = metas >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+        links["state"][new[some]] = GOES_ON
+
+    def _next(self, numbers: Ints, clocks: Ints) -> tuple[Ints, Words]:
+        """Returns the positions behind the best moves of records, reached at some clocks, and their META."""
+        children = self._links["child"][numbers].copy()
+        after = np.where(self._links["clock"][numbers] > 0, clocks + 1, 0)
+        metas = after.astype(np.uint64) << np.uint64(CLOCK_SHIFT)
+        late = np.flatnonzero((clocks == FREE_CLOCK) & (after > FREE_CLOCK))
+        if len(late):
+            words = self._pool.records.words[numbers[late]]
+            words[:, META] &= np.uint64(WITHOUT_CLOCK)
+            words[:, META] |= np.uint64(FREE_CLOCK << CLOCK_SHIFT)
+            children[late] = self._pool.children_of(
+                words, np.arange(len(late)), self._links["code"][numbers[late]]
+            )[0]
+        return children, metas

@@ -1,0 +1,215 @@
+"""The records that a walk needs, by number and by position, in temporary files.
+
+A walk that takes little of a file has its records read as it meets positions, a thousand in one reading. One
+that takes much has the whole file read, in its own order, which takes a tenth of the time for each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..position.board import POSITION_WORDS
+from ..record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
+from ..store.codec.bulk import board_tables, owned, take
+from ..store.order import identities
+from ..store.reading import Reader
+from ..store.store import Store
+from ..sweep.parts import LOAD
+from ..sweep.sweep_kernel import PLACE_WORDS
+from .mapped import MOST_MAPPED, Column
+from .pool_kernel import enter, find, find_children
+
+LEAST_TABLE = 1 << 12  # places
+READ_SHARE = 16  # of this part of the file records are read as they are met, then all of it
+LEAST_READ = 2_000
+READING = 200  # records that could be read in the time that any reading takes
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+OnRead = Callable[[int, int], None]  # records read, records of the file
+
+_OFFSETS = ("code_offsets", "edge_offsets")
+
+
+class RecordPool:
+    """Records by number. A position that the file does not hold has a number too, and a record without moves.
+
+    Attributes:
+      problems: damage that was met, one line each.
+    """
+
+    def __init__(self, store: Store, folder: Path, *, whole: bool, on_read: OnRead | None = None) -> None:
+        """Takes an open store.
+
+        Args:
+          folder: where the temporary files go.
+          whole: read all records at the first question.
+          on_read: called while the whole file is read.
+        """
+        self._store = store
+        self._on_read = on_read
+        self._reader: Reader | None = store.reader()
+        self._wants_all, self._has_all = whole, False
+        self._read = 0
+        self.problems: list[str] = []
+        nothing = RecordBatch.empty(0, 0, 0)
+        self._columns = {
+            one.name: Column(
+                folder, getattr(nothing, one.name).dtype, POSITION_WORDS if one.name == "words" else 1
+            )
+            for one in fields(nothing)
+        }
+        for name in _OFFSETS:
+            self._columns[name].extend(1)
+        self._folder = folder
+        self._table = self._empty_table(LEAST_TABLE)
+
+    def close(self) -> None:
+        """Gives up the files."""
+        for column in (*self._columns.values(), self._table):
+            column.close()
+        if self._reader is not None:
+            self._reader.close()
+
+    def __len__(self) -> int:
+        return len(self._columns["v"])
+
+    @property
+    def records(self) -> RecordBatch:
+        """All records, by number."""
+        return RecordBatch(**{name: column.values for name, column in self._columns.items()})
+
+    def is_missing(self, numbers: Ints) -> NDArray[np.bool_]:
+        """Returns which of some numbers stand for positions that the file does not hold."""
+        offsets, flags = self._columns["code_offsets"].values, self._columns["flags"].values
+        empty = offsets[numbers + 1] == offsets[numbers]
+        found: NDArray[np.bool_] = empty & (flags[numbers] & TERMINAL_MASK == 0)
+        return found
+
+    def taken(self, numbers: Ints) -> RecordBatch:
+        """Returns some records, in arrays of their own."""
+        batch = take(self.records, numbers)
+        return batch.copied() if batch.words.base is not None else batch
+
+    def numbers_of(self, words: Words) -> Ints:
+        """Returns the numbers of positions, `[R, 10]`; those that are new are read."""
+        numbers = np.empty(len(words), np.int64)
+        flat = owned(words, np.uint64).reshape(-1)
+        find(board_tables(), self._table.values, flat, numbers)
+        if (numbers < 0).any():
+            self._load(np.ascontiguousarray(words[numbers < 0]))
+            find(board_tables(), self._table.values, flat, numbers)
+        return numbers
+
+    def children_of(self, words: Words, of: Ints, codes: NDArray[np.uint16]) -> tuple[Ints, Words]:
+        """Returns the numbers of the positions behind moves, and their META; those that are new are read.
+
+        Args:
+          words: `[R, 10]` positions. of: `[M]` which of them each move is of. codes: `[M]`.
+        """
+        numbers, metas = np.empty(len(of), np.int64), np.empty(len(of), np.uint64)
+        unknown = np.empty(len(of) * words.shape[1], np.uint64)
+        flat, moves = owned(words, np.uint64).reshape(-1), owned(codes, np.uint16)
+        count = find_children(
+            board_tables(), self._table.values, flat, owned(of, np.int64), moves, numbers, metas, unknown
+        )
+        if count:
+            there = unknown[: count * words.shape[1]].reshape(count, -1)
+            numbers[numbers < 0] = self.numbers_of(there)
+        return numbers, metas
+
+    # -------------------------------------------------------------- reading
+    def _load(self, words: Words) -> None:
+        """Reads the records of positions without a number; those that the file does not hold get one too."""
+        if not self._has_all and self._wants_all:
+            self._read_all()
+        new = self._unnumbered(_distinct(words))
+        if not len(new):
+            return
+        if not self._has_all:
+            assert self._reader is not None
+            found, records = self._reader.find(new)
+            self.problems += [line for line in self._reader.problems if line not in self.problems]
+            self._add(records)
+            self._read += len(new) + READING
+            self._wants_all = self._read > max(LEAST_READ, self._store.node_count // READ_SHARE)
+            new = new[~found]
+        self._add(_without_records(new))
+
+    def _read_all(self) -> None:
+        """Reads the whole file, in its order and in one state of it."""
+        self._has_all = True
+        done = 0
+        for batch in self._store.scan(on_corrupt=lambda error: self._note(str(error))):
+            numbers = np.empty(len(batch), np.int64)
+            flat = owned(batch.words, np.uint64).reshape(-1)
+            find(board_tables(), self._table.values, flat, numbers)
+            self._add(take(batch, np.flatnonzero(numbers < 0)))
+            done += len(batch)
+            if self._on_read:
+                self._on_read(done, max(done, self._store.node_count))
+            self.release()
+
+    def _note(self, line: str) -> None:
+        if line not in self.problems:
+            self.problems.append(line)
+
+    def _unnumbered(self, words: Words) -> Words:
+        numbers = np.empty(len(words), np.int64)
+        find(board_tables(), self._table.values, owned(words, np.uint64).reshape(-1), numbers)
+        return np.ascontiguousarray(words[numbers < 0])
+
+    def _add(self, batch: RecordBatch) -> None:
+        if not len(batch):
+            return
+        first = len(self)
+        for name, column in self._columns.items():
+            values = getattr(batch, name)
+            column.add(values[1:] + column.values[-1] if name in _OFFSETS else values)
+        if len(self) > LOAD * len(self._table) / PLACE_WORDS:
+            self._rebuild()
+        else:
+            self._enter(first)
+
+    def _enter(self, first: int) -> None:
+        words = self._columns["words"].values[first:]
+        enter(board_tables(), self._table.values, words.reshape(-1), first)
+
+    def _rebuild(self) -> None:
+        places = len(self._table) // PLACE_WORDS
+        self._table.close()
+        self._table = self._empty_table(max(2 * places, int(1.2 * len(self) / LOAD)))
+        self._enter(0)
+
+    def _empty_table(self, places: int) -> Column:
+        table = Column(self._folder, np.uint64)
+        table.extend(places * PLACE_WORDS)
+        return table
+
+    def release(self) -> None:
+        """Lets the system take back memory, if much is in use."""
+        columns = (*self._columns.values(), self._table)
+        if sum(column.nbytes for column in columns) > MOST_MAPPED:
+            for column in columns:
+                column.release()
+
+
+def _distinct(words: Words) -> Words:
+    """Returns positions without those that stand there before, clocks up to 75 aside."""
+    known: dict[bytes, int] = {}
+    for i, row in enumerate(identities(words.copy())):
+        known.setdefault(row.tobytes(), i)
+    return np.ascontiguousarray(words[list(known.values())])
+
+
+def _without_records(words: Words) -> RecordBatch:
+    """Returns records without moves, of positions that the file does not hold."""
+    batch = RecordBatch.empty(len(words), 0, 0)
+    batch.words[:] = words
+    batch.flags[:] = UNPROVEN
+    return batch

@@ -1,0 +1,90 @@
+"""Where the records of a walk are, by position, and which positions it has met.
+
+table   as in `sweep_kernel.py`; the second word holds the number of the record plus 1 in its upper half
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import int64
+
+from ..jit.compiler import kernel
+from ..jit.pointers import ZERO, ptr
+from ..position.board_kernel import PW, hashes_of, make_child
+from ..position.words import META
+from ..sweep.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
+
+
+@kernel
+def enter(T: Any, table: Any, words: Any, first: Any) -> None:
+    """Enters positions, whose records have the numbers from `first` on; there is room.
+
+    Args:
+      T: the table of `tables.py`. table: `[places * 2]` uint64. words: `[R * 10]` uint64.
+    """
+    Tp, t = ptr(T, 0), table_of(table)
+    for i in range(len(words) // PW):
+        key, check = hashes_of(Tp, ptr(words, PW * i))
+        place, tag = place_of(t, key, check)
+        t.words[PLACE_WORDS * place] = tag
+        set_known(t, place, first + i + 1)
+
+
+@kernel
+def find(T: Any, table: Any, words: Any, numbers: Any) -> None:
+    """Fills the number of the record of each position, -1 where there is none.
+
+    Args:
+      T, table, words: as for `enter`. numbers: `[R]` int64.
+    """
+    Tp, t = ptr(T, 0), table_of(table)
+    for i in range(len(numbers)):
+        key, check = hashes_of(Tp, ptr(words, PW * i))
+        numbers[i] = known(t, place_of(t, key, check)[0]) - 1
+
+
+@kernel
+def find_children(
+    T: Any, table: Any, words: Any, of: Any, codes: Any, numbers: Any, metas: Any, unknown: Any
+) -> Any:
+    """Fills the numbers of the positions behind moves, -1 where there is none; returns how many those are.
+
+    Args:
+      T, table: as for `enter`. words: `[R * 10]` uint64.
+      of: `[M]` int64, the position of each move. codes: `[M]` uint16.
+      numbers: `[M]` int64, filled. metas: `[M]` uint64, filled: META of the positions behind them.
+      unknown: `[M * 10]` uint64, filled with those that have no number, in order.
+    """
+    Tp, t = ptr(T, 0), table_of(table)
+    child = np.zeros(PW, np.uint64)
+    c = ptr(child, 0)
+    missing = int64(0)
+    for k in range(len(of)):
+        key, check = make_child(Tp, ptr(words, PW * int64(of[k])), c, codes[k])
+        numbers[k] = known(t, place_of(t, key, check)[0]) - 1
+        metas[k] = c[META]
+        if numbers[k] < 0:
+            for w in range(PW):
+                unknown[PW * missing + w] = c[w]
+            missing += 1
+    return missing + int64(child[0] & ZERO)
+
+
+@kernel
+def meet(numbers: Any, follow: Any, ids: Any, next_id: Any, met: Any) -> Any:
+    """Gives the next ids to positions that are met for the first time; returns how many those are.
+
+    Args:
+      numbers: `[M]` int64, of their records, in order. follow: `[M]` uint8, 0 for a move that meets nothing.
+      ids: int64 by number, 0 for a position that was not met. next_id: the first one to give.
+      met: `[M]` int64, filled: which moves met one.
+    """
+    new = int64(0)
+    for k in range(len(numbers)):
+        if follow[k] and ids[numbers[k]] == 0:
+            ids[numbers[k]] = next_id + new
+            met[new] = int64(k)
+            new += 1
+    return new

@@ -1,0 +1,184 @@
+"""Columns as text: what is written between values, and the values themselves; kernels do the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..position.decimals import load_powers
+from ..store.codec.bulk import board_tables, owned
+from .text_kernel import (
+    FIELD_WORDS,
+    FIXED,
+    FLOAT,
+    HEX,
+    INTEGER,
+    NAME,
+    TEXT,
+    Form,
+    name_moves,
+    write_records,
+)
+
+LONGEST = {INTEGER: 20, FLOAT: 25, NAME: 8, HEX: 16, FIXED: 24}  # bytes of a value
+LONGEST_FEN = 110  # python-chess's longest has 92, and a move number more digits
+
+Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column: what stands before and after each value, and what stands in place of one that is not valid.
+
+    Attributes:
+      decimals: of a FIXED value; below 0 with a sign in any case. texts: of a TEXT column, by number.
+    """
+
+    before: str
+    kind: int
+    values: NDArray[Any]
+    valid: Mask | None = None
+    null: str = ""
+    after: str = ""
+    decimals: int = 0
+    texts: Sequence[str] = ()
+
+    @property
+    def longest(self) -> int:
+        """The most bytes that it takes in a row."""
+        value = max((len(text.encode()) for text in self.texts), default=LONGEST_FEN)
+        return len(self.before) + LONGEST.get(self.kind, value) + len(self.after) + len(self.null)
+
+
+@dataclass(frozen=True, slots=True)
+class Joints:
+    """What stands around and between the items of a record; `lines`: head, item and tail for each."""
+
+    open: str = ""
+    between: str = ""
+    close: str = ""
+    empty: str = ""
+    lines: bool = False
+
+
+class Names(NamedTuple):
+    """Names of moves in words, keys of the positions behind them, and marks, as `name_moves` fills them."""
+
+    san: Words
+    uci: Words
+    key: Words
+    mark: NDArray[np.uint8]
+
+
+def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
+    """Returns the names of legal moves, those of one position together."""
+    size = len(of)
+    found = Names(
+        np.empty(size, np.uint64),
+        np.empty(size, np.uint64),
+        np.empty(size, np.uint64),
+        np.empty(size, np.uint8),
+    )
+    name_moves(
+        board_tables(),
+        owned(words, np.uint64).reshape(-1),
+        owned(of, np.int64),
+        owned(codes, np.uint16),
+        *found,
+    )
+    return found
+
+
+def literal(text: str, rows: int) -> Field:
+    """Returns a field that is the same in all rows."""
+    return Field("", INTEGER, np.zeros(rows, np.int64), np.zeros(rows, bool), null=text)
+
+
+def records_text(
+    words: Words,
+    head: Sequence[Field],
+    items: Sequence[Field],
+    tail: Sequence[Field],
+    begins: Ints,
+    joints: Joints,
+) -> NDArray[np.uint8]:
+    """Returns records as bytes.
+
+    Args:
+      words: `[R, 10]` positions, for fields of FEN.
+      head, tail: with a row for each record. items: with one for each item.
+      begins: `[R + 1]` where the items of each record begin.
+    """
+    rows, count = len(begins) - 1, int(begins[-1])
+    around = sum(field.longest for field in (*head, *tail))
+    between = sum(len(part) for part in (joints.open, joints.between, joints.close, joints.empty))
+    one = sum(field.longest for field in items) + between
+    room = (rows + (count if joints.lines else 0)) * (around + between) + count * one
+    out = np.empty(room + 64, np.uint8)
+    parts = [part.encode() for part in (joints.open, joints.between, joints.close, joints.empty)]
+    ends = np.cumsum([len(part) for part in parts])
+    places = [place for end, part in zip(ends, parts, strict=True) for place in (end - len(part), end)]
+    size = write_records(
+        load_powers(),
+        owned(words, np.uint64).reshape(-1),
+        _form(head, rows),
+        _form(items, count),
+        _form(tail, rows),
+        owned(begins, np.int64),
+        _bytes(parts),
+        np.array([*places, joints.lines], np.int64),
+        out,
+    )
+    return out[:size]
+
+
+def _form(fields: Sequence[Field], rows: int) -> Form:
+    literals: list[bytes] = []
+    at = 0
+    table = np.zeros((len(fields), FIELD_WORDS), np.int64)
+    data, valid = np.zeros((len(fields), rows), np.int64), np.ones((len(fields), rows), np.uint8)
+    texts: list[bytes] = []
+    for i, field in enumerate(fields):
+        table[i, :2] = field.kind, field.decimals
+        for k, text in enumerate((field.before, field.after, field.null)):
+            literals.append(text.encode())
+            table[i, 2 + 2 * k : 4 + 2 * k] = at, at + len(literals[-1])
+            at += len(literals[-1])
+        data[i] = _bits(field) + len(texts) if field.kind == TEXT else _bits(field)
+        texts += [text.encode() for text in field.texts]
+        if field.valid is not None:
+            valid[i] = field.valid
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64) if texts else np.zeros(1, np.int64)
+    return Form(table.reshape(-1), _bytes(literals), data.reshape(-1), valid.reshape(-1), _bytes(texts), ends)
+
+
+def _bits(field: Field) -> Ints:
+    """Returns the values of a field in 64 bits each."""
+    if field.kind == FLOAT:
+        return field.values.astype(np.float64).view(np.int64)
+    if field.values.dtype == np.uint64:
+        return field.values.view(np.int64)
+    return field.values.astype(np.int64, copy=False)
+
+
+def _bytes(parts: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(bytearray(b"".join((*parts, b"\0"))), np.uint8)
+
+
+def fixed(values: NDArray[np.float64], decimals: int) -> Ints:
+    """Returns numbers as a FIXED field has them: twice the digits, plus 1 if negative, as Python rounds them.
+
+    >>> fixed(np.array([0.0625, -0.0001]), 3).tolist()
+    [124, 1]
+    """
+    scaled = np.abs(values) * 10**decimals
+    digits = np.rint(scaled).astype(np.int64)
+    for i in np.flatnonzero(np.abs(scaled - np.trunc(scaled) - 0.5) < 1e-6).tolist():  # next to a tie
+        digits[i] = int(f"{abs(values[i]):.{decimals}f}".replace(".", ""))
+    return np.asarray(2 * digits + np.signbit(values))

@@ -1,0 +1,392 @@
+"""What records say of their positions and moves, for many at once; `graph/ranking.py` says it in Python.
+
+record i of a batch   edges edge_offsets[i] .. edge_offsets[i + 1], in descending P: edge k, of move order[k]
+rank                  edges in the order of `ranking`: group, length, -n, -value, k; least first
+move                  place in canonical order, and the edge k that it has, -1 if it was never visited
+
+Every sum is taken in the order in which Python takes it, so all numbers are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import float64, int16, int64, uint8, uint16
+
+from ..graph.heap_kernel import rank_codes, ranked_move
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import U, adv, as_f32, ptr
+from ..position.board import CLOCK_DRAW
+from ..position.board_kernel import PW, clock_of, generate_moves
+from ..position.legality_kernel import ROOM
+from ..position.mates_kernel import mate_in_one
+from ..record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
+from ..record.node_kernel import lower_in, upper_in
+from ..store.codec.batch_kernel import pointers
+
+MOST_MOVES = 256
+THOUSAND = 1000.0
+NO_MATE = -1  # of a proof: its length is not known
+WIN, EVEN, OPEN, LOST = 0, 1, 2, 3  # groups of the ranking
+NO_NOTE, WON, DRAWN_NOTE, LOST_NOTE = 0, 1, 2, 3  # notes: what is proven at a clock
+
+
+class Rank(NamedTuple):
+    """Room for the ranking of one record's edges, `[MOST_MOVES]` each."""
+
+    order: Any  # int64: edges, best first
+    group: Any  # int64
+    length: Any  # int64
+    worth: Any  # float64
+
+
+class Listed(NamedTuple):
+    """Moves of records: those chosen, best first, then those never visited in descending P."""
+
+    of: Any  # int64[M], the record
+    edge: Any  # int64[M], which of the batch; -1 without one
+    index: Any  # int16[M], place in canonical order
+    code: Any  # uint16[M], the move
+
+
+@inner
+def _value(c: Any, e: Any) -> Any:
+    """Returns the value of all visits of an edge, as `Edge.value`."""
+    n = int64(c.n[e])
+    return float64(n - int64(c.r[e])) * float64(as_f32(c.q)[e]) / float64(n) if n else 0.0
+
+
+@inner
+def _draws(c: Any, e: Any) -> Any:
+    """Returns the draw probability of all visits of an edge, as `Edge.draws`."""
+    n, r = int64(c.n[e]), int64(c.r[e])
+    if n == 0:
+        return 0.0
+    share = (n - r) * share_of(as_f32(c.q)[e], int64(c.edge_d[e])) + r * 1000
+    return float64(share) / float64(n) / THOUSAND
+
+
+@inner
+def _edge_bounds(c: Any, e: Any) -> Any:
+    if c.n[e] == c.r[e]:
+        return int64(-1), int64(1)
+    return bounds_of(as_f32(c.q)[e], int64(c.edge_d[e]))
+
+
+@inner
+def _bounds(c: Any, i: Any) -> Any:
+    """Returns the bounds of a record, as `NodeRecord.bounds`."""
+    lower, upper = int64(lower_in(int64(c.flags[i]))), int64(upper_in(int64(c.flags[i])))
+    begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
+    if begin == end:
+        return lower, upper
+    low, high = int64(-1), int64(-1)
+    for e in range(begin, end):
+        one, other = _edge_bounds(c, e)
+        low, high = max(low, one), max(high, other)
+    if end - begin != c.code_offsets[i + 1] - c.code_offsets[i]:
+        high = int64(1)
+    low, high = max(lower, low), min(upper, high)
+    if low > high:
+        return lower, upper
+    return low, high
+
+
+@inner
+def _proof(c: Any, i: Any, lower: Any, upper: Any, clock: Any) -> Any:
+    """Returns (mate, plies) of a record whose bounds leave one result, as `bounds.node_proof`."""
+    if lower == 0:
+        return int64(NO_MATE), int64(0)
+    v = float64(as_f32(c.v)[i])
+    known = int64(c.d[i]) if abs(v) == 1.0 else int64(0)
+    begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
+    moves = c.code_offsets[i + 1] - c.code_offsets[i]
+    least, most, lost, count = int64(1 << 20), int64(0), int64(0), int64(0)
+    for e in range(begin, end):
+        low, high = _edge_bounds(c, e)
+        if low == lower and high == upper:
+            d = int64(c.edge_d[e])
+            least, most, count = min(least, d), max(most, d), count + 1
+            lost = max(lost, int64(plies_of(d)))
+    if lower > 0 and known:
+        least, count = min(least, known), count + 1
+    if lower > 0 and count:
+        return (least, least) if least <= MOST_MATE else (int64(NO_MATE), least - MOST_MATE)
+    if lower < 0 and count and count == moves:
+        if most <= MOST_MATE:
+            mate = min(most, known if known else int64(MOST_MATE))
+            return mate, mate
+        return int64(NO_MATE), lost
+    if known or moves == 0:
+        return known, known
+    return int64(NO_MATE), int64(CLOCK_DRAW) - clock
+
+
+@inner
+def _result(c: Any, e: Any, clock: Any) -> Any:
+    """Returns the result that is proven of an edge at a clock, as `ranking.proof_at`; 2 if none is."""
+    low, high = _edge_bounds(c, e)
+    if low != high:
+        return int64(2)
+    if low != 0 and clock + plies_of(int64(c.edge_d[e])) > CLOCK_DRAW:
+        return int64(2)
+    return low
+
+
+@inner
+def _draws_lead(c: Any, begin: Any, end: Any, clock: Any) -> Any:
+    """Returns whether proven draws come before what is open."""
+    most, worth, found = int64(0), 0.0, False
+    for e in range(begin, end):
+        if _result(c, e, clock) == 2:
+            n, value = int64(c.n[e]), _value(c, e)
+            if not found or n > most or (n == most and value > worth):
+                most, worth, found = n, value, True
+    return most == 0 or worth < 0.0
+
+
+@inner
+def _classify(c: Any, begin: Any, end: Any, clock: Any, longest: Any, x: Any) -> None:
+    """Fills what the edges of a record are ranked by."""
+    lead = _draws_lead(c, begin, end, clock)
+    for e in range(begin, end):
+        k = e - begin
+        result, d, value = _result(c, e, clock), int64(c.edge_d[e]), _value(c, e)
+        x.length[k], x.worth[k] = int64(0), 0.0
+        if result == 1:
+            x.group[k], x.length[k] = int64(WIN), d
+        elif result == -1:
+            stays = longest > 0 and d <= MOST_MATE and d == longest
+            x.group[k], x.length[k] = int64(WIN) if stays else int64(LOST), -d
+        elif c.n[e] and value == 1.0:
+            x.group[k] = int64(EVEN)
+        else:
+            x.group[k] = int64(EVEN) if result == 0 and lead else int64(OPEN)
+            x.worth[k] = 0.0 - value
+
+
+@inner
+def _comes_before(c: Any, begin: Any, x: Any, a: Any, b: Any) -> Any:
+    if x.group[a] != x.group[b]:
+        return x.group[a] < x.group[b]
+    if x.length[a] != x.length[b]:
+        return x.length[a] < x.length[b]
+    if c.n[begin + a] != c.n[begin + b]:
+        return c.n[begin + a] > c.n[begin + b]
+    if x.worth[a] != x.worth[b]:
+        return x.worth[a] < x.worth[b]
+    return a < b
+
+
+@inner
+def _rank(c: Any, i: Any, clock: Any, own_clock: Any, x: Any) -> Any:
+    """Fills `x.order` with a record's edges, best first; returns how many there are.
+
+    `clock`: of the path. `own_clock`: at which the record was evaluated.
+    """
+    begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
+    lower, upper = _bounds(c, i)
+    longest = int64(0)
+    if lower == -1 and upper == -1:
+        longest = _proof(c, i, lower, upper, own_clock)[0]
+    _classify(c, begin, end, clock, longest, x)
+    for k in range(end - begin):
+        place = int64(k)
+        while place > 0 and _comes_before(c, begin, x, int64(k), x.order[place - 1]):
+            x.order[place] = x.order[place - 1]
+            place -= 1
+        x.order[place] = int64(k)
+    return end - begin
+
+
+@inner
+def _list(L: Any, at: Any, i: Any, e: Any, index: Any, moves: Any) -> Any:
+    L.of[at], L.edge[at], L.index[at], L.code[at] = int64(i), e, int16(index), moves[index]
+    return at + 1
+
+
+@kernel
+def list_choices(
+    T: Any,
+    columns: Any,
+    clocks: Any,
+    wanted: Any,
+    limits: Any,
+    listed: Any,
+    chosen: Any,
+    counts: Any,
+) -> Any:
+    """Lists moves of records, best first as `ranking` has them; returns their number.
+
+    Args:
+      T: the table of `tables.py`. columns: sound records, as `codec.Columns`, at the clocks of the paths.
+      clocks: `[R]` int64, at which they were evaluated.
+      wanted: `[R]` int64, of the visited moves so many, the best; below 0 all.
+      limits: int64, the visits that a listed move has at least; then whether those without visits follow, 1
+        if those of all records, 2 if of those that `wanted` does not limit.
+      listed: `Listed`, filled; there is room for the moves of all records.
+      chosen: `[R]` int64, filled: how many of each record's moves were chosen.
+      counts: int64, added to: moves with too few visits; moves beyond those wanted.
+    """
+    Tp, c = ptr(T, 0), pointers(columns)
+    L = Listed(ptr(listed.of, 0), ptr(listed.edge, 0), ptr(listed.index, 0), ptr(listed.code, 0))
+    order, group = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
+    length, worth = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.float64)
+    moves, keys = np.zeros(ROOM, np.uint16), np.zeros(MOST_MOVES, np.int64)
+    x = Rank(ptr(order, 0), ptr(group, 0), ptr(length, 0), ptr(worth, 0))
+    m, K = ptr(moves, 0), ptr(keys, 0)
+    at = int64(0)
+    for i in range(len(clocks)):
+        chosen[i] = 0
+        edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
+        count = c.code_offsets[i + 1] - c.code_offsets[i]
+        rest = limits[1] == 1 or (limits[1] == 2 and wanted[i] < 0)
+        if count == 0 or (edges == 0 and not rest):
+            continue
+        s = adv(c.words, PW * i)
+        generate_moves(Tp, s, m)
+        rank_codes(adv(c.codes, c.code_offsets[i]), count, count if rest else edges, K)
+        begin = c.edge_offsets[i]
+        _rank(c, int64(i), clock_of(s), clocks[i], x)
+        for place in range(edges):
+            k = x.order[place]
+            n = int64(c.n[begin + k])
+            if n == 0:
+                continue
+            if n < limits[0]:
+                counts[0] += 1
+            elif 0 <= wanted[i] <= chosen[i]:
+                counts[1] += 1
+            else:
+                at = _list(L, at, int64(i), begin + k, ranked_move(K[k]), m)
+                chosen[i] += 1
+        for k in range(count if rest else int64(0)):
+            if k >= edges or c.n[begin + k] == 0:
+                at = _list(L, at, int64(i), int64(-1), ranked_move(K[k]), m)
+    return at + int64((order[0] + group[0] + length[0] + keys[0] + moves[0]) & 0) + int64(worth[0] * 0.0)
+
+
+@inner
+def _mean(c: Any, i: Any, lower: Any, upper: Any) -> Any:
+    """Returns Q and the draw probability of a record, as `ranking.node_mean`."""
+    total, drawn, visits = float64(as_f32(c.v)[i]), 0.0, int64(1)
+    for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
+        n = int64(c.n[e])
+        total += float64(n - int64(c.r[e])) * float64(as_f32(c.q)[e])
+        drawn += float64(n) * _draws(c, e)
+        visits += n
+    q = total / float64(visits)
+    if float64(lower) > q:
+        q = float64(lower)
+    if float64(upper) < q:
+        q = float64(upper)
+    if lower == upper:
+        return q, 1.0 - abs(q)
+    own = float64(share_of(as_f32(c.v)[i], int64(c.d[i]))) / THOUSAND
+    return q, (own + drawn) / float64(visits)
+
+
+@inner
+def _note(lower: Any, upper: Any) -> Any:
+    if lower != upper:
+        return int64(NO_NOTE)
+    return int64(WON) if lower == 1 else int64(DRAWN_NOTE) if lower == 0 else int64(LOST_NOTE)
+
+
+@kernel
+def describe(
+    T: Any, columns: Any, clocks: Any, q: Any, draw: Any, bounds: Any, mates: Any, notes: Any
+) -> Any:
+    """Fills what records say of their positions.
+
+    Args:
+      T, columns, clocks: as for `list_choices`.
+      q, draw: `[R]` float64, as `node_mean`. bounds: `[2 R]` int64, proven at the clock of the evaluation.
+      mates: `[R]` int64, plies to a proven mate, negative if it is suffered, 1 where a move mates; 0 if none
+        is. notes: `[R]` int64, what is proven at the clock of the path: NO_NOTE to LOST_NOTE. An empty
+        `mates` leaves both out.
+    """
+    Tp, c = ptr(T, 0), pointers(columns)
+    moves, replies, child = np.zeros(ROOM, np.uint16), np.zeros(ROOM, np.uint16), np.zeros(PW, np.uint64)
+    for i in range(len(clocks)):
+        lower, upper = _bounds(c, int64(i))
+        q[i], draw[i] = _mean(c, int64(i), lower, upper)
+        bounds[2 * i], bounds[2 * i + 1] = lower, upper
+        if len(mates) == 0:
+            continue
+        s = adv(c.words, PW * i)
+        mates[i] = int64(0)
+        if lower == upper:
+            mate, plies = _proof(c, int64(i), lower, upper, clocks[i])
+            holds = lower == 0 or clock_of(s) + plies <= CLOCK_DRAW
+            if holds and mate > 0:
+                mates[i] = lower * mate
+            if not holds:
+                lower, upper = min(lower, int64(0)), max(upper, int64(0))
+        notes[i] = _note(lower, upper)
+        if c.code_offsets[i + 1] > c.code_offsets[i]:
+            n = generate_moves(Tp, s, ptr(moves, 0))
+            if mate_in_one(Tp, s, ptr(moves, 0), n, ptr(child, 0), ptr(replies, 0)) >= 0:
+                mates[i] = int64(1)
+    return int64((child[0] & U(0)) + U((moves[0] + replies[0]) & 0))
+
+
+@kernel
+def value_edges(columns: Any, q: Any, draw: Any, mates: Any, mated: Any) -> None:
+    """Fills what the edges of records are worth, at the clocks of the paths.
+
+    Args:
+      columns: as for `list_choices`.
+      q, draw: `[E]` float64, as `Edge.value` and `Edge.draws`.
+      mates: `[E]` int64, moves to a proven mate. mated: `[E]` uint8, 1 where one is proven.
+    """
+    c = pointers(columns)
+    for i in range(columns.v.size):
+        clock = clock_of(adv(c.words, PW * i))
+        for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
+            q[e], draw[e] = _value(c, e), _draws(c, e)
+            result, d = _result(c, e, clock), int64(c.edge_d[e])
+            has = (result == 1 or result == -1) and d <= MOST_MATE
+            mated[e] = uint8(1 if has else 0)
+            mates[e] = int64(0)
+            if has:
+                mates[e] = (d + 1) // 2 if result == 1 else -(d // 2)
+
+
+@kernel
+def best_moves(T: Any, columns: Any, best: Any, codes: Any) -> Any:
+    """Fills the best move of each record, of all moves, at the clock at which it was evaluated.
+
+    Args:
+      T, columns: as for `list_choices`.
+      best: `[R]` int64, place in canonical order; -1 where none is known (`has_best_move`). codes: `[R]`
+        uint16, the moves.
+    """
+    Tp, c = ptr(T, 0), pointers(columns)
+    order, group = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
+    length, worth = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.float64)
+    moves, keys = np.zeros(ROOM, np.uint16), np.zeros(MOST_MOVES, np.int64)
+    x = Rank(ptr(order, 0), ptr(group, 0), ptr(length, 0), ptr(worth, 0))
+    m, K = ptr(moves, 0), ptr(keys, 0)
+    for i in range(len(best)):
+        best[i], codes[i] = int64(-1), uint16(0)
+        begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
+        count = c.code_offsets[i + 1] - c.code_offsets[i]
+        visited = False
+        for e in range(begin, end):
+            visited |= c.n[e] > 0
+        if count == 0 or not (visited or (as_f32(c.v)[i] == 1.0 and c.d[i] == 1)):
+            continue
+        s = adv(c.words, PW * i)
+        k = int64(0)
+        if end > begin:
+            _rank(c, int64(i), clock_of(s), clock_of(s), x)
+            k = x.order[0]
+            if x.group[k] == LOST and end - begin < count:
+                k = end - begin
+        generate_moves(Tp, s, m)
+        rank_codes(adv(c.codes, c.code_offsets[i]), count, k + 1, K)
+        best[i] = ranked_move(K[k])
+        codes[i] = m[best[i]]
+    return int64((order[0] + group[0] + length[0] + keys[0] + moves[0]) & 0) + int64(worth[0] * 0.0)

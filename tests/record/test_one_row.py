@@ -51,7 +51,7 @@ OF_WORDS: dict[str, Callable[[Words], Any]] = {
     "clocks of an export": lambda words: _of_arrays(columns._clocks(words)),
     "clocks of node types": lambda words: _of_arrays(stored._clocks(words)),
 } | {
-    f"planes {kind}": lambda words, kind=kind: _of_arrays(  # type: ignore[misc]
+    f"planes {kind}": lambda words, kind=kind: _of_arrays(
         tuple(found for found in planes_and_transforms(words, kind) if found is not None)
     )
     for kind in INPUTS

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import ExportError
 from ..position.fens import fens
+from ..position.values import scores_by
 from ..store.reading import Reader
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -49,6 +50,7 @@ def export_stream(
     started = time.monotonic()
     report = ExportReport(form, target_name(target))
     with (
+        scores_by((selection or Selection()).score_type),
         open_to_read(path) as store,
         new_output(target, store=store.path) as out,
         Scratch(scratch_path(target)) as scratch,

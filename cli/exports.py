@@ -40,8 +40,8 @@ Weights = Annotated[
         "--weights",
         metavar="POLICY",
         help="n: visits; q: halved for every 25 centipawns lost against the best move; minimax: the same, "
-        "by minimax over what is exported; games: 2 * wins + draws of imported games; imported: as "
-        "imported.",
+        "by minimax over what is exported; games: 2 * wins + draws + games without a result, "
+        "of imported games; imported: as imported.",
     ),
 ]
 

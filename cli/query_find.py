@@ -168,7 +168,7 @@ def _found_line(row: Found) -> str:
 @command(
     "Query a file with SQL.",
     'graphsearch query sql "SELECT san, move_n, move_q FROM position_moves LIMIT 5" --store first.graph',
-    'graphsearch query sql "SELECT fen, n, cp(q) FROM top_position ORDER BY n DESC" --limit 3'
+    'graphsearch query sql "SELECT fen, n, cp(q, draw) FROM top_position ORDER BY n DESC" --limit 3'
     " --store first.graph",
     'graphsearch query sql "SELECT record(position) AS record FROM root" --store first.graph --json',
     scores=True,
@@ -185,7 +185,7 @@ def sql(
 
     Views: runs, position_moves, game_moves, games_against_search, book_edges, book_open_leaves. Functions:
     record(fen), the record of a position as JSON text, as in `show --json`, NULL if it is not stored;
-    key(fen); after(fen, moves); san(fen, move); cp(q).
+    key(fen); after(fen, moves); san(fen, move); cp(q, draw).
 
     A statement may work for --timeout seconds, hold 256 MiB, and make texts and BLOBs of 16 MiB.
 

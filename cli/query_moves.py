@@ -98,8 +98,10 @@ def games_of(
 ) -> None:
     """Compare the results of imported games with N and Q of the search, for each move of a position.
 
-    Score is the mean result for the side to move, in per cent. Diff is this score as a value in [-1, 1] minus
-    Q: above 0, the move did better in games than the search expects. `N %` is its share of all visits here.
+    White, Draw, Black and Score are per cent of the games that have a result; where some have none, Decided
+    says how many have one. Score is the mean result for the side to move. Diff is this score as a value in
+    [-1, 1] minus Q: above 0, the move did better in games than the search expects. `N %` is its share of all
+    visits here.
 
     JSON: `score`, `share` and `n_share` are in [0, 1]; unknown values are null.
     """
@@ -121,7 +123,8 @@ def games_of(
 def _games_table(found: Games) -> Table:
     columns = {"Move": LEFT}
     if found.results.games:
-        columns |= dict.fromkeys(("Games", "White", "Draw", "Black", "Score"), RIGHT)
+        decided = ("Decided",) if found.results.unknown else ()
+        columns |= dict.fromkeys(("Games", *decided, "White", "Draw", "Black", "Score"), RIGHT)
     if found.n is not None:
         columns |= dict.fromkeys(("N", "N %", "Q"), RIGHT)
     columns |= {"Diff": RIGHT} if any(move.difference is not None for move in found.moves) else {}
@@ -132,7 +135,8 @@ def _summary(found: Games) -> str:
     side = "White" if " w " in found.position else "Black"
     searched = "" if found.n is None or found.q is None else f"   N {found.n:,}   Q {signed(found.q)}"
     mean = "" if found.score is None else f"   score {100 * found.score:.1f} %"
-    return f"{side} to move   games {found.results.games:,}{mean}{searched}"
+    unknown = f" ({found.results.unknown:,} without a result)" if found.results.unknown else ""
+    return f"{side} to move   games {found.results.games:,}{unknown}{mean}{searched}"
 
 
 def _percent(share: float | None) -> str:
@@ -143,6 +147,7 @@ def _game_cells(move: PlayedMove) -> dict[str, str]:
     return {
         "Move": move.san,
         "Games": f"{move.results.games:,}" if move.results.games else "",
+        "Decided": f"{move.results.decided:,}" if move.results.games else "",
         "White": _percent(move.white_percent),
         "Draw": _percent(move.draw_percent),
         "Black": _percent(move.black_percent),

@@ -135,7 +135,10 @@ def title(now: MergeProgress) -> str:
 
 
 def _print(report: MergeReport) -> None:
-    print_part(_table(report))
+    if report.inputs:
+        print_part(_table(report))
+    else:
+        say(f"{report.path} is the file that is merged into, and no other is named: nothing to add.")
     for what, examples in (("new", report.examples.of("fresh")), ("changed", report.examples.of("changed"))):
         if report.dry_run and examples:
             print_part(_examples(what, examples))

@@ -31,7 +31,7 @@ from ..store.sharded.files import check_shard, open_to_read, shard_path
 from ..store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
 from ..store.sharded.ownership import MAX_SHARDS, owners_of
 from ..store.sharded.progress import Progress
-from ..store.sharded.tables import ROOT_TABLES
+from ..store.sharded.tables import ROOT_TABLES, TOP_TABLES
 from ..store.store import Store
 from ..store.tables import provenance
 from ..store.tables.columns import TABLES
@@ -124,10 +124,11 @@ def split(
             targets = [_Target(stack.enter_context(_new_shard(f, manifest, k))) for k, f in files]
             for number, shard in enumerate(targets):
                 names = plain_tables(source.format_version)
-                chosen = [n for n in names if number == 0 or n in ENTRIES]
+                chosen = [n for n in names if number == 0 or n in (*ENTRIES, *TOP_TABLES)]
                 _copy_tables(source, shard.store, (*PROVENANCE, *chosen))
             _deal(source, targets, manifest, progress)
             for shard in targets:
+                _follow(shard.store)
                 shrink(shard.store)
             manifest.write(part)
     target = Path(folder)
@@ -247,9 +248,16 @@ def merge(
             if progress:
                 progress(done, max(done, total))
         written.write()
+        _follow(store)
         shrink(store)
         nodes = store.node_count
     return Parted(str(target), 1, nodes, file_bytes(target))
+
+
+def _follow(store: Store) -> None:
+    """Leaves of the rows of well-visited positions those whose records the file holds."""
+    with store.transaction():
+        store.records_changed(None)
 
 
 def _copy_tables(source: Store, target: Store, names: Sequence[str]) -> None:
@@ -265,6 +273,8 @@ def _copy_tables(source: Store, target: Store, names: Sequence[str]) -> None:
             rows = execute(f"SELECT {listed} FROM {name}")  # noqa: S608 (the schema's names)
             statement = f"INSERT OR REPLACE INTO {name} ({listed}) VALUES ({marks})"  # noqa: S608
             target.connection.executemany(statement, rows)
+        if "evaluator" in names:  # after `reevaluate` it is not the first one
+            target.bind_evaluator(source.evaluator_number)
         for fact in FACTS:
             value = source.read_fact(fact)
             if value is not None:

@@ -120,6 +120,7 @@ def _drop_younger(path: Path, at: Save, saves: Sequence[Save]) -> bool:
                 merging.drop(store.connection, cursor, len(cursor.keys))
                 store.connection.execute("DELETE FROM segment WHERE id = ?", (segment.id,))
             provenance.add_nodes(store.connection, at.nodes - store.node_count)
+            store.records_changed(None)
             store.write_fact(FACT, json.dumps(kept))
         store.checkpoint()
     return True

@@ -196,10 +196,6 @@ class ClusterStore(ShardedStore):
         """Records the end of a run and what it has added."""
         self._each(lambda part: part.finish_run(run, visits, evaluations))
 
-    def drop_top(self, below: int) -> None:
-        """Removes positions of less than `below` visits from the plain tables, except roots."""
-        self._each(lambda part: part.drop_top(below))
-
     def _each(self, write: Callable[[Store], None]) -> None:
         with self._writing_all():
             for part in self._parts:
@@ -217,7 +213,7 @@ class ClusterStore(ShardedStore):
             self._owner_of(key_hex).raise_root(key_hex, visits)
 
     def write_top(self, positions: Rows, edges: Rows) -> None:
-        """Replaces the rows of these positions in `top_position` and `top_edge`, with their owners."""
+        """Lists positions in `top_position` and `top_edge`, with their owners."""
 
         def of(part: Store, rows: Rows) -> Rows:
             return [row for row in rows if self._owner_of(row["key"]) is part]

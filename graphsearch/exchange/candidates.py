@@ -12,11 +12,11 @@ from typing import Literal
 
 import chess
 
-from ..graph.ranking import edge_of, node_mean, ranking
 from ..position.board import clock_term, encode_move, is_chess960
 from ..position.values import negate
 from ..query.steps import MoveList
 from ..record.node import Edge, NodeRecord
+from ..record.ranking import edge_of, node_mean, ranking
 from ..store.store import Store
 from ..store.tables import games
 from . import tables
@@ -161,7 +161,7 @@ Weigh = Callable[[Seen], Mapping[int, Weight]]  # move code -> weight
 
 
 def games_weights(store: Store) -> Weigh:
-    """Returns what gives the moves of a position their score in the imported games: 2 wins + draws."""
+    """Returns what gives the moves of a position their points in the imported games."""
 
     def weigh(seen: Seen) -> Mapping[int, Weight]:
         return {

@@ -1,7 +1,7 @@
 """Records as columns for analysis: what each says of its position and of every legal move, thousands at once.
 
 The common case is arithmetic on arrays. What carries a proof is rare, and asked of `record.bounds` and
-`graph.ranking` one by one, so that their rules stand in one place.
+`record.ranking` one by one, so that their rules stand in one place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graph.ranking import ranking
 from ..position.board import (
     CHECKMATE,
     CLOCK_DRAW,
@@ -28,6 +27,7 @@ from ..position.values import D_SCALE
 from ..position.words import BLACK, CLOCK_BITS, CLOCK_SHIFT, KEY, META, PAWNS, WHITE
 from ..record import bounds as rules
 from ..record.node import LOWER_SHIFT, MAX_CODE, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
+from ..record.ranking import ranking
 from ..store.codec.bulk import board_tables, owned
 
 Ints = NDArray[np.int64]
@@ -48,7 +48,7 @@ class MoveColumns:
       child: key of the position behind it. p: prior.
       n, r, q, draw: of its visits, as `Edge` has them (`value`, `draws`); 0 where n = 0.
       lower, upper: what is proven. mate: plies of it, negative if it is suffered; 0 for none.
-      rank: 1 for the best move, as `graph.ranking` orders them.
+      rank: 1 for the best move, as `record.ranking` orders them.
     """
 
     of: Ints

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..graph.ranking import has_best_move, node_mean, ranking
 from ..position.board import CHECKMATE
-from ..position.values import CENTIPAWN, cp_from_q, cp_of, shown_score_type, wdl_from_q
+from ..position.values import cp_of, shown_score_type, wdl_from_q
 from ..query.steps import MoveList, move_lists, positions_after, sans
 from ..record.node import NodeRecord
+from ..record.ranking import has_best_move, node_mean, ranking
 from ..store.reading import Reader
 from ..store.store import Store
 from .export_report import ExportReport
@@ -98,10 +98,8 @@ def _centipawns(stop: Stop) -> tuple[int | None, str]:
         return MATE_CE - mate if mate > 0 else -MATE_CE - mate, ""
     if stop.value is None:
         return None, ""
-    q, draw = node_mean(stop.record) if stop.record is not None else (None, 0.0)
-    if stop.value != q:  # a book's value has no chances to win and lose
-        return cp_from_q(stop.value), CENTIPAWN
-    return cp_of(q, draw), shown_score_type()
+    draw = node_mean(stop.record)[1] if stop.record is not None else 0.0
+    return cp_of(stop.value, draw), shown_score_type()
 
 
 class _Lines:

@@ -21,7 +21,7 @@ from ..errors import ExportError
 from ..position.board import fen_of as board_fen
 from ..position.board import is_chess960
 from ..position.fens import fens
-from ..position.values import CENTIPAWN, cp_from_q, shown_score_type
+from ..position.values import cp_from_q, scores_by, shown_score_type
 from ..store.sharded.files import open_to_read
 from .candidates import source_of
 from .export_report import ExportReport
@@ -87,6 +87,7 @@ def export_pgn(
     started = time.monotonic()
     report = ExportReport("pgn", target_name(target))
     with (
+        scores_by((selection or Selection()).score_type),
         open_to_read(path) as store,
         new_output(target, store=store.path) as out,
         Scratch(scratch_path(target)) as scratch,
@@ -197,7 +198,7 @@ class _Writer:
         yield "Date", datetime.now(UTC).strftime("%Y.%m.%d")
         yield "Round", str(self._game)
         yield from (("White", "?"), ("Black", "?"), ("Result", "*"), ("Annotator", "graphsearch"))
-        yield "ScoreType", CENTIPAWN if self._of_book else shown_score_type()  # of [%eval]
+        yield "ScoreType", shown_score_type()  # of [%eval]
         fen = fen_of(met)
         game = self._lines.get(without_clocks(fen))
         if game is not None:

@@ -5,7 +5,8 @@ The policies, for the moves of one position:
     n         edge N
     q         2 ** (-loss / 25), loss in centipawns (`centipawn`, of Q alone) against the best move
     minimax   the same of the minimax of the stored values over what is exported; with a book, of its values
-    games     2 wins + draws of the side that plays the move, over the imported games, as Polyglot makes books
+    games     2 wins + draws of the side that plays the move, over the imported games, as Polyglot makes
+              books, and one point for a game without a result
     imported  the weights of imported entries
 
 n, games and imported stand as they are if the largest fits 16 bits, else all of a position are scaled to it;

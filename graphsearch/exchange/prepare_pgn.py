@@ -51,6 +51,7 @@ def _game(found: Preparation, start: str | None, moves: Sequence[Departure]) -> 
 
 def _comment(move: Departure) -> str:
     score = "" if move.score is None else f", score {100 * move.score:.0f} %"
+    score += f", {move.unknown} without a result" if move.unknown else ""
     worth = move.worth
     cost = "" if worth.cost_cp is None else f"; costs {worth.cost_cp} cp"
     best = f"; best {worth.best}" if worth.best and worth.best != move.san else ""

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.ranking import node_mean
 from ..position.values import cp_of, shown_score_type, wdl_from_q
 from ..query.steps import positions_after, uci_of
 from ..record.node import Edge, NodeRecord
+from ..record.ranking import node_mean
 from ..store.reading import Reader
 from ..store.store import Store
 from ..store.tables import games

@@ -14,6 +14,7 @@ from ..errors import ExportError, InvalidParameterError, InvalidPositionError
 from ..limits import toml_tables
 from ..position.board import board_of, check, fen_of, key_of
 from ..position.notation import START_WORD, named_board, play_moves, read_position
+from ..position.values import CENTIPAWN
 from ..record.provenance import RootInfo
 from ..store.store import Store
 from ..store.tables.books import book_named, book_roots
@@ -55,6 +56,11 @@ class Selection:
                 raise InvalidParameterError(f"{name} must be at least {least}, not {value}")
         for root in self.roots:
             check(root)
+
+    @property
+    def score_type(self) -> str | None:
+        """Of every cp that is exported: a book's values have no chances to win and lose. None: as shown."""
+        return None if self.book is None else CENTIPAWN
 
 
 @dataclass(frozen=True, slots=True)

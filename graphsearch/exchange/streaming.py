@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import ExportError
 from ..position.fens import fens
+from ..position.values import scores_by
 from ..store.reading import Reader
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -54,7 +55,11 @@ def export_stream(
     """
     started = time.monotonic()
     report = ExportReport(form, target_name(target))
-    with open_to_read(path) as store, new_output(target, store=store.path) as out:
+    with (
+        scores_by((selection or Selection()).score_type),
+        open_to_read(path) as store,
+        new_output(target, store=store.path) as out,
+    ):
         chosen = plan(store, selection or Selection())
         if chosen.book is None:
             write_graph(store, chosen, texts, scratch_folder(target), out, head, rest, report, on_progress)

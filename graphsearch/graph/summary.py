@@ -5,33 +5,20 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import chess
 
-from ..position.board import fen_of, key_of, legal_moves
-from ..position.values import wdl_from_q
-from ..record.node import Edge, NodeRecord
+from ..position.board import fen_of, key_of
+from ..record.ranking import best_move, node_mean
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
-from .ranking import best_move, edge_of, node_mean, ranking, resets_of
+from ..store.tables.top import Row, rows_of
 from .view import Reader, line_of
-
-Row = dict[str, Any]
-
 
 TABLES_SECONDS = 10.0  # between two updates while a search goes on
 TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: hundredths of a second each
 TOP_NODES = 100  # positions kept
 TOP_SHARE = 200  # a move is followed if it has the root's N divided by this
-
-
-class Ranked(NamedTuple):
-    """A move with its edge and P."""
-
-    move: chess.Move
-    edge: Edge
-    p: float
 
 
 class RootTables:
@@ -99,54 +86,14 @@ def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:
         if record is None:
             continue
         least = least or max(2, record.visits // TOP_SHARE)
-        visited, best = _ranked(record, board)
-        positions[key] = _position_row(key, board, record, best)
-        edges += [_edge_row(key, board, move) for move in visited]
-        queue.extend(_after(board, move.move) for move in visited if move.edge.n >= least)
+        positions[key], visited = rows_of(record, board)
+        edges += visited
+        queue.extend(_after(board, chess.Move.from_uci(row["move"])) for row in visited if row["n"] >= least)
     return list(positions.values()), edges
 
 
-def _ranked(record: NodeRecord, board: chess.Board) -> tuple[list[Ranked], chess.Move | None]:
-    """Returns the visited moves of a record, best first, and its best move, visited or not."""
-    if not record.codes:
-        return [], None
-    moves, order, priors = legal_moves(board), record.order, record.priors
-    ranked = ranking(record, board.halfmove_clock, resets_of(record, board, moves))
-    visited = [k for k in ranked if edge_of(record, k).n]
-    return [Ranked(moves[order[k]], record.edges[k], priors[order[k]]) for k in visited], moves[
-        order[ranked[0]]
-    ]
-
-
 def _after(board: chess.Board, move: chess.Move) -> chess.Board:
+    """Returns the position after a move, without its history."""
     child = board.copy(stack=False)
     child.push(move)
     return child
-
-
-def _position_row(key: str, board: chess.Board, record: NodeRecord, best: chess.Move | None) -> Row:
-    q, d = node_mean(record)
-    wdl = wdl_from_q(q, d)
-    return {
-        "key": key,
-        "fen": fen_of(board),
-        "n": record.visits,
-        "q": q,
-        "win": wdl.win,
-        "draw": wdl.draw,
-        "loss": wdl.loss,
-        "best_move": best.uci() if best else None,
-    }
-
-
-def _edge_row(key: str, board: chess.Board, ranked: Ranked) -> Row:
-    move, edge, prior = ranked
-    return {
-        "key": key,
-        "move": move.uci(),
-        "san": board.san(move),
-        "n": edge.n,
-        "p": prior,
-        "q": edge.value,
-        "draw": wdl_from_q(edge.value, edge.draws).draw,
-    }

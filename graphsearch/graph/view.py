@@ -18,7 +18,7 @@ from ..record.bounds import Bounds as Bounds
 from ..record.bounds import Proof, edge_code, proof_of, share_of
 from ..record.node import UNPROVEN as UNPROVEN_FLAGS
 from ..record.node import Edge, NodeRecord
-from .ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
+from ..record.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
 
 if TYPE_CHECKING:
     from ..record.provenance import EvaluatorIdentity, RunInfo

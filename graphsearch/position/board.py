@@ -281,13 +281,17 @@ def key_of_words(words: Words) -> int:
     return int(words[KEY]) ^ clock_term(clock_of_words(words))
 
 
-def check(board: chess.Board) -> None:
-    """Raises InvalidPositionError, with the reason, unless the position can be searched."""
-    _check_rules(board)
+def check(board: chess.Board, given: str = "") -> None:
+    """Raises InvalidPositionError, with the reason, unless the position can be searched.
+
+    Args:
+      given: the FEN as it was given, for the message; a board keeps no rights that cannot be, for example.
+    """
+    _check_rules(board, given)
     if not 0 <= board.halfmove_clock <= MAX_CLOCK:
         raise InvalidPositionError(
             f"halfmove clock {shortened(str(board.halfmove_clock))} is out of range 0..{MAX_CLOCK}:"
-            f" {shortened(board.fen(), 200)}"
+            f" {shortened(given or _fen_as_claimed(board), 200)}"
         )
     if not 1 <= board.fullmove_number <= MAX_MOVE_NUMBER:
         raise InvalidPositionError(
@@ -295,7 +299,7 @@ def check(board: chess.Board) -> None:
         )
 
 
-def _check_rules(board: chess.Board) -> None:
+def _check_rules(board: chess.Board, given: str = "") -> None:
     if type(board).uci_variant != "chess":
         raise InvalidPositionError(
             f"only standard chess and Chess960 can be searched, not {type(board).uci_variant}"
@@ -303,12 +307,12 @@ def _check_rules(board: chess.Board) -> None:
     status = board.status()
     if status != chess.STATUS_VALID:
         reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
-        raise InvalidPositionError(f"illegal position ({reasons}): {_fen_as_claimed(board)}")
+        raise InvalidPositionError(f"illegal position ({reasons}): {given or _fen_as_claimed(board)}")
     for colour in chess.COLORS:
         if not _is_promotion_possible(board, colour):
             raise InvalidPositionError(
                 f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
-                f" gone): {board.fen()}"
+                f" gone): {given or _fen_as_claimed(board)}"
             )
 
 
@@ -318,7 +322,7 @@ def _fen_as_claimed(board: chess.Board) -> str:
     >>> _fen_as_claimed(board_of("4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1"))
     '4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1'
     """
-    pieces, turn, _, *rest = board.fen().split()
+    pieces, turn, _, *rest = board.fen(en_passant="fen").split()
     claimed = sorted(chess.SquareSet(board.castling_rights), key=lambda square: (square > chess.H1, -square))
     letters = ["QBCDEFGK"[square % 8] for square in claimed]
     rights = "".join(

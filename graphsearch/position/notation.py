@@ -190,7 +190,7 @@ def board_from_fen(text: str) -> chess.Board:
         raise InvalidPositionError(
             f"not a FEN: {_reason(error)}: {shortened(' '.join(fields), 200)}"
         ) from None
-    check(board)
+    check(board, shortened(" ".join(fields), 200))
     return board
 
 

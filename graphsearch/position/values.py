@@ -7,6 +7,9 @@ to the other side.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ..errors import InvalidParameterError
@@ -21,7 +24,8 @@ FALLBACK_FACTOR, FALLBACK_SLOPE = 45.0, 1.56728071628
 LEAST_CHANCE, MOST_CERTAIN = 0.0001, 0.996
 
 SCORE_TYPES = WDL_MU, CENTIPAWN = "WDL_mu", "centipawn"  # lc0's names; the first is the default
-_shown = [WDL_MU]  # the type of every cp that this process shows
+_shown = [WDL_MU]  # the type of every cp that this process shows,
+_inside: ContextVar[str | None] = ContextVar("score_type", default=None)  # but for what `scores_by` encloses
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,8 @@ def cp_by(score_type: str, q: float, draw: float) -> int:
 
 
 def cp_of(q: float, draw: float) -> int:
-    """Returns the centipawns of a value as this process shows them (`show_scores_by`)."""
-    return cp_by(_shown[0], q, draw)
+    """Returns the centipawns of a value by the score type that is shown (`shown_score_type`)."""
+    return cp_by(shown_score_type(), q, draw)
 
 
 def show_scores_by(score_type: str) -> None:
@@ -112,9 +116,24 @@ def show_scores_by(score_type: str) -> None:
     _shown[0] = score_type
 
 
+@contextmanager
+def scores_by(score_type: str | None) -> Iterator[None]:
+    """Has all that one thread does inside use a score type; None: that of the process."""
+    token = _inside.set(score_type)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
 def shown_score_type() -> str:
-    """Returns the score type of every cp that this process shows."""
-    return _shown[0]
+    """Returns the score type of every cp that is shown here.
+
+    >>> with scores_by(CENTIPAWN):
+    ...     shown_score_type(), cp_of(0.25, 0.74), cp_of(0.25, 0.0)
+    ('centipawn', 37, 37)
+    """
+    return _inside.get() or _shown[0]
 
 
 def q_from_cp(cp: float) -> float:

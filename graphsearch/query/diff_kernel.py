@@ -1,4 +1,4 @@
-"""What records are worth and their best moves, for all at once; `graph/ranking.py` says it in Python."""
+"""What records are worth and their best moves, for all at once; `record/ranking.py` says it in Python."""
 
 from __future__ import annotations
 

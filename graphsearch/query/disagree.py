@@ -16,11 +16,11 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, StoreError
-from ..graph.ranking import best_move
 from ..position.board import board_of, fen_of, legal_moves
 from ..position.values import cp_of
 from ..record.node import NodeRecord, prior_order, priors_from_codes
 from ..record.provenance import EvaluatorIdentity
+from ..record.ranking import best_move
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import opinions as table

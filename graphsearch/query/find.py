@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidParameterError, StoreError
-from ..graph.ranking import best_move, node_mean
 from ..position.board import key_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_of
 from ..record.node import RecordBatch
+from ..record.ranking import best_move, node_mean
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import in_file_order, portion_streams

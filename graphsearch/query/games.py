@@ -9,10 +9,10 @@ from typing import Any
 import chess
 
 from ..errors import UnknownPositionError
-from ..graph.ranking import edge_of, node_mean
 from ..position.board import check, fen_of, key_of, legal_moves
 from ..position.values import cp_of
 from ..record.node import NodeRecord
+from ..record.ranking import edge_of, node_mean
 from ..store.tables import games as tables
 from .source import RecordSource, opened
 
@@ -37,11 +37,15 @@ class Results:
         """All of them, those without a result included."""
         return self.white + self.draws + self.black + self.unknown
 
+    @property
+    def decided(self) -> int:
+        """Games with a result, draws included: what scores and shares of results are of."""
+        return self.white + self.draws + self.black
+
     def score(self, turn: chess.Color) -> float | None:
         """Returns the mean of the results in [0, 1] for a side, None if there are none."""
-        known = self.white + self.draws + self.black
         won = self.white if turn == chess.WHITE else self.black
-        return (won + self.draws / 2) / known if known else None
+        return (won + self.draws / 2) / self.decided if self.decided else None
 
     def __add__(self, other: Results) -> Results:
         return Results(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
@@ -169,7 +173,7 @@ def _row(
     record: NodeRecord | None,
 ) -> PlayedMove:
     results = counts.get(move.uci(), Results())
-    known = results.white + results.draws + results.black
+    known = results.decided
     score = results.score(board.turn)
     edge = None
     if record and record.codes:

@@ -9,10 +9,10 @@ from typing import Any
 import chess
 
 from ..errors import InvalidPositionError, UnknownPositionError
-from ..graph.ranking import node_mean
 from ..position.board import check, fen_of
 from ..position.values import cp_of, negate
 from ..record.node import NodeRecord
+from ..record.ranking import node_mean
 from .source import RecordSource, Step, after, opened, steps_of
 
 

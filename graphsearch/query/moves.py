@@ -8,10 +8,10 @@ from typing import Any
 
 import chess
 
-from ..graph.ranking import node_mean
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, view
 from ..position.values import negate
 from ..record.node import NodeRecord
+from ..record.ranking import node_mean
 from .games import counts_at
 from .source import RecordSource, after, opened
 

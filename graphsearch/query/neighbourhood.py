@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..graph.ranking import node_mean
 from ..position.board import board_of, check, fen_of, key_of
+from ..record.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_roots, book_steps
 from .layers import places
 from .source import RecordSource, after, key_after, last_root, opened, plain_key, steps_of

@@ -235,7 +235,7 @@ class _Best:
 
 
 def _with_line(told: ToldMove, reached: Reached) -> ToldMove:
-    start, moves = reached.line()
+    start, moves = reached.way.line()
     walk, line = start.copy(), []
     for move in moves:
         line.append(walk.san(move))

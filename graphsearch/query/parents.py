@@ -14,9 +14,9 @@ from typing import Any
 import chess
 import numpy as np
 
-from ..graph.ranking import edge_of
 from ..position.board import POSITION_WORDS, check, clock_term, fen_of
 from ..record.node import Edge
+from ..record.ranking import edge_of
 from .source import RecordSource, opened, plain_key
 from .unmoves import Predecessor, candidates, leads_to
 

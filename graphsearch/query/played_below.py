@@ -22,21 +22,18 @@ LEVEL = 20_000  # positions that are followed together: 13 MB of moves
 OnProgress = Callable[[int], None]  # positions met
 
 
-@dataclass(slots=True)
-class Reached:
-    """A position that games passed.
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a walk came to a position.
 
     Attributes:
-      words: `[10]`, packed. key: 16 hex digits. games: that went on from it. played: games by move in UCI.
-      before, code: the position that it was met from, and the move; None and 0 where the walk began.
+      before, code: the way to the position before, and the move from there; None and 0 where it began.
+      start: `[10]`, packed, where it began; else None.
     """
 
-    words: Words
-    key: str
-    games: int
-    played: dict[str, int]
-    before: Reached | None
+    before: Way | None
     code: int
+    start: Words | None
 
     def line(self) -> tuple[chess.Board, list[chess.Move]]:
         """Returns where the walk began, and the moves from there."""
@@ -45,10 +42,27 @@ class Reached:
         while here.before is not None:
             moves.append(decode_move(here.code))
             here = here.before
-        return unpack(here.words), moves[::-1]
+        assert here.start is not None
+        return unpack(here.start), moves[::-1]
 
 
-_Met = tuple[Words, str, Reached | None, int]  # packed, key, position before, move
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A position that games passed.
+
+    Attributes:
+      words: `[10]`, packed. key: 16 hex digits. games: that went on from it. played: games by move in UCI.
+      way: by which it was met.
+    """
+
+    words: Words
+    key: str
+    games: int
+    played: dict[str, int]
+    way: Way
+
+
+_Met = tuple[Words, str, Way]  # packed, key
 
 
 def reached_below(
@@ -59,27 +73,31 @@ def reached_below(
     within: Container[str] | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Reached]:
-    """Yields the positions from some on that games passed, breadth first, each once.
+    """Yields the positions from some on that enough games passed, breadth first, each once.
+
+    The walk also follows what fewer games passed: games that come in different orders meet again behind it.
 
     Args:
-      least: games that go on from a position at least; what is reached only through others is not met.
+      least: games that go on from a position that is yielded, at least.
       within: keys of the positions to stay within; None: all.
 
     Raises:
       CorruptRecordError: at a move of a game that is not legal in its position.
     """
-    fresh: list[_Met] = [(pack(board), f"{key_of(board):016x}", None, 0) for board in roots]
-    met = {key for _, key, _, _ in fresh}
-    while fresh:
+    fresh: list[_Met] = [(words := pack(b), f"{key_of(b):016x}", Way(None, 0, words)) for b in roots]
+    met = {key for _, key, _ in fresh}
+    left = _count_passed(store, least)
+    while fresh and left:
         part, fresh = fresh[:LEVEL], fresh[LEVEL:]
-        counts = played_at(store, [key for _, key, _, _ in part])
-        found = []
-        for words, key, before, code in part:
-            played = counts.get(key, {})
-            games = sum(played.values())
-            if games >= least:
-                found.append(Reached(words, key, games, played, before, code))
-        yield from found
+        counts = played_at(store, [key for _, key, _ in part])
+        found = [
+            Reached(words, key, sum(played.values()), played, way)
+            for words, key, way in part
+            if (played := counts.get(key))
+        ]
+        enough = [reached for reached in found if reached.games >= least]
+        left -= len(enough)
+        yield from enough
         for child in _behind(store, found):
             if child[1] not in met and (within is None or child[1] in within):
                 met.add(child[1])
@@ -88,8 +106,15 @@ def reached_below(
             on_progress(len(met))
 
 
+def _count_passed(store: Store, least: int) -> int:
+    """Returns how many positions of the file so many games went on from: behind the last the walk may end."""
+    often = "SELECT 1 FROM game_move GROUP BY key HAVING sum(white + draws + black + unknown) >= ?"
+    with sql_errors(store.path, "read it"):
+        return int(store.connection.execute(f"SELECT count(*) FROM ({often})", (least,)).fetchone()[0])  # noqa: S608
+
+
 def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
-    """Yields the positions behind all moves that were played: packed, key, position before, move."""
+    """Yields the positions behind all moves that were played."""
     if not found:
         return
     of = np.array([i for i, reached in enumerate(found) for _ in reached.played], np.int64)
@@ -106,7 +131,7 @@ def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
         )
     children, keys = positions_after(words, of, codes)
     for i, child, key, code in zip(of.tolist(), children, keys.tolist(), codes.tolist(), strict=True):
-        yield child, f"{key:016x}", found[i], code
+        yield child, f"{key:016x}", Way(found[i].way, code, None)
 
 
 def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:

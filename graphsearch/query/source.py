@@ -11,9 +11,9 @@ import chess
 import chess.polyglot
 
 from ..errors import StoreError, UnknownPositionError, UnsoundRecordError
-from ..graph.ranking import has_best_move, ranking
 from ..position.board import board_of, check, clock_term, fen_of, key_of, legal_moves
 from ..record.node import Edge, NodeRecord
+from ..record.ranking import has_best_move, ranking
 from ..store.damage import passed_over
 from ..store.sharded.files import open_to_read
 from ..store.store import Store

@@ -4,7 +4,8 @@
     key(fen)           key of a position, 16 hex digits, as the columns `key` have it
     after(fen, moves)  FEN after moves in SAN or UCI
     san(fen, move)     a move in SAN
-    cp(q, draw)        centipawns of a value in [-1, 1] and a draw probability; cp(q): by `centipawn`
+    cp(q, draw)        centipawns of a value in [-1, 1] and its draw probability, as commands show them;
+                       cp(q): the same where they go by Q alone (--score-type centipawn), else refused
 
 SQLite opens the file read-only, and an authorizer refuses what does not read. A statement may take so much
 time, and values may be so long (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting goes through temporary files.

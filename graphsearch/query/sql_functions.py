@@ -15,7 +15,7 @@ import chess
 from ..graph.view import Reader, view
 from ..position.board import fen_of, key_of
 from ..position.notation import named_board, play_moves, read_moves
-from ..position.values import cp_from_q, cp_of
+from ..position.values import CENTIPAWN, cp_of, shown_score_type
 
 Value = str | int | float | None
 
@@ -65,13 +65,18 @@ def _cp(q: object, draw: object = None) -> int:
         if not isinstance(number, int | float) or not math.isfinite(number):
             raise ValueError(f"expected a number in [-1, 1], not {number!r}")
     assert isinstance(q, int | float)
-    return cp_of(q, draw) if isinstance(draw, int | float) else cp_from_q(q)
+    if draw is None and shown_score_type() != CENTIPAWN:
+        raise ValueError(
+            f"centipawns by {shown_score_type()} need the draw probability: cp(q, draw);"
+            f" of Q alone they are by --score-type {CENTIPAWN}"
+        )
+    return cp_of(q, draw if isinstance(draw, int | float) else 0.0)
 
 
 PURE = (
     Function("key", 1, _key),
     Function("after", 2, _after),
     Function("san", 2, _san),
-    Function("cp", 1, _cp),
-    Function("cp", 2, _cp, fixed=False),  # by the score type that is shown
+    Function("cp", 1, _cp, fixed=False),  # by the score type that is shown
+    Function("cp", 2, _cp, fixed=False),
 )

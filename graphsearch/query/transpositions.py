@@ -15,8 +15,8 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..graph.ranking import node_mean
 from ..position.board import board_of, fen_of, key_of
+from ..record.ranking import node_mean
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 
 LOOKED_AT = 200  # positions, unless told otherwise: the answer takes a second at any size of the file

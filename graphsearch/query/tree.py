@@ -10,9 +10,9 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..graph.ranking import node_mean
 from ..position.board import fen_of, key_of
 from ..record.node import NodeRecord
+from ..record.ranking import node_mean
 from .source import RecordSource, after, opened, steps_of
 
 DEPTH = 3  # unless told otherwise

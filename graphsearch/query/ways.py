@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.memory import default_budget
-from ..graph.ranking import node_mean
 from ..position.fens import fens
 from ..record.node import RecordBatch
+from ..record.ranking import node_mean
 from ..store.codec.bulk import sort_keys
 from ..store.portions import portions
 from ..store.scanning import Portion

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import chess
 
-from ..graph.ranking import node_mean
 from ..position.values import cp_of, negate
+from ..record.ranking import node_mean
 from .source import RecordSource, after, steps_of
 
 

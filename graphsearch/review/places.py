@@ -18,7 +18,6 @@ import chess
 import chess.polyglot
 
 from ..errors import UnknownPositionError
-from ..graph.ranking import node_mean
 from ..graph.view import MoveView, NodeView, Reader
 from ..position.board import (
     CHECKMATE,
@@ -31,6 +30,7 @@ from ..position.board import (
 from ..position.values import cp_of, negate
 from ..record.bounds import moves_of
 from ..record.node import NodeRecord
+from ..record.ranking import node_mean
 from ..search.claims import view_in_game
 from .formulas import phase_of
 from .games import SourceGame

@@ -14,8 +14,8 @@ from collections.abc import Collection
 import chess
 import chess.polyglot
 
-from ..graph.ranking import best_move
 from ..graph.view import NodeView, Reader, view
+from ..record.ranking import best_move
 
 MOST_POSITIONS = 3000  # of a proof that are looked at; a longer one is in doubt
 

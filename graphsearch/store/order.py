@@ -24,7 +24,7 @@ Order = NDArray[np.int64]
 
 def identities(words: U64s) -> U64s:
     """Returns what tells records apart, `[R, 9]`: the position, and its clock only above 75."""
-    out = np.ascontiguousarray(words[:, :IDENTITY_WORDS])
+    out = words[:, :IDENTITY_WORDS].copy()  # of its own also for one row, where a contiguous array is a view
     clock = out[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
     out[:, META] &= np.where(clock > FREE_CLOCK, ALL, np.uint64(WITHOUT_CLOCK))
     return out

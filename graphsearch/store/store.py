@@ -25,10 +25,12 @@ from .left_out import LeftOut
 from .lock import WriteLock
 from .migrations import format_of
 from .place import Place
+from .segments import keys_of
 from .sizes import SIZES, Sizes
 from .stored_records import StoredRecords
 from .tables import provenance, unfinished
 from .tables.offered import PlainTables
+from .tables.top import TopTables
 
 if TYPE_CHECKING:
     from .reading import Reader
@@ -62,6 +64,7 @@ class Store(StoredRecords, PlainTables):
         self._readers: list[Reader] = []
         self.leaves_out = False
         self._left_out = LeftOut(path)
+        self._top = TopTables(connection)
         with self._one_state():
             self._data_version = self._seen_version()
             self._catalog = Catalog(connection, path, sizes)
@@ -205,6 +208,7 @@ class Store(StoredRecords, PlainTables):
                 if self.place:
                     self.place.check()
                 yield
+                self._top.follow(self.read)
                 self._connection.execute("COMMIT")
             self._catalog.committed()
         except BaseException:
@@ -214,6 +218,7 @@ class Store(StoredRecords, PlainTables):
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+        self._top.forget()
         with sql_errors(self.path, "read it"):
             self._load(forget=True)
             self._load_binding()
@@ -270,6 +275,15 @@ class Store(StoredRecords, PlainTables):
             append_segment(connection, self._catalog, batches, note if self.leaves_out else None)
             provenance.add_nodes(connection, fresh - min(fresh, unknown))
             self._load()
+            for batch in batches:
+                self.records_changed(batch.words)
+
+    def records_changed(self, words: NDArray[np.uint64] | None) -> None:
+        """Notes that records changed or went, `[R, 10]` packed; None: any may have.
+
+        What `top_position` and `top_edge` say of them follows before the open transaction ends.
+        """
+        self._top.touch(None if words is None else keys_of(words))
 
     def _is_known(self, words: NDArray[np.uint64]) -> bool:
         try:

@@ -56,6 +56,12 @@ class Reevaluation:
         return np.asarray(self.flags != UNPROVEN)
 
 
+def done_of(batch: RecordBatch, number: int) -> NDArray[np.bool_]:
+    """Returns which records are of an evaluator already, or of the rules, `[R]`."""
+    ends = np.diff(batch.code_offsets) == 0
+    return np.asarray((batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends)
+
+
 def positions_of(records: RecordBatch) -> PositionBatch:
     """Returns the positions of records that are not terminal, with their legal moves.
 

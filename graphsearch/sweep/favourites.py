@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from ..graph.ranking import edge_of, node_mean
 from ..position.board import board_of, legal_moves
 from ..record.node import NodeRecord
+from ..record.ranking import edge_of, node_mean
 from ..store.store import Store
 
 TRUSTED_SHARE = 10  # a move counts that has the visits of the most visited one divided by this

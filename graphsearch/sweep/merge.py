@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import (
@@ -51,6 +51,7 @@ from ..store.union.report import InputReport, MergeReport
 from ..store.upkeep.backup import new_file
 from ..store.upkeep.compact import shrink
 from ..store.upkeep.rewrite import Advance, merge_all
+from .evaluating import done_of
 from .refresh import RefreshProgress, settle
 
 RESCUING, SETTLING, WRITING = "rescuing", "settling", "writing"  # stages after those of `union/all.py`
@@ -270,7 +271,7 @@ class _Merge:
         if self._wanted.refresh and store.unfinished is None:
             settled = settle(store, ram_bytes=self._wanted.ram_bytes, on_progress=self._say_settling)
             report.refreshed = settled.as_dict()
-        roots = store.roots()
+        roots, mark = store.roots(), _final_mark(store) if store.unfinished else None
         with store.transaction():
             for done, root in enumerate(roots):
                 self._say(WRITING, "", done, len(roots))
@@ -279,6 +280,8 @@ class _Merge:
                 store.write_top(positions, edges)
                 visits = max((row["n"] for row in positions if row["key"] == root.key), default=0)
                 store.raise_root(root.key, visits)
+            if mark:
+                store.mark_unfinished(mark)
             store.write_fact(UNSETTLED, None)
 
     # ------------------------------------------------------------------ telling
@@ -290,5 +293,11 @@ class _Merge:
 
 
 def _mark(store: Store) -> Unfinished:
-    """Returns the mark of a file that holds records of several evaluators."""
+    """Returns the mark of a file that is going to hold records of several evaluators."""
     return Unfinished(store.evaluator_number, total=store.node_count)
+
+
+def _final_mark(store: Store) -> Unfinished:
+    """Returns the mark with what `reevaluate` finds done and left to do, counted over all records."""
+    done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.scan())
+    return replace(_mark(store), done=done)

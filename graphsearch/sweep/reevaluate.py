@@ -29,7 +29,6 @@ from ..graph.summary import top_rows
 from ..position.board import board_of
 from ..position.values import D_SCALE
 from ..record.node import UNPROVEN, RecordBatch
-from ..record.provenance import BY_RULE
 from ..store.codec.bulk import take
 from ..store.log import shorten_log
 from ..store.store import Store
@@ -37,7 +36,7 @@ from ..store.tables import opinions
 from ..store.tables.opinions import Opinion
 from ..store.tables.unfinished import ROOTS, Unfinished
 from ..store.upkeep.compact import tidy
-from .evaluating import Reevaluation, answers, open_flags, positions_of, reevaluated
+from .evaluating import Reevaluation, answers, done_of, open_flags, positions_of, reevaluated
 from .favourites import Favourite, favourites
 from .parts import parts_for
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle
@@ -220,7 +219,9 @@ class _Reevaluation:
 
     def _begin(self, mark: Unfinished | None) -> None:
         """Binds the file to the evaluator and marks it, in one transaction."""
-        roots = favourites(self._store) if mark is None else None
+        roots = (
+            favourites(self._store) if self._store.read_fact(ROOTS) is None else None
+        )  # or a merge marked it
         with self._store.transaction():
             self._number = self._store.add_evaluator(self._evaluator.identity)
             if mark is None or mark.evaluator != self._number:
@@ -322,9 +323,8 @@ class _Reevaluation:
         return report
 
     def _finish(self) -> None:
-        """Removes the mark, together with what the plain tables hold of the old evaluator."""
+        """Removes the mark, and has the plain tables say what is known now."""
         with self._store.transaction():
-            self._store.drop_top(1 << 62)
             for root in self._store.roots():
                 board = board_of(root.position)
                 self._store.write_top(*top_rows(self._store.read, board))
@@ -377,12 +377,12 @@ def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[n
 
     Those are not of which nothing is proven although the evaluator's tablebases know the result.
     """
-    ends = np.diff(batch.code_offsets) == 0
-    done = (batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends
+    done = done_of(batch, number)
     if isinstance(evaluator, TablebaseEvaluator):
-        unproven = np.nonzero(done & ~ends & (batch.flags == UNPROVEN))[0]
+        has_moves = np.diff(batch.code_offsets) > 0
+        unproven = np.nonzero(done & has_moves & (batch.flags == UNPROVEN))[0]
         done[unproven[evaluator.knows(batch.words[unproven])]] = False
-    return np.asarray(done)
+    return done
 
 
 def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Reevaluation:

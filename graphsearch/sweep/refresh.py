@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+import chess
 import numpy as np
 
 from ..errors import InvalidParameterError, StoreError
@@ -147,10 +148,9 @@ def refresh_store(
     """Brings every q of an open file up to date, or of the files of a cluster; as `refresh` does."""
     _check(tolerance, max_sweeps)
     report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
-    if report.stale:
-        _tell_tables(store, tolerance)
-        for part in store.parts:
-            tidy(part, progress=_tidying(report, on_progress))
+    _tell_tables(store, tolerance if report.stale else None)
+    for part in store.parts if report.stale else ():
+        tidy(part, progress=_tidying(report, on_progress))
     return report
 
 
@@ -161,19 +161,42 @@ def _check(tolerance: float, max_sweeps: int) -> None:
         raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
 
 
-def _tell_tables(store: Store, tolerance: float) -> None:
-    """Enters the same values in the plain tables, and the run in each file."""
-    run = 1 + max(provenance.last_run(part.connection) for part in store.parts)
+def _tell_tables(store: Store, tolerance: float | None) -> None:
+    """Enters the same values in the plain tables, and the run in each file if records were written.
+
+    The tables are compared in any case: a refresh that was killed may have left them behind the records.
+
+    Args:
+      tolerance: of the run; None: no record was written.
+    """
     with ExitStack() as stack:
         for part in store.parts:
             stack.enter_context(part.transaction())
-            part.begin_run("", {}, {"tolerance": tolerance}, kind=KIND, number=run)
+            part.records_changed(None)
         for root in store.roots():
-            board = board_of(root.position)
-            store.store_of(board).write_top(*top_rows(store.read, board))
-        note_roots(store, run)
-        for part in store.parts:
-            part.finish_run(run, 0, 0)
+            list_top(store, board_of(root.position))
+        if tolerance is not None:
+            _note_run(store, tolerance)
+
+
+def list_top(store: Store, root: chess.Board) -> None:
+    """Lists what is well visited below a root in the plain tables of each file; in a transaction of all."""
+    positions, edges = top_rows(store.read, root)
+    for part in store.parts:
+        own = {row["key"] for row in positions if store.store_of(board_of(row["fen"])) is part}
+        part.write_top(
+            [row for row in positions if row["key"] in own], [row for row in edges if row["key"] in own]
+        )
+
+
+def _note_run(store: Store, tolerance: float) -> None:
+    """Enters the run in each file, and in the history what the roots are worth now."""
+    run = 1 + max(provenance.last_run(part.connection) for part in store.parts)
+    for part in store.parts:
+        part.begin_run("", {}, {"tolerance": tolerance}, kind=KIND, number=run)
+    note_roots(store, run)
+    for part in store.parts:
+        part.finish_run(run, 0, 0)
 
 
 def note_roots(store: Store, run: int) -> None:

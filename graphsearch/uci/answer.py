@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import chess
 
 from ..faults import told
-from ..graph.ranking import ranking
 from ..graph.view import NodeView, Reader
 from ..limits import SECONDS
 from ..position.board import history_keys, legal_moves
 from ..record.node import NodeRecord
+from ..record.ranking import ranking
 from ..search.params import Limits, SearchParams
 from ..search.results import Progress
 from .clock import Budget, Standing, clock_budget, may_stop, move_budget

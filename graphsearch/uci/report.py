@@ -51,14 +51,13 @@ def info_lines(
     score_type: str = WDL_MU,
     chess960: bool = False,
 ) -> list[str]:
-    """Returns an `info` line for each of the best moves that were visited; always one."""
+    """Returns an `info` line for each of the best moves; those without visits have the node's own value."""
     node = report.node
     if not node.moves:
         return [f"info depth 0 {_score(None, node, wdl=wdl, score_type=score_type)}"]
-    shown = [move for k, move in enumerate(node.moves[:multipv]) if k == 0 or move.n]
     return [
         _line(report, k, move, _score(move, node, wdl=wdl, score_type=score_type), chess960=chess960)
-        for k, move in enumerate(shown, 1)
+        for k, move in enumerate(node.moves[:multipv], 1)
     ]
 
 

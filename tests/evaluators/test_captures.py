@@ -22,7 +22,7 @@ from graphsearch.evaluators.quiescence.captures_kernel import (
     pinned_of,
 )
 from graphsearch.jit.pointers import ONE, ctz, ptr
-from graphsearch.position.board import pack
+from graphsearch.position.board import pack, unpack
 from graphsearch.position.board_kernel import PW, generate_moves, in_check
 from graphsearch.position.tables import load_tables
 from tests.support.exchange import exchanged
@@ -108,6 +108,18 @@ def test_listed_captures_are_the_legal_ones_that_gain_more_than_the_floor(words:
     listed, filtered = np.zeros(256, np.uint64), np.zeros(256, np.uint64)
     assert compare(load_tables(), words, FLOORS, moves, listed, filtered, seen) == -1
     assert seen[0] > 5000
+
+
+EQUAL_MEN = "3r4/p2k4/1R6/7p/8/4r3/P4K1P/R5rR w - - 0 97"  # on e1 it decides which rook takes first
+
+
+def test_an_exchange_and_its_mirror_image_win_the_same(words: NDArray[np.uint64]) -> None:
+    boards = [chess.Board(EQUAL_MEN), *(unpack(words[k : k + PW].tolist()) for k in range(0, 3000, PW))]
+    for board in boards:
+        there = board.mirror()
+        for move in board.legal_moves:
+            mirrored = chess.Move(move.from_square ^ 56, move.to_square ^ 56, move.promotion)
+            assert exchanged(board, move) == exchanged(there, mirrored), (board.fen(), move.uci())
 
 
 def test_a_capture_loses_where_its_exchange_is_below_zero(words: NDArray[np.uint64]) -> None:

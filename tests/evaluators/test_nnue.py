@@ -184,7 +184,8 @@ def test_an_evaluation_is_a_probability_whatever_came_before(file: Path) -> None
 
 def test_a_mirror_image_has_the_same_value_and_mirrored_priors(file: Path) -> None:
     evaluator = create(f"nnue:{file}")
-    boards, mirrored = BOARDS[:12], [board.mirror() for board in BOARDS[:12]]
+    boards = [*BOARDS[:12], chess.Board("3r4/p2k4/1R6/7p/8/4r3/P4K1P/R5rR w - - 0 97")]
+    mirrored = [board.mirror() for board in boards]
     one, other = (evaluator.evaluate(PositionBatch.from_boards(both)) for both in (boards, mirrored))
     assert (one.wdl == other.wdl).all()
     flips = [int(np.bitwise_xor(m, 56 | 56 << 6)) for m in PositionBatch.from_boards(boards).moves]

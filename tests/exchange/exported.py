@@ -109,20 +109,20 @@ def execute(path: Path, sql: str, rows: Sequence[Sequence[Any]]) -> None:
     connection.close()
 
 
-def add_games(path: Path, games: Mapping[str, tuple[int, int, int]]) -> None:
-    """Writes imported games: a line -> games that White won, that were drawn, that Black won."""
+def add_games(path: Path, games: Mapping[str, tuple[int, ...]]) -> None:
+    """Writes imported games: a line -> games that White won, drawn, that Black won, of unknown result."""
     counts: dict[tuple[str, str], list[Any]] = {}
     for line, results in games.items():
         board = chess.Board()
         for san in line.split():
             move = board.parse_san(san)
-            row = counts.setdefault((f"{key_of(board):016x}", move.uci()), [san, 0, 0, 0])
+            row = counts.setdefault((f"{key_of(board):016x}", move.uci()), [san, 0, 0, 0, 0])
             for k, number in enumerate(results):
                 row[1 + k] += number
             board.push(move)
     execute(
         path,
-        "INSERT INTO game_move (key, move, san, white, draws, black) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO game_move (key, move, san, white, draws, black, unknown) VALUES (?, ?, ?, ?, ?, ?, ?)",
         [(*key, *row) for key, row in counts.items()],
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import chess
 import numpy as np
 import pytest
+from graphsearch.graph.ranking import node_mean, ranking
 
 from graphsearch.exchange import (
     epd_export,
@@ -34,7 +35,6 @@ from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection, plan
 from graphsearch.exchange.text_rows import fixed, names_of
 from graphsearch.exchange.walk import Walk
-from graphsearch.graph.ranking import node_mean, ranking
 from graphsearch.position.board import board_of, encode_move, key_of, legal_moves, pack
 from graphsearch.position.values import SCORE_TYPES, cp_from_q, cp_of, show_scores_by
 from graphsearch.store.order import identities

@@ -16,9 +16,9 @@ import pytest
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.pgn_writing import COLUMNS
 from graphsearch.exchange.selection import Selection
-from graphsearch.graph.ranking import node_mean, ranking
 from graphsearch.position.board import board_of, key_of, legal_moves
 from graphsearch.position.values import cp_from_q, cp_from_wdl
+from graphsearch.record.ranking import node_mean, ranking
 
 from ..store.records import filled
 from .exported import (

@@ -233,6 +233,21 @@ def test_imported_games_weigh_two_for_a_win_and_one_for_a_draw_of_the_side_that_
     assert (few.moves, few.left_out["moves_few_visits"]) == (3, 2)
 
 
+def test_games_without_a_result_weigh_one_point_and_leave_no_position_out(tmp_path: Path) -> None:
+    path = filled(tmp_path / "games.graph", [made_record(chess.Board(), {"a3": (9, 0.0)})])
+    add_games(path, {"e4 e5 Nf3": (0, 0, 0, 7), "e4 c5": (0, 0, 0, 2), "d4 d5": (1, 0, 0, 2)})
+    board = chess.Board()
+    e4, d4 = (after(board, chess.Move.from_uci(move)) for move in ("e2e4", "d2d4"))
+    e5 = after(e4, chess.Move.from_uci("e7e5"))
+    export_polyglot(path, tmp_path / "book.bin", weights="games")
+    assert read_book(tmp_path / "book.bin", [board, e4, d4, e5]) == {
+        key_of(board): [("e2e4", 9), ("d2d4", 4)],
+        key_of(e4): [("e7e5", 7), ("c7c5", 2)],
+        key_of(d4): [("d7d5", 2)],
+        key_of(e5): [("g1f3", 7)],
+    }
+
+
 def test_a_performance_book_comes_out_as_it_went_in(tmp_path: Path) -> None:
     book = shared_data("data/performance.bin")
     path = filled(tmp_path / "book.graph", [made_record(chess.Board(), {"e4": (1, 0.0)})])

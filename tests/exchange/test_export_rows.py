@@ -11,12 +11,14 @@ import chess
 import pytest
 
 from graphsearch.exchange.epd_export import export_epd
+from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.rows_export import COLUMNS, export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
-from graphsearch.graph.ranking import edge_of, has_best_move, node_mean, ranking
+from graphsearch.exchange.site.export import export_site
 from graphsearch.position.board import key_of, legal_moves, terminal_kind
-from graphsearch.position.values import cp_from_q, cp_from_wdl
+from graphsearch.position.values import cp_from_q, cp_from_wdl, shown_score_type
 from graphsearch.record.node import NodeRecord
+from graphsearch.record.ranking import edge_of, has_best_move, node_mean, ranking
 
 from ..store.records import filled
 from .exported import ENDGAME, PROMOTES, add_book, add_games, after, known_below, made_record, searched
@@ -173,6 +175,33 @@ def test_a_book_has_its_moves_and_values(tmp_path: Path) -> None:
     assert [row.get("ce") for row in found] == [cp_from_q(-0.2), cp_from_q(0.2)]
     assert {row.get("c2") for row in found} == {"centipawn"}
     assert [row.get("bm") for row in found] == [None, [chess.Move.from_uci("e7e5")]]
+
+
+def test_all_exports_of_a_book_are_by_one_score_type(tmp_path: Path) -> None:
+    visits = {"e4": (90, 0.1), "d4": (5, 0.3), "a3": (50, 0.0)}
+    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
+    add_book(path, "mine", "both", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2})
+    of_book = Selection(book="mine")
+    export_jsonl(path, tmp_path / "out.jsonl", of_book)
+    export_csv(path, tmp_path / "out.csv", of_book)
+    export_epd(path, tmp_path / "out.epd", of_book)
+    export_pgn(path, tmp_path / "out.pgn", of_book)
+    export_site(path, tmp_path / "site", book="mine")
+    rows = json_lines(tmp_path / "out.jsonl")
+    head = next(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    epd = [chess.Board.from_epd(line)[1] for line in (tmp_path / "out.epd").read_text().splitlines()]
+    assert {row["score_type"] for row in rows} == {head["score_type"]} == {"centipawn"}
+    assert {row["c2"] for row in epd if "c2" in row} == {"centipawn"}
+    assert '[ScoreType "centipawn"]' in (tmp_path / "out.pgn").read_text()
+    by_move = {move["move"]: move["cp"] for move in rows[0]["moves"]}
+    assert (
+        by_move
+        == {"e2e4": cp_from_q(0.1), "d2d4": cp_from_q(0.3)}
+        != {"e2e4": cp_from_wdl(0.1, 0.0), "d2d4": cp_from_wdl(0.3, 0.0)}
+    )
+    assert int(head["cp"]) == by_move[head["move"]]
+    assert f",{by_move['e2e4']}," in (tmp_path / "site" / "data" / "0.js").read_text()
+    assert shown_score_type() == "WDL_mu", "what follows is shown as before"
 
 
 def test_limits_leave_out_moves_and_the_report_counts_them(graph: tuple[Path, str], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -278,3 +279,14 @@ def test_cycles_end(tmp_path: Path) -> None:
     report = export_jsonl(path, tmp_path / "out")
     assert report.positions == len(known_below(path, ENDGAME))
     assert sqlite3.sqlite_version
+
+
+def test_a_walk_from_one_root_keeps_its_halfmove_clock(tmp_path: Path) -> None:
+    root = "8/8/8/2k5/4r3/3R4/3K4/8 w - - 72 80"
+    path = searched(tmp_path / "late.graph", root, visits=300)
+    out = tmp_path / "late.jsonl"
+    report = export_jsonl(path, out, Selection(roots=(read_root(root),)))
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert rows[0]["fen"] == root
+    assert {row["key"] for row in rows} == {f"{key:016x}" for key in known_below(path, root)}
+    assert report.left_out["missing"] == 0

@@ -46,7 +46,7 @@ READ = (
     ("query", "find", "--in-games", "--store", "{}"),
     ("query", "disagree", "{}"),
     ("query", "sql", "SELECT * FROM position_moves", "--store", "{}", "--json"),
-    ("query", "sql", "SELECT record(fen), cp(q) FROM top_position", "--store", "{}"),
+    ("query", "sql", "SELECT record(fen), cp(q, draw) FROM top_position", "--store", "{}"),
     ("book", "status", "--store", "{}"),
     ("book", "todo", "white", "--store", "{}"),
     ("book", "why", "white", "startpos", "--moves", "d4", "--store", "{}"),

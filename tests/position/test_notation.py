@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.errors import InvalidPositionError
-from graphsearch.position.notation import read_fen_lines, read_position
+from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
 
 START = chess.STARTING_FEN
 Pgn = Callable[[str], str]
@@ -52,6 +52,23 @@ def test_every_legal_move_is_read_as_san_and_as_uci(board: chess.Board, uci: boo
 def test_a_fen_is_read_as_python_chess_wrote_it(board: chess.Board) -> None:
     assert read_position(board.fen()).board.fen() == board.fen()
     assert read_position(board.epd()).board.epd() == board.epd()
+
+
+@pytest.mark.parametrize(
+    "fen",
+    [
+        "4k3/8/8/8/8/8/4P3/4K3 b - e3 7 12",
+        "4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1",
+        "4k3/8/8/8/8/8/8/4K3 b KQkq - 0 1",
+        "8/8/8/8/8/8/8/4K3 w - -",
+        "QQQQkQQQ/QQQQQQQQ/8/8/8/8/8/4K3 w - - 3 9",
+        "4k3/8/8/8/8/8/8/4K3 w - - 300 9",
+    ],
+)
+def test_an_illegal_position_is_named_by_the_fen_that_was_given(fen: str) -> None:
+    with pytest.raises(InvalidPositionError) as caught:
+        board_from_fen(fen)
+    assert fen in str(caught.value)
 
 
 @given(st.text(max_size=60))

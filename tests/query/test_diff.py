@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import InvalidParameterError
-from graphsearch.graph.ranking import best_move, has_best_move, node_mean
 from graphsearch.position.board import key_of, legal_moves, unpack
 from graphsearch.position.values import cp_of
 from graphsearch.query.diff import BEST, BOUNDS, WHATS, N, Q, diff, values_of
 from graphsearch.record.node import NodeRecord
+from graphsearch.record.ranking import best_move, has_best_move, node_mean
 
 from ..store.records import batch_of, filled, identity, random_records
 from ..store.test_union import version

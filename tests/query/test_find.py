@@ -13,7 +13,6 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import CapacityError, InvalidParameterError, StoreError
-from graphsearch.graph.ranking import best_move, node_mean
 from graphsearch.position.board import key_of
 from graphsearch.query.filters import Filters, read_pieces
 from graphsearch.query.find import Found, find
@@ -21,6 +20,7 @@ from graphsearch.query.parents import parents
 from graphsearch.query.transpositions import transpositions
 from graphsearch.query.ways import count_all
 from graphsearch.record.node import NodeRecord
+from graphsearch.record.ranking import best_move, node_mean
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.sweep.parts import least_bytes
 from tests.conftest import ROOT

@@ -17,9 +17,9 @@ from graphsearch.book.build import BuildLimits, build
 from graphsearch.book.toml import parse_config
 from graphsearch.errors import UnknownPositionError
 from graphsearch.evaluators.factory import create
-from graphsearch.graph.ranking import best_move, node_mean
 from graphsearch.query.history import HistoryPoint, history
 from graphsearch.query.pv import pv
+from graphsearch.record.ranking import best_move, node_mean
 from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table

@@ -194,6 +194,19 @@ def test_only_positions_behind_the_one_that_is_asked_for_count(made: Made) -> No
         assert walk.epd() == chess.Board(move.position).epd()
 
 
+def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None:
+    joined = "Nf3 d5 g3 Nf6"
+    path = graph_file(tmp_path / "a.graph", {joined: {"Bg2": (300, 0.1), "c4": (100, 0.1)}})
+    orders = [joined, "g3 Nf6 Nf3 d5", "Nf3 Nf6 g3 d5"]
+    text = tmp_path / "games.pgn"
+    text.write_text("".join(f'[Result "1-0"]\n\n{order} d3 1-0\n\n' for order in orders))
+    import_pgn(path, [GivenFile(str(text))])
+    for least in (2, 3):
+        found = novelties(path, chess.Board(), rules=Rules(min_games=least))
+        assert [(move.san, move.reached) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], least
+        assert board_of(" ".join(found.novelties[0].line)).epd() == board_of(joined).epd()
+
+
 def test_what_cannot_be_asked_is_refused_in_one_line(made: Made) -> None:
     with pytest.raises(UnknownPositionError, match="no 5 imported games"):
         novelties(made.path, board_of("h4 h5 Rh3"))

@@ -19,13 +19,14 @@ import pytest
 from graphsearch import Graph, Limits, analyze, show
 from graphsearch.errors import InvalidParameterError, StatementLimitError, StoreError, UnknownPositionError
 from graphsearch.position.board import key_of
-from graphsearch.position.values import cp_from_q
+from graphsearch.position.values import CENTIPAWN, SCORE_TYPES, cp_from_wdl
 from graphsearch.query.games import games
 from graphsearch.query.moves import moves
 from graphsearch.query.sql import sql
 from graphsearch.store.store import Store
 from tests.conftest import ROOT
 
+from ..conftest import Cli
 from .handmade import board_after
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -130,10 +131,26 @@ def test_a_record_is_the_json_that_show_prints(file: Path) -> None:
 
 def test_the_other_functions_know_chess(file: Path) -> None:
     start = chess.STARTING_FEN
-    found = asked(file, f"SELECT key('{start}'), after('{start}', 'e4 e5'), san('{start}', 'g1f3'), cp(0.5)")[
-        1
-    ][0]
-    assert found == (START_KEY, board_after("e4 e5").fen(), "Nf3", cp_from_q(0.5))
+    found = asked(
+        file, f"SELECT key('{start}'), after('{start}', 'e4 e5'), san('{start}', 'g1f3'), cp(0.5, 0.25)"
+    )[1][0]
+    assert found == (START_KEY, board_after("e4 e5").fen(), "Nf3", cp_from_wdl(0.5, 0.25))
+
+
+@pytest.mark.parametrize("score_type", SCORE_TYPES)
+def test_the_centipawns_of_tables_are_those_that_commands_show(
+    small_graph: Path, cli: Cli, score_type: str
+) -> None:
+    show = cli("show", "startpos", "--store", small_graph, "--score-type", score_type, "--json").json
+    expected = {move["move"]: move["cp"] for move in show["moves"] if move["n"]}
+    edges = f"SELECT move, cp(q, draw) AS cp FROM top_edge WHERE key = '{START_KEY}'"
+    options = ("--store", small_graph, "--score-type", score_type, "--json")
+    assert dict(cli("query", "sql", edges, *options).json["rows"]) == expected
+    of_q = cli("query", "sql", edges.replace("(q, draw)", "(q)"), *options)
+    if score_type == CENTIPAWN:
+        assert dict(of_q.json["rows"]) == expected
+    else:
+        assert (of_q.code, "--score-type centipawn" in of_q.err) == (2, True)
 
 
 REFUSED = {
@@ -158,6 +175,7 @@ REFUSED = {
     "SELECT record('nonsense')": r"record\(\): a FEN needs at least four fields",
     "SELECT record(7)": r"record\(\): expected a FEN, not 7",
     "SELECT cp('x')": r"cp\(\): expected a number",
+    "SELECT cp(0.5)": r"cp\(\): centipawns by WDL_mu need the draw probability: cp\(q, draw\)",
     "SELECT san('startpos', 'e5')": r"san\(\): move 1 of the list, 'e5', is illegal",
     "SELECT after('startpos', 'Qh9')": r"after\(\): move 1",
 }

@@ -14,10 +14,12 @@ import chess
 import pytest
 
 from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
+from graphsearch.position.board import unpack
 from graphsearch.store.file import file_bytes
 from graphsearch.store.segments import keys_of
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
+from graphsearch.store.tables.top import rows_of
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
@@ -110,25 +112,22 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
     key = int(keys_of(batch_of([root]).words)[0])
     with Store.open(path) as store:
         store.record_root(f"{key:016x}", chess.STARTING_FEN, 1)
-        rows = [{**TOP, "key": f"{k:016x}", "n": n} for k, n in ((1, 10), (2, 9), (key, 1))]
-        edges = [
-            {"key": row["key"], "move": "e2e4", "san": "e4", "n": 1, "p": 1.0} | NO_VALUE for row in rows
-        ]
-        store.write_top(rows, edges)
+        many, few = (
+            next(r for r in NEWEST.values() if (r.visits >= 10) == stays and r != root) for stays in (1, 0)
+        )
+        listed = [rows_of(record, unpack(record.words)) for record in (root, many, few)]
+        store.write_top([rows.position for rows in listed], [row for rows in listed for row in rows.edges])
     expected = {k: r for k, r in NEWEST.items() if r.visits >= 10 or r == root}
     report = prune(path, 10)
     assert (report.nodes_before, report.nodes_after) == (600, len(expected))
     assert report.bytes_after == file_bytes(path) < report.bytes_before
     with Store.open(path) as store:
         assert contents(store) == expected
-        kept = {f"{1:016x}", f"{key:016x}"}
-        for table in ("top_position", "top_edge"):
-            assert {row[0] for row in store.connection.execute(f"SELECT key FROM {table}")} == kept
+        positions = {key for (key,) in store.connection.execute("SELECT key FROM top_position")}
+        edges = {key for (key,) in store.connection.execute("SELECT key FROM top_edge")}
+        assert positions == {rows.position["key"] for rows in listed[:2]}
+        assert edges == {rows.position["key"] for rows in listed[:2] if rows.edges}
     assert verify(path).problems == []
-
-
-TOP = {"fen": chess.STARTING_FEN, "q": 0.0, "win": 0.0, "draw": 1.0, "loss": 0.0, "best_move": None}
-NO_VALUE = {"q": None, "draw": None}
 
 
 @pytest.mark.parametrize("stop", [1, 4, 9, 12])
@@ -185,6 +184,7 @@ def test_a_file_that_is_being_written_is_refused(path: Path, maintain: object) -
 WRITER = """
 import sys
 from graphsearch.store.store import Store
+from graphsearch.store.tables.top import rows_of
 from tests.store.records import batch_of, random_records
 records = random_records(61, 600)
 with Store.open(sys.argv[1]) as store:

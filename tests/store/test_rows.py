@@ -15,6 +15,7 @@ import pytest
 
 from graphsearch.book.status import status
 from graphsearch.errors import CorruptRecordError, GraphSearchError, StoreError
+from graphsearch.position.board import unpack
 from graphsearch.query.filters import Filters
 from graphsearch.query.find import find
 from graphsearch.query.games import games
@@ -25,6 +26,7 @@ from graphsearch.store.migrations import FORMAT_VERSION, STRICT, migrations
 from graphsearch.store.store import Store
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.tables.rows import checked, fault_of, rows
+from graphsearch.store.tables.top import rows_of
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
@@ -43,6 +45,10 @@ NONSENSE = ("store_info", "evaluator", "segment", "chunk", "block", "sqlite_sequ
 def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with a row in every table, whose columns take values of any type."""
     path = filled(tmp_path_factory.mktemp("full") / "a.graph", RECORDS, runs=2)
+    with Store.open(path) as store:
+        record = next(record for record in RECORDS if record.visits > 1)
+        position, edges = rows_of(record, unpack(record.words))
+        store.write_top([position], edges)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for name, table in TABLES.items():
             if name not in NONSENSE and not connection.execute(f"SELECT 1 FROM {name}").fetchone():

@@ -15,11 +15,13 @@ import chess
 import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, StoreError
+from graphsearch.position.board import unpack
 from graphsearch.record.node import NodeRecord
 from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store import merging
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
+from graphsearch.store.tables.top import rows_of
 from graphsearch.store.upkeep.salvage import SalvageReport, salvage
 from graphsearch.store.upkeep.verify import verify
 from tests.conftest import ROOT
@@ -43,12 +45,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for k in range(400):
             key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
             store.record_root(key, chess.STARTING_FEN + "1" * 160, k)
-            store.write_top([{**TOP, "key": key}], [{**EDGE, "key": key}])
+        for record in list(NEWEST.values())[:400]:
+            position, edges = rows_of(record, unpack(record.words))
+            store.write_top([position], edges)
     return path
-
-
-TOP = {"fen": chess.STARTING_FEN, "n": 5, "q": 0.0, "win": 0.0, "draw": 1.0, "loss": 0.0, "best_move": None}
-EDGE = {"move": "e2e4", "san": "e4", "n": 1, "p": 1.0, "q": None, "draw": None}
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from graphsearch.errors import (
     StoreError,
     UnfinishedError,
 )
+from graphsearch.evaluators.factory import create
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.record.node import NodeRecord
@@ -38,6 +39,7 @@ from graphsearch.store.union import present
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.sweep import merge as merging
 from graphsearch.sweep.merge import MergeProgress, Wanted, merge
+from graphsearch.sweep.reevaluate import reevaluate
 
 from ..conftest import ROOT
 from ..query.handmade import LINES, Edges, graph_file
@@ -208,7 +210,9 @@ def test_two_evaluators_are_refused_with_remedies_and_kept_apart_when_asked(
     with Store.open(tmp_path / "c.graph", read_only=True) as store:
         assert store.identity == IDENTITY
         assert store.unfinished is not None
+        done = store.unfinished.done, store.unfinished.total
         found = contents(store)
+    assert done == (sum(r.evaluator != 2 or not r.codes for r in found.values()), len(found))
     theirs = {key: replace(record, evaluator=2) for key, record in NEWS.items()}
     ours = {identity(record): record for record in A}
     assert found == ours | {key: united(ours[key], r)[0] if key in ours else r for key, r in theirs.items()}
@@ -216,11 +220,29 @@ def test_two_evaluators_are_refused_with_remedies_and_kept_apart_when_asked(
         merge([tmp_path / "c.graph", a], new=tmp_path / "d.graph")
 
 
+def test_a_file_merged_into_itself_stays_as_it_is(files: tuple[Path, Path]) -> None:
+    a = files[0]
+    before = a.read_bytes()
+    for paths in ([a], [a, a]):
+        report = merge(paths, into=a)
+        assert (report.inputs, report.nodes, report.complete) == ([], len(A), True)
+    assert a.read_bytes() == before
+
+
+def test_a_file_of_two_evaluators_tells_what_its_roots_became(tmp_path: Path) -> None:
+    more: dict[str, Edges | None] = {"e4": {"e5": (40, -0.15), "c5": (200, 0.5)}}
+    a = graph_file(tmp_path / "a.graph", LINES)
+    b = bound_to(graph_file(tmp_path / "b.graph", more), "other")
+    merge([a, b], into=a, wanted=Wanted(keep=a))
+    report = reevaluate(a, create("uniform"))
+    assert (report.finished, report.roots) == (True, 2)
+
+
 def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
     for arguments in (
         {"paths": [a], "new": tmp_path / "c.graph"},
-        {"paths": [a], "into": a},
+        {"paths": [], "into": a},
         {"paths": [a, b], "new": a},
         {"paths": [a, b]},
         {"paths": [a, b], "into": a, "wanted": Wanted(keep=tmp_path / "other")},

@@ -24,11 +24,11 @@ from graphsearch.errors import (
 )
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
-from graphsearch.graph.ranking import edge_of
 from graphsearch.graph.view import show, view
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.record.node import NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.record.provenance import BY_RULE
+from graphsearch.record.ranking import edge_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune

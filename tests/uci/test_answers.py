@@ -196,6 +196,15 @@ def test_a_game_without_a_move_for_a_repeated_position_goes_on() -> None:
         assert is_legal(START, lines)
 
 
+def test_multipv_shows_every_legal_move_if_so_many_are_asked_for() -> None:
+    with Played({"MultiPV": "40"}) as game:
+        lines = game.ask("go nodes 30", until="bestmove")
+        last = [line for line in lines if " pv " in line][-20:]
+        assert [line.split(" multipv ")[1].split()[0] for line in last] == [str(k) for k in range(1, 21)]
+        assert {line.split(" pv ")[1].split()[0] for line in last} == {m.uci() for m in START.legal_moves}
+        assert all(" score cp " in line for line in last)
+
+
 def test_searchmoves_are_the_only_ones_to_be_played() -> None:
     with Played({"MultiPV": "5"}) as game:
         lines = game.ask("go nodes 200 searchmoves a2a3 h2h4 e2e5", until="bestmove")

@@ -266,7 +266,7 @@ def _tell(holder: Holder, batch: RecordBatch) -> None:
 
 def names_of(words: Words) -> list[bytes]:
     """Returns what tells the records of packed positions apart, `[B, 10]`, as keys of a dict."""
-    own = np.ascontiguousarray(identities(words))
+    own = identities(words)
     data, size = own.tobytes(), own.shape[1] * own.itemsize
     return [data[i : i + size] for i in range(0, len(data), size)]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy import int64, uint16
 
-from ...jit.compiler import inner
+from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, ctz
 from ...position.board_kernel import (
     FILE_A,
@@ -35,6 +35,7 @@ PROMOTION_GAIN = 8500
 ORDER_AT, LISTED_AT, LISTED_MASK = U(32), U(16), U(0xFFFF)
 DOUBTFUL = ONE  # marks a word whose mover is worth more than its gain: only the exchange tells
 LAST_RANKS = U(0xFF000000000000FF)
+BYTES_1, BYTES_2 = U(0x00FF00FF00FF00FF), U(0x0000FFFF0000FFFF)  # every second byte, or pair of bytes
 
 
 @inner
@@ -67,6 +68,27 @@ def least_of(s: Any, pieces: Any) -> Any:
     return 6
 
 
+@inlined
+def flip_ranks(squares: Any) -> Any:
+    """Returns a set of squares with the ranks mirrored: its bytes in the opposite order."""
+    out = ((squares >> U(8)) & BYTES_1) | ((squares & BYTES_1) << U(8))
+    out = ((out >> U(16)) & BYTES_2) | ((out & BYTES_2) << U(16))
+    return (out >> U(32)) | (out << U(32))
+
+
+@inner
+def nearest_of(pieces: Any, side: Any) -> Any:
+    """Returns the first of some squares as a side sees them, from its own first rank on.
+
+    Which of two equal men takes first can decide an exchange, by what stands behind it: so Black's choice is
+    the mirror image of White's, and a position and its colour flip are worth the same.
+    """
+    if side == 0:
+        return pieces & ~(pieces - ONE)
+    seen = flip_ranks(pieces)
+    return flip_ranks(seen & ~(seen - ONE))
+
+
 @inner
 def exchange(T: Any, s: Any, m: Any, gains: Any) -> Any:
     """Returns what a move wins by captures on its target square, in thousandths (static exchange)."""
@@ -92,8 +114,7 @@ def exchange(T: Any, s: Any, m: Any, gains: Any) -> Any:
         depth += 1
         put(gains, depth, standing - get(gains, depth - 1))
         standing = PLAIN_VALUES[kind]
-        piece = own & s[kind]
-        occupied ^= piece & ~(piece - ONE)
+        occupied ^= nearest_of(own & s[kind], side)
         if kind != 1 and kind != 5:
             attackers |= rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
             attackers |= bishop_attacks(T, target, occupied) & (s[BISHOPS] | s[QUEENS])
@@ -127,8 +148,7 @@ def capture_loses(T: Any, s: Any, m: Any) -> Any:
         debt = PLAIN_VALUES[kind] - debt
         if debt < (0 if loses else 1):
             return loses
-        piece = own & s[kind]
-        occupied ^= piece & ~(piece - ONE)
+        occupied ^= nearest_of(own & s[kind], side)
         if kind != 1 and kind != 5:
             attackers |= rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
             attackers |= bishop_attacks(T, target, occupied) & (s[BISHOPS] | s[QUEENS])

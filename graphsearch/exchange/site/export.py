@@ -9,6 +9,7 @@ from pathlib import Path
 import chess
 
 from ...errors import ExportError
+from ...position.values import scores_by
 from ...store.sharded.files import open_to_read
 from ...store.store import Store
 from ..candidates import source_of
@@ -57,6 +58,7 @@ def export_site(
     selection = Selection(roots=roots, book=book, depth=depth, min_visits=least)
     report = ExportReport("site", str(target))
     with (
+        scores_by(selection.score_type),
         open_to_read(path) as store,
         new_folder(target, store=store.path, is_own=_is_site) as folder,
         Scratch(folder / "walk") as scratch,

@@ -12,7 +12,8 @@ from ..migrations import format_of, migrations
 from ..store import Store
 from ..tables.columns import TABLES
 
-ROOT_TABLES = ("root", "root_history", "top_position", "top_edge")  # a root is with its owner
+TOP_TABLES = ("top_position", "top_edge")  # a position is with its record
+ROOT_TABLES = ("root", "root_history", *TOP_TABLES)  # a root is with its owner
 _VIEW = re.compile(r"^CREATE (VIEW \w+ AS\n.*?);$", re.MULTILINE | re.DOTALL)
 
 

@@ -57,8 +57,11 @@ class MoveCounts:
         return self.white + self.draws + self.black + self.unknown
 
     def points(self, turn: chess.Color) -> int:
-        """Returns two points for a win of the side that plays it, one for a draw, as Polyglot counts."""
-        return 2 * (self.white if turn else self.black) + self.draws
+        """Returns two points for a win of the side that plays it, one for a draw, as Polyglot counts.
+
+        A game without a result says only that the move was played: it has the mean of a game, one point.
+        """
+        return 2 * (self.white if turn else self.black) + self.draws + self.unknown
 
 
 @dataclass(frozen=True, slots=True)

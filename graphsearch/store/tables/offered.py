@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from ...record.provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..file import named, sql_errors
 from . import provenance, unfinished
+from .top import Rows, TopTables
 from .unfinished import Unfinished
 
 
@@ -22,6 +23,7 @@ class PlainTables(ABC):
     identity: EvaluatorIdentity
     _connection: sqlite3.Connection
     _evaluator_number: int
+    _top: TopTables
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -96,15 +98,13 @@ class PlainTables(ABC):
         with self._writing() as connection:
             provenance.raise_root(connection, key_hex, visits)
 
-    def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
-        """Replaces the rows of these positions in the plain tables `top_position` and `top_edge`."""
-        with self._writing() as connection:
-            provenance.write_top(connection, positions, edges)
+    def write_top(self, positions: Rows, edges: Rows) -> None:
+        """Lists positions in `top_position` and `top_edge`, by rows as `top.rows_of` has them.
 
-    def drop_top(self, below: int) -> None:
-        """Removes positions of less than `below` visits from the plain tables, except roots."""
-        with self._writing() as connection:
-            provenance.drop_top(connection, below)
+        They follow the records of their positions from now on.
+        """
+        with self._writing():
+            self._top.write(positions, edges)
 
     def write_fact(self, name: str, value: str | None) -> None:
         """Sets a row of the table `store_info`, or removes it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,6 @@ from .rows import rows, shown
 FIRST_EVALUATOR = 1  # id of the one that a new file is bound to
 RUN_COLUMNS_1 = ("id", "started", "finished", "position", "limits", "params", "visits", "evaluations")
 RUN_COLUMNS = (*RUN_COLUMNS_1, "evaluator", "kind", "program")
-TOP_POSITION_COLUMNS = ("key", "fen", "n", "q", "win", "draw", "loss", "best_move")
-TOP_EDGE_COLUMNS = ("key", "move", "san", "n", "p", "q", "draw")
 
 
 def now() -> str:
@@ -293,27 +291,3 @@ def roots(connection: sqlite3.Connection) -> list[RootInfo]:
     """Returns all roots, the last searched first."""
     names = ("key", "position", "visits", "last_searched")
     return [RootInfo(*row) for row in rows(connection, "root", names, "ORDER BY last_searched DESC, key")]
-
-
-def write_top(
-    connection: sqlite3.Connection, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]
-) -> None:
-    """Replaces the rows of these positions in `top_position` and `top_edge`."""
-    connection.executemany("DELETE FROM top_edge WHERE key = ?", [(row["key"],) for row in positions])
-    _insert(connection, "top_position", TOP_POSITION_COLUMNS, positions)
-    _insert(connection, "top_edge", TOP_EDGE_COLUMNS, edges)
-
-
-def drop_top(connection: sqlite3.Connection, below: int) -> None:
-    """Removes the rows of positions with node N < `below`, except those of roots."""
-    few = "SELECT key FROM top_position WHERE n < ? AND key NOT IN (SELECT key FROM root)"
-    connection.execute(f"DELETE FROM top_edge WHERE key IN ({few})", (below,))  # noqa: S608 (a constant)
-    connection.execute(f"DELETE FROM top_position WHERE key IN ({few})", (below,))  # noqa: S608
-
-
-def _insert(
-    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
-) -> None:
-    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    statement = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 (constants)
-    connection.executemany(statement, [tuple(row[name] for name in columns) for row in rows])

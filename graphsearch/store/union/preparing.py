@@ -44,10 +44,10 @@ class Source:
 
 
 def sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[Source]:
-    """Returns the files that go into another one, without that one itself.
+    """Returns the files that go into another one, without that one itself, which may be the only one named.
 
     Raises:
-      InvalidParameterError: if there are too few of them, or the new file is one of them.
+      InvalidParameterError: if too few are named, or the new file is one of them.
       StoreError: if one is not there.
     """
     found = [Source(os.fspath(path), real_path(path)) for path in paths]
@@ -58,8 +58,10 @@ def sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[Sou
         found = [source for source in found if not source.path.samefile(target)]
     elif any(target.exists() and source.path.samefile(target) for source in found):
         raise InvalidParameterError(f"{target} is one of the inputs; name a new file, or use --into")
-    if len(found) < 1 + is_new:
-        raise InvalidParameterError("name at least two graph files to merge")
+    if len(paths) < 1 + is_new:
+        raise InvalidParameterError(
+            f"name at least {'two graph files' if is_new else 'one graph file'} to merge"
+        )
     return found
 
 

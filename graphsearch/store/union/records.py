@@ -270,6 +270,7 @@ class _Writer:
                 store.connection, store.catalog, self._segment, batch, dictionary=dictionary
             )
             provenance.add_nodes(store.connection, self._fresh)
+            store.records_changed(batch.words)
         self._chunks += 1
         self._fresh = 0
         shorten_log(store)

@@ -71,7 +71,6 @@ def prune(
             stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays)
             return take(batch, np.nonzero(stay)[0])
 
-        store.drop_top(min_visits)
         rewrite(store, kept, progress)
         shrink(store, progress)
         return PruneReport(nodes, store.node_count, size, file_bytes(store.path))

@@ -108,6 +108,7 @@ def _step(store: Store, transform: Transform) -> int:
     write_records(store.connection, store.catalog, output.id, kept)
     merging.set_frontier(store.connection, output, inputs, pivot)
     provenance.add_nodes(store.connection, len(kept) - len(stored))
+    store.records_changed(stored.words)
     return len(stored)
 
 

@@ -198,6 +198,7 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
         for table in plain.plain_tables(version):
             if lost := plain.copy_table(damaged, store.connection, table, version):
                 report.lose(table, lost)
+        store.records_changed(None)
         report.entries = entries.drop_damaged(store, report.add)
         runs.drop_damaged(store, report.lose)
     for problem in sources.problems():

@@ -26,6 +26,7 @@ from ..sharded.manifest import is_sharded, read_manifest
 from ..sharded.ownership import Owners, owners_of
 from ..sharded.progress import Progress, in_turn
 from ..store import Store
+from ..tables.top import TopTables
 from ..transpositions import runs
 from ..transpositions import saved as entries
 from . import rows
@@ -171,6 +172,8 @@ class _Check:
                 self._segment(segment)
             self._check_blocks_owned()
             self._check_live()
+            for line in TopTables(self._connection).faults(self._store.read):
+                self._report.add(f"{self._store.path}: {line}")
             self._report.entries = entries.check(self._store, self._report.add)
             runs.check(self._store, self._report.add)
 

@@ -16,7 +16,7 @@ export const gamesView = {
 };
 
 const share = (row) => [["white", row.white], ["even", row.draws], ["black", row.black]].map(([name, n]) => [name, n / Math.max(1, row.white + row.draws + row.black)]);
-const said = (row) => `${count(row.white)} won by White, ${count(row.draws)} drawn, ${count(row.black)} won by Black`;
+const said = (row) => `${count(row.white)} won by White, ${count(row.draws)} drawn, ${count(row.black)} won by Black${row.unknown ? `, ${count(row.unknown)} without a result` : ""}`;
 
 function draw(host, found) {
   const rows = found.moves.map((move) => h("tr", { onmouseenter: () => tell("hover", move.move), onmouseleave: () => tell("hover", null) }, [
@@ -30,7 +30,7 @@ function draw(host, found) {
     h("td", {}, move.q !== null && h("span", { class: `chip ${tint(move.q)}`, text: signed(move.q) })),
     h("td", { class: "number", text: signed(move.difference, 2) }),
   ]));
-  const heads = [["Move"], ["Games"], ["Share"], ["White / drawn / Black"], ["Score", "Mean result for the side to move"], ["N"], ["Share of N"], ["Q"], ["Games − Q", "Above 0: the move did better in games than the search expects"]];
+  const heads = [["Move"], ["Games"], ["Share"], ["White / drawn / Black"], ["Score", "Mean result for the side to move, of the games that have one"], ["N"], ["Share of N"], ["Q"], ["Games − Q", "Above 0: the move did better in games than the search expects"]];
   put(host, h("p", { class: "lead" }, h("span", { text: found.games ? `${count(found.games)} games: ${said(found)}.` : "No imported game went on from this position." })),
     h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Moves in imported games" }),
       h("thead", {}, h("tr", {}, heads.map(([text, title]) => h("th", { scope: "col", text, title })))), h("tbody", {}, rows))));

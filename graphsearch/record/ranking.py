@@ -12,8 +12,8 @@ import chess
 
 from ..position.board import CLOCK_DRAW, legal_moves
 from ..position.values import negate
-from ..record.bounds import MOST_MATE, Proof
-from ..record.node import Edge, NodeRecord, node_value
+from .bounds import MOST_MATE, Proof
+from .node import Edge, NodeRecord, node_value
 
 LOST = 3  # the class of moves that come last
 

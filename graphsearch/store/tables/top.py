@@ -1,0 +1,221 @@
+"""The well-visited positions as plain rows, `top_position` and `top_edge`: each row follows from its record.
+
+    append, rewrite    touch(keys of changed records)
+    COMMIT             follow: the listed ones among them are rendered anew, in the same transaction
+
+So whatever ends a transaction, a row says what the record of its position says.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError, InvalidPositionError
+from ...position.board import fen_of, key_of, legal_moves
+from ...position.notation import board_from_fen
+from ...position.values import wdl_from_q
+from ...record.node import Edge, NodeRecord
+from ...record.ranking import edge_of, node_mean, ranking, resets_of
+
+Row = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+Read = Callable[[chess.Board], NodeRecord | None]
+
+POSITION_COLUMNS = ("key", "fen", "n", "q", "win", "draw", "loss", "best_move")
+EDGE_COLUMNS = ("key", "move", "san", "n", "p", "q", "draw")
+_ALONE = "key NOT IN (SELECT key FROM top_position)"  # moves of a position that is not listed
+_MENDS = "`graphsearch refresh` mends it"
+TOLERANCE = 1e-6  # of shares and values, when rows are compared with records: another machine may round
+
+
+class Shown(NamedTuple):
+    """A position as rows: one of `top_position`, and one of `top_edge` for each visited move."""
+
+    position: Row
+    edges: list[Row]
+
+    def by_move(self) -> dict[str, Row]:
+        """Returns the rows of the moves, whose order means nothing in the file."""
+        return {row["move"]: row for row in self.edges}
+
+    def says_the_same(self, other: Shown | None) -> bool:
+        """Returns whether other rows are these."""
+        return other is not None and (self.position, self.by_move()) == (other.position, other.by_move())
+
+
+def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
+    """Returns the rows of a position, visited moves best first."""
+    key, moves, ranked = f"{key_of(board):016x}", [], []
+    if record.codes:
+        moves = legal_moves(board)
+        ranked = ranking(record, board.halfmove_clock, resets_of(record, board, moves))
+    order, priors = record.order, record.priors if record.codes else []
+    q, d = node_mean(record)
+    wdl = wdl_from_q(q, d)
+    position = {
+        "key": key,
+        "fen": fen_of(board),
+        "n": record.visits,
+        "q": q,
+        "win": wdl.win,
+        "draw": wdl.draw,
+        "loss": wdl.loss,
+        "best_move": moves[order[ranked[0]]].uci() if ranked else None,
+    }
+    visited = [(k, edge_of(record, k)) for k in ranked]
+    edges = [_edge(key, board, moves[order[k]], edge, priors[order[k]]) for k, edge in visited if edge.n]
+    return Shown(position, edges)
+
+
+def _edge(key: str, board: chess.Board, move: chess.Move, edge: Edge, prior: float) -> Row:
+    return {
+        "key": key,
+        "move": move.uci(),
+        "san": board.san(move),
+        "n": edge.n,
+        "p": prior,
+        "q": edge.value,
+        "draw": wdl_from_q(edge.value, edge.draws).draw,
+    }
+
+
+class TopTables:
+    """The two tables of one file that is open."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._listed: NDArray[np.uint64] | None = None
+        self._touched: set[str] = set()
+
+    def touch(self, keys: NDArray[np.uint64] | None) -> None:
+        """Notes that records changed, by their keys, whose rows `follow` then renders; None: any may have."""
+        if self._listed is None:
+            self._listed = np.array([key for key in map(_number, self._keys()) if key is not None], np.uint64)
+        if keys is None:
+            self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
+        hit = self._listed if keys is None else self._listed[np.isin(self._listed, keys)]
+        self._touched.update(f"{key:016x}" for key in hit.tolist())
+
+    def follow(self, read: Read) -> None:
+        """Renders the rows of what was touched; a position without a record leaves the tables."""
+        for key in sorted(self._touched):
+            stored = self._stored(key)
+            found = _rendered(stored.position, read) if stored else None
+            if found is None:
+                self._remove(key)
+            elif not found.says_the_same(stored):
+                self._write(found)
+        self._touched.clear()
+
+    def forget(self) -> None:
+        """Forgets what was noted, after the transaction was rolled back."""
+        self._listed = None
+        self._touched.clear()
+
+    def write(self, positions: Rows, edges: Rows) -> None:
+        """Replaces the rows of these positions; those that say the same already stay untouched."""
+        found = {row["key"]: Shown(dict(row), []) for row in positions}
+        for row in edges:
+            found[row["key"]].edges.append(dict(row))
+        for key, rows in found.items():
+            if not rows.says_the_same(self._stored(key)):
+                self._write(rows)
+            self._touched.discard(key)
+        self._listed = None
+
+    def faults(self, read: Read) -> Iterator[str]:
+        """Yields what the rows say and the records do not: a line for each position."""
+        for key in self._keys():
+            stored = self._stored(key)
+            if stored and (fault := _fault(stored, read)):
+                yield f"table top_position, row key {key}: {fault}; {_MENDS}"
+        alone = f"SELECT DISTINCT key FROM top_edge WHERE {_ALONE}"  # noqa: S608 (a constant)
+        for (key,) in self._connection.execute(alone).fetchall():
+            yield f"table top_edge, row key {key}: the table top_position has no such position; {_MENDS}"
+
+    def _keys(self) -> list[str]:
+        return [key for (key,) in self._connection.execute("SELECT key FROM top_position ORDER BY key")]
+
+    def _stored(self, key: str) -> Shown | None:
+        """Returns the rows of a position as they are."""
+        positions = list(self._rows("top_position", POSITION_COLUMNS, key))
+        return Shown(positions[0], list(self._rows("top_edge", EDGE_COLUMNS, key))) if positions else None
+
+    def _rows(self, table: str, columns: Sequence[str], key: str) -> Iterator[Row]:
+        statement = f"SELECT {', '.join(columns)} FROM {table} WHERE key = ?"  # noqa: S608 (constants)
+        for row in self._connection.execute(statement, (key,)):
+            yield dict(zip(columns, row, strict=True))
+
+    def _remove(self, key: str) -> None:
+        for table in ("top_edge", "top_position"):
+            self._connection.execute(f"DELETE FROM {table} WHERE key = ?", (key,))  # noqa: S608 (constants)
+
+    def _write(self, found: Shown) -> None:
+        self._remove(found.position["key"])
+        _insert(self._connection, "top_position", POSITION_COLUMNS, [found.position])
+        _insert(self._connection, "top_edge", EDGE_COLUMNS, found.edges)
+
+
+def _number(key: object) -> int | None:
+    """Returns a key as a number, None if it is none: `verify` names such a row."""
+    try:
+        number = int(key, 16) if isinstance(key, str) else -1
+    except ValueError:
+        return None
+    return number if 0 <= number < 1 << 64 and key == f"{number:016x}" else None
+
+
+def _rendered(row: Row, read: Read) -> Shown | None:
+    """Returns the rows of a position as its record has them now, None if it has none that can be read."""
+    try:
+        board = board_from_fen(str(row["fen"]))
+        record = read(board)
+    except (InvalidPositionError, CorruptRecordError):
+        return None
+    if record is None:
+        return None
+    found = rows_of(record, board)
+    return found if found.position["key"] == row["key"] else None
+
+
+def _fault(stored: Shown, read: Read) -> str:
+    """Returns how the rows of a position differ from its record; empty if they do not."""
+    found = _rendered(stored.position, read)
+    if found is None:
+        return "the file has no record of its position"
+    if fault := _difference(stored.position, found.position):
+        return fault
+    listed, visited = stored.by_move(), found.by_move()
+    if listed.keys() != visited.keys():
+        move = min(listed.keys() ^ visited.keys())
+        return f"top_edge {'lacks' if move in visited else 'has'} {move}, against its record"
+    differences = ((move, _difference(row, visited[move])) for move, row in listed.items())
+    return next((f"{move} in top_edge: {fault}" for move, fault in differences if fault), "")
+
+
+def _difference(row: Row, its: Row) -> str:
+    """Returns the first column in which a row differs from what its record says; empty if none does."""
+    for name, value in its.items():
+        here = row[name]
+        if isinstance(value, float) and isinstance(here, float):
+            same = math.isclose(here, value, rel_tol=0.0, abs_tol=TOLERANCE)
+        else:
+            same = here == value
+        if not same:
+            return f"{name} is {here}, its record says {value}"
+    return ""
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
+) -> None:
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    statement = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 (constants)
+    connection.executemany(statement, [tuple(row[name] for name in columns) for row in rows])

@@ -1,4 +1,4 @@
-"""What records say of their positions and moves, for many at once; `graph/ranking.py` says it in Python.
+"""What records say of their positions and moves, for many at once; `record/ranking.py` says it in Python.
 
 record i of a batch   edges edge_offsets[i] .. edge_offsets[i + 1], in descending P: edge k, of move order[k]
 rank                  edges in the order of `ranking`: group, length, -n, -value, k; least first

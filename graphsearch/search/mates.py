@@ -12,8 +12,8 @@ import chess
 from ..errors import CapacityError
 from ..graph.graph import Graph
 from ..graph.lines import learn_line
-from ..graph.ranking import node_mean
 from ..graph.view import NodeView
+from ..record.ranking import node_mean
 
 
 class MateFinder(Protocol):

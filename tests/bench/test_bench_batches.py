@@ -176,8 +176,8 @@ def test_differences_are_taken_position_by_position() -> None:
     from graphsearch.bench.batches.price import Price
 
     answers = [
-        {("classic", 8): Price(1.0, 0.1, 0.2, None), ("flow", 8): Price(0.0, 0.3, 0.3, None)},
-        {("classic", 8): Price(0.0, 0.5, 0.4, None), ("flow", 8): Price(0.0, 0.9, 0.5, None)},
+        {("classic", 8): Price(1.0, 0.1, 0.2, None, None), ("flow", 8): Price(0.0, 0.3, 0.3, None, None)},
+        {("classic", 8): Price(0.0, 0.5, 0.4, None, None), ("flow", 8): Price(0.0, 0.9, 0.5, None, None)},
     ]
     row = price(answers, ("flow", 8))
     assert row["agreement"] == 0.0

@@ -11,9 +11,9 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.graph.ranking import node_mean
 from graphsearch.position.board import key_of, legal_moves, unpack
 from graphsearch.record.node import NodeRecord
+from graphsearch.record.ranking import node_mean
 from graphsearch.store.store import Store
 
 from ..conftest import ROOT

@@ -23,6 +23,9 @@ FIGURES = {
     "search_written_of_size",
     "builtin_evaluations_per_s",
     "builtin_file_bytes_per_node",
+    "resumed_us_per_visit",
+    "unstopped_us_per_visit",
+    "resumed_read_us_per_node",
     "start_s",
     "alphabeta_nodes_per_s",
     "alphabeta_leaves_of_minimal",
@@ -33,5 +36,7 @@ def test_the_benchmark_gives_every_figure() -> None:
     told: list[str] = []
     figures = measure(told.append, nodes=2000)
     assert set(figures) == FIGURES
+    reading = figures.pop("resumed_read_us_per_node")  # so little that it may not be measured
+    assert reading >= 0
     assert all(value > 0 for value in figures.values())
     assert len(told) >= 4

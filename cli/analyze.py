@@ -45,11 +45,11 @@ class Request:
     ] = None
     time: Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")] = None
     batch: Annotated[
-        str | None,
+        int | None,
         typer.Option(
             "--batch",
             metavar="N",
-            help="Leaves to evaluate together (MinibatchSize); by default 1 for evaluators inside the "
+            help="Leaves to evaluate together (MinibatchSize); by default, and with 0, 1 for evaluators inside the "
             "kernels, and for others the smallest that keeps them busy.",
         ),
     ] = None

@@ -12,14 +12,20 @@ from ..position.board import fen_of, key_of_words, unpack
 
 
 class LeftOut:
-    """The records that were left out, each named once."""
+    """The records that were left out, each named once.
+
+    Attributes:
+      keys: of all of them, in hexadecimal: the plain tables list none.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.keys: set[str] = set()
         self._names: dict[int, str] = {}
 
     def add(self, words: NDArray[np.uint64], reason: str) -> None:
         """Notes the packed position of a record, and why it was left out."""
+        self.keys.add(f"{key_of_words(words):016x}")
         self._names[key_of_words(words)] = f"{fen_of(unpack(words))} has {reason}"
 
     def error(self) -> StoreError | None:

@@ -39,7 +39,7 @@ from graphsearch.store.upkeep.verify import verify
 from ..conftest import ROOT, Cli
 from ..support.counting import CountingEvaluator
 
-SMALL = Leaf(evaluations=20, params=(("MinibatchSize", "8"),))
+SMALL = Leaf(evaluations=20, params=(("MinibatchSize", "1"),))  # as many evaluations as the limit says
 WIDE = Window(own_cp=20, own_moves=2, reply_cp=30, reply_p=0.08, reply_moves=3)
 
 

@@ -288,7 +288,7 @@ WRONG = [
     ('[evaluator]\nsyzygy = "no"', 5, "/no (looked for in the folder of"),
     ("[leaf]\nevaluations = 0", 5, "[leaf] evaluations must be a whole number from 1 to"),
     ("[leaf]\nevaluations = 1\nvisits = 1", 6, "give evaluations or visits, not both"),
-    ("[leaf]\nparams = { MinibatchSize = 0 }", 5, "MinibatchSize must be 1 to 1048576, not 0"),
+    ("[leaf]\nparams = { MinibatchSize = -1 }", 5, "MinibatchSize must be 1 to 1048576, or auto, not -1"),
     ("[leaf.params]\nNonsense = 1", 5, "unknown parameter 'Nonsense'; known are CPuct,"),
     ("[leaf.params]\nCPuct = 1\n\ncpuct = 2", 7, "cpuct is given twice"),
     ('[leaf]\nparams = "CPuct=1"', 5, "params must be a table"),

@@ -35,7 +35,7 @@ moves = "1. d4 Nf6"
 play = ["Bg5"]
 [leaf]
 evaluations = 60
-params = { MinibatchSize = 16 }
+params = { MinibatchSize = 1 }
 """
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..conftest import Cli
 
-SEARCH = ("--evaluator", "uniform", "--param", "Overlap=0", "--json")
+SEARCH = ("--evaluator", "uniform", "--batch", "64", "--param", "Overlap=0", "--json")
 
 
 def test_a_cluster_is_made_searched_read_and_merged(cli: Cli, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_wrong_use_exits_with_2_and_names_the_fault(cli: Cli, args: tuple[str, .
         (("analyze", "startpos", "--visits", "0"), "visits must be"),
         (("analyze", "startpos", "--time", "-1"), "time must be"),
         (("analyze", "startpos", "--time", "nan"), "time must be"),
-        (("analyze", "startpos", "--batch", "0"), "MinibatchSize must be"),
+        (("analyze", "startpos", "--batch", "-1"), "MinibatchSize must be"),
         (("analyze", "startpos", "--param", "CPuct"), "NAME=VALUE"),
         (("analyze", "startpos", "--param", "Nonsense=1"), "unknown parameter 'Nonsense'"),
         (("analyze", "startpos", "--param", "CPuct=-1"), "CPuct must be"),

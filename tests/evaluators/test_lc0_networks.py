@@ -437,6 +437,8 @@ def test_a_search_with_attention_is_saved_and_goes_on(tmp_path: Path, cli: Cli) 
         f"lc0:{path}",
         "--store",
         str(tmp_path / "a.graph"),
+        "--batch",
+        "1",
         "--json",
     )
     first = cli(*search, "--visits", "40").json

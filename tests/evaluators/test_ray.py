@@ -271,5 +271,5 @@ def test_what_is_no_address_is_wrong_use(log: Path, address: str) -> None:
 
 def test_without_ray_one_line_says_how_to_install_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(EvaluatorError, match=r"pip install 'graphsearch\[ray\]'"):
+    with pytest.raises(EvaluatorError, match=r"pip install '\.\[ray\]'"):
         pooled(Oracle(log), 2, "ray")

@@ -250,7 +250,7 @@ def test_a_missing_package_is_named_with_what_installs_it(
 ) -> None:
     path = searched(tmp_path / "some.graph", visits=4)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ExportError, match=r"pyarrow .*pip install 'graphsearch\[parquet\]'"):
+    with pytest.raises(ExportError, match=r"pyarrow .*pip install '\.\[parquet\]'"):
         export_parquet(path, tmp_path / "tables")
     assert not (tmp_path / "tables").exists()
 

@@ -66,6 +66,7 @@ def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
         return {
             name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
             for name in plain_tables(FORMAT_VERSION)
+            if name not in ("top_position", "top_edge")  # made anew from the records, of which there are none
         }
     finally:
         connection.close()

@@ -202,7 +202,7 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
     text.write_text("".join(f'[Result "1-0"]\n\n{order} d3 1-0\n\n' for order in orders))
     import_pgn(path, [GivenFile(str(text))])
     for least in (2, 3):
-        found = novelties(path, chess.Board(), rules=Rules(min_games=least))
+        found = novelties(path, chess.Board(), rules=Rules(min_games=least, cp=15))
         assert [(move.san, move.reached) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], least
         assert board_of(" ".join(found.novelties[0].line)).epd() == board_of(joined).epd()
 

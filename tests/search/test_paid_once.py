@@ -149,7 +149,7 @@ class Slow(CountingEvaluator):
 def do(work, path, log):
     if work == "search":
         with Graph.open(path, evaluator=Slow(log=log)) as graph:
-            analyze(graph, chess.Board(), Limits(visits=3000), SearchParams(minibatch_size=16))
+            analyze(graph, chess.Board(), Limits(visits=3000), SearchParams(minibatch_size=16, max_wave_share=1.0))
     elif work == "reevaluate":
         reevaluate(path, Slow("other", log=log))
     else:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...record.provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..file import named, sql_errors
+from ..left_out import LeftOut
 from . import provenance, unfinished
 from .top import Rows, TopTables
 from .unfinished import Unfinished
@@ -24,6 +25,7 @@ class PlainTables(ABC):
     _connection: sqlite3.Connection
     _evaluator_number: int
     _top: TopTables
+    _left_out: LeftOut
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -103,8 +105,12 @@ class PlainTables(ABC):
 
         They follow the records of their positions from now on.
         """
+        lost = self._left_out.keys
         with self._writing():
-            self._top.write(positions, edges)
+            self._top.write(
+                [row for row in positions if row["key"] not in lost],
+                [row for row in edges if row["key"] not in lost],
+            )
 
     def write_fact(self, name: str, value: str | None) -> None:
         """Sets a row of the table `store_info`, or removes it."""

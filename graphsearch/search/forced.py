@@ -156,8 +156,9 @@ def _caught_up(
     Args:
       rooms: up to which n edges can catch up.
     """
-    n, r = _counts(record).T
-    n, prior = n.copy(), np.array(record.priors)[record.order]
+    counts = _counts(record)
+    n: NDArray[np.int64] = counts[:, 0].copy()
+    r, prior = counts[:, 1], np.array(record.priors)[record.order]
     q = np.zeros(len(n))
     q[: len(record.edges)] = [edge.q for edge in record.edges]
     unvisited = fpu(node_mean(record)[0], params.fpu_value, float(prior[n > 0].sum()))

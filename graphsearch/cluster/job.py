@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import chess
@@ -75,6 +75,8 @@ class ShardReport:
       nodes: it has. saved: records that it has written. read_back: that it has read.
       stop_reason: why the search ended. problems: damage that it has passed over. seconds: of the search.
       cpu_seconds: of its process meanwhile. peak_rss: most bytes that it ever had in memory; None: not told.
+      root: the root's record with the visits that a search of some moves forced and no file holds; None if
+        there are none, or it does not lead.
     """
 
     number: int
@@ -95,7 +97,10 @@ class ShardReport:
     peak_rss: int | None
     problems: list[str]
     traffic: Traffic
+    root: NodeRecord | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
-        return asdict(self)
+        """Returns the report as JSON takes it, without the root's record."""
+        fields = asdict(replace(self, root=None))
+        del fields["root"]
+        return fields

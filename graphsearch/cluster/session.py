@@ -25,7 +25,9 @@ from ..position.board import (
     pack,
     terminal_kind,
 )
+from ..record.node import NodeRecord
 from ..search import layout
+from ..search.forced import ForcedVisits
 from ..search.loop import (
     COPY_BYTES,
     FIRST_FLUSH_SECONDS,
@@ -35,6 +37,7 @@ from ..search.loop import (
     IDLE_VISITS_PER_NODE,
     MERGE_BYTES,
     RESERVED_PARTS,
+    moves_of_tables,
 )
 from ..search.settings import set_listed, set_params
 from ..store.store import Store
@@ -80,6 +83,9 @@ class ShardSearch:
         overlap = bool(params.overlap)
         self._waves = ShardWaves(graph, self._root, self._batch, place, overlap=overlap, game=game)
         self._flying: Gathered | None = None
+        self._forced: ForcedVisits | None = None
+        self._catches_up, self._passed_over = False, 0  # with forced visits, at the beginning: how many
+        self._root_record: NodeRecord | None = None  # with them, at the end
         self._started, self._cpu = time.monotonic(), time.process_time()
         self._shown = self._last_save = self._started
         self._save_seconds = job.save_seconds or FIRST_FLUSH_SECONDS
@@ -105,6 +111,7 @@ class ShardSearch:
             try:
                 yield from self._begin()
                 yield from self._loop()
+                self._root_record = self._forced.record() if self._forced else None
                 yield from self._save_all()
                 self._graph.merge_up_to(None)
             finally:
@@ -143,6 +150,7 @@ class ShardSearch:
                 yield from self._begin_save()
             yield from self._wave(word >> ALLOWED_SHIFT, knows_root=bool(word & KNOWN))
             if self._place.leads:
+                self._pass_over()
                 self._restrict(bool(word & KNOWN))
                 self._show()
 
@@ -151,6 +159,7 @@ class ShardSearch:
         flying = self._flying
         then = yield from self._waves.gather(self._batch, allowed, knows_root=knows_root, behind=flying)
         self._evaluations += then.leaves
+        self._catches_up = self._catches_up and not then.leaves
         if flying:
             yield from self._land(then)
         self._flying = then
@@ -170,10 +179,22 @@ class ShardSearch:
         record = self._graph.read(self._board)
         assert record is not None, "the first wave records the root"
         moves = legal_moves(self._board)
-        set_listed(
-            self._arena,
-            [k for k, i in enumerate(record.order) if moves[i].uci() in self._job.searchmoves],
-        )
+        listed = [k for k, i in enumerate(record.order) if moves[i].uci() in self._job.searchmoves]
+        set_listed(self._arena, listed)
+        of_tables = {move.uci() for move in moves_of_tables(self._graph, self._board)}
+        if len(listed) < len(moves) and set(self._job.searchmoves) != of_tables:
+            self._forced = ForcedVisits(self._graph, self._board)
+            self._catches_up = True
+
+    def _pass_over(self) -> None:
+        """Leaves the visits that a search of the same moves had forced before out of what the limits allow.
+
+        Until its first leaf a search of some moves only catches up with what their positions know already.
+        """
+        if self._forced and self._catches_up:
+            free = self._forced.unproven - self._passed_over
+            self._passed_over += free
+            self._before[arena_kernel.VISITS] += free
 
     # ---------------------------------------------------------- what the leader says
     def _word(self) -> int:
@@ -219,7 +240,7 @@ class ShardSearch:
             self._reason = "finished"
         elif is_decided:
             self._reason = "proven"
-        elif self._is_exhausted(visits):
+        elif self._is_exhausted(visits + self._passed_over):
             self._reason = "exhausted"
         return bool(self._reason)
 
@@ -310,11 +331,13 @@ class ShardSearch:
         self._graph.flush(self._note(save, finished=True))
 
     def _end(self) -> None:
-        """Takes back what only this game's history made a draw."""
+        """Takes back the visits that no file holds."""
         self._waves.close(self._flying)
         set_listed(self._arena, None)
         self._arena.take_back_overlay()
         self._arena.forget_overlay()
+        if self._forced:
+            self._forced.end()
         self._arena.set_history(np.zeros(0, np.uint64))
 
     # ---------------------------------------------------------- telling
@@ -357,4 +380,5 @@ class ShardSearch:
             peak_rss=peak_rss(),
             problems=self._graph.problems,
             traffic=self._waves.traffic,
+            root=self._root_record,
         )

@@ -244,13 +244,17 @@ class _Search:
     # ---------------------------------------------------------- what was found
     def _found(self, reports: list[ShardReport], before: Save, places: list[str]) -> ClusterSearch:
         board = self._wanted.board
+        leader = reports[self._leader]
         first = [chess.Move.from_uci(move) for move in self._wanted.searchmoves]
         with open_sharded(self._plan.folder) as store:
-            node = view_in_game(store.read, board, history_keys(board), first=first)
+
+            def read(of: chess.Board) -> NodeRecord | None:
+                return leader.root if leader.root and of == board else store.read(of)
+
+            node = view_in_game(read, board, history_keys(board), first=first)
             nodes = store.node_count
             self._shards.note(saves_of(store.parts[0])[0])
         assert node is not None, "the first wave records the root"
-        leader = reports[self._leader]
         visits = leader.visits + before.visits
         evaluations = sum(report.evaluations for report in reports) + before.evaluations
         result = SearchResult(

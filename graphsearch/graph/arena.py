@@ -7,7 +7,7 @@ address space once and take pages as nodes come; only the hash table is replaced
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import chess
@@ -57,7 +57,11 @@ class Saving:
 
 
 class Arena:
-    """Nodes and edges in memory. One writer; not for use from several threads at once."""
+    """Nodes and edges in memory. One writer; not for use from several threads at once.
+
+    Attributes:
+      before_taking_back: notes more visits in the overlay, called before they are taken back; None: nothing.
+    """
 
     def __init__(self, max_bytes: int | None = None, *, logged: bool = True) -> None:
         """Makes an empty arena.
@@ -69,6 +73,7 @@ class Arena:
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
         self._spare_rows = 0
+        self.before_taking_back: Callable[[], None] | None = None
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (reserve(slots), reserve(slots))
         self.arrays = arena_kernel.ArenaArrays(
@@ -256,7 +261,7 @@ class Arena:
             heap_kernel.rehash(self.arrays, old)
 
     def fold_overlay(self) -> None:
-        """Sums up the notes on visits drawn by the game's history, with more room if they need it."""
+        """Sums up the notes on visits that the file never holds, with more room if they need it."""
         length = int(self.counters[arena_kernel.OVERLAY_LENGTH])
         overlay = self.arrays.overlay
         if 4 * length < len(overlay):
@@ -271,7 +276,7 @@ class Arena:
         self.arrays = self.arrays._replace(overlay=folded)
 
     def reserve_overlay(self, notes: int) -> None:
-        """Makes room for so many more notes on visits drawn by the game's history."""
+        """Makes room for so many more notes on visits that the file never holds."""
         wanted = 2 * (int(self.counters[arena_kernel.OVERLAY_LENGTH]) + notes)
         if wanted > len(self.arrays.overlay):
             longer = np.zeros(2 * wanted, np.int64)
@@ -281,11 +286,13 @@ class Arena:
     # -------------------------------------------------------------- overlay
     @property
     def has_overlay(self) -> bool:
-        """Whether there are visits that only this game's history made draws."""
+        """Whether there are visits that the file never holds: drawn by this game's history, or forced."""
         return bool(self.counters[arena_kernel.OVERLAY_LENGTH])
 
     def take_back_overlay(self) -> None:
-        """Takes the visits that only this game's history made draws out of the records."""
+        """Takes the visits that the file never holds out of the records."""
+        if self.before_taking_back:
+            self.before_taking_back()
         if self.has_overlay:
             overlay_kernel.shift_overlay(self.arrays, -1)
 
@@ -295,7 +302,7 @@ class Arena:
             overlay_kernel.shift_overlay(self.arrays, 1)
 
     def forget_overlay(self) -> None:
-        """Ends the session of a game's history; its visits must have been taken back."""
+        """Ends the session that the overlay belongs to; its visits must have been taken back."""
         if self.has_overlay:
             evict_kernel.hold(self.arrays, False)
         self.counters[arena_kernel.OVERLAY_LENGTH] = 0

@@ -62,7 +62,7 @@ class ArenaArrays(NamedTuple):
     floats: Any  # float64[FLOATS]
     ints: Any  # int64[INTS]
     moves: Any  # uint16[256] scratch: legal moves of the position at hand
-    overlay: Any  # int64[2 * ..]: (`overlay_item`, visits) that ended in a draw by history
+    overlay: Any  # int64[2 * ..]: (`overlay_item`, visits) that the file never holds
     history: Any  # uint64: Polyglot keys of positions that stood twice before the root
     log: Any  # uint64[LOG_WORDS * ..]: position and slot of every dirty record; empty if there is no file
     entries: Any  # EntryArrays: what searches of fixed depth and mate proofs have found out

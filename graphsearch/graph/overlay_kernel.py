@@ -1,4 +1,7 @@
-"""The overlay: visits that only the history of this session's game made draws, which the file never holds."""
+"""The overlay: visits of this session that the file never holds.
+
+Those that only the history of its game made draws, and those that it forced over edges of its root.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from .statistics_kernel import refresh
 
 @kernel
 def shift_overlay(A: Any, sign: Any) -> None:
-    """Takes back (`sign` -1) or gives again (+1) the visits drawn by this game's history.
+    """Takes back (`sign` -1) or gives again (+1) the visits of the overlay.
 
     The file holds the records without them, so this makes none dirty.
     """

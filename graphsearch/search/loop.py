@@ -34,6 +34,7 @@ from ..store.store import Store
 from ..store.tables import history
 from . import waves_kernel
 from .claims import view_in_game
+from .forced import ForcedVisits
 from .in_flight import search_of
 from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
@@ -82,7 +83,9 @@ def analyze(
       interval: seconds between two calls.
       stop: set it, from any thread or a signal handler, to finish the wave, save and return.
       searchmoves: search only these moves of the position; default: all moves, or the best ones if
-        tablebases know them. The other moves keep their visits from earlier searches.
+        tablebases know them. The other moves keep their visits from earlier searches. The result counts the
+        visits of these moves; the graph does not keep them on the position's edges, unless tablebases list
+        the same moves, but all that they find below.
       pace: called before each wave, or slice of waves, with the number of leaves last evaluated and the
         seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
       hurry: return before everything is saved, if nothing has been unsaved for long. The caller must then
@@ -104,13 +107,15 @@ def analyze(
         raise GraphSearchError("another search is running on this graph; run one at a time")
     try:
         board = settled(board)
+        listed, best = _legal(board, searchmoves), frozenset(moves_of_tables(graph, board))
         session = _Session(
             graph,
             board,
             limits=limits or Limits(),
             params=params or SearchParams(),
             stop=stop or threading.Event(),
-            listed=_legal(board, searchmoves) or frozenset(moves_of_tables(graph, board)),
+            listed=listed or best,
+            forces=bool(listed) and listed != best and len(listed) < board.legal_moves.count(),
             pace=pace,
             hurry=hurry,
             lines=1 if hurry and lines is None else lines,
@@ -147,6 +152,7 @@ class _Session:
 
     Attributes:
       listed: the moves that it may take at the root; empty: all.
+      forced: the visits of its root that the file does not keep; None if it forces none, or not yet.
       joined: the caller's run of the file, None if the search is a run of its own.
       run_id: number of the run in the file, None as long as it is not entered there.
     """
@@ -160,6 +166,7 @@ class _Session:
         params: SearchParams,
         stop: threading.Event,
         listed: frozenset[chess.Move],
+        forces: bool,
         pace: BatchLimit | None,
         hurry: bool,
         lines: int | None,
@@ -172,6 +179,8 @@ class _Session:
         self.params = params
         self.stop = stop
         self.listed = listed
+        self.forces = forces
+        self.forced: ForcedVisits | None = None
         self.pace = pace
         self.hurry = hurry
         self.lines = lines
@@ -249,13 +258,19 @@ class _Session:
             self.runner.resume(kept, self.name)
 
     def _restrict(self) -> None:
-        """Marks the edges that this search may take at the root, if not all."""
+        """Marks the edges that this search may take at the root, if not all, and takes up what it forced."""
         if not self.listed:
             return
         record = self.graph.read(self.board)
         assert record is not None, "the first wave records the root"
         moves = legal_moves(self.board)
-        set_listed(self.arena, [k for k, i in enumerate(record.order) if moves[i] in self.listed])
+        edges = [k for k, i in enumerate(record.order) if moves[i] in self.listed]
+        set_listed(self.arena, edges)
+        if self.forces:
+            counted = self.arena.counters.copy()
+            self.forced = ForcedVisits(self.graph, self.board)
+            self.forced.catch_up(self.runner, edges, self.params)
+            self.before += self.arena.counters - counted  # no part of what the limits allow
 
     def _begin(self) -> None:
         self.graph.begin_search(self.board, lists=self.joined is None)
@@ -396,7 +411,7 @@ class _Session:
         return note
 
     def _end(self) -> StoreError | None:
-        """Saves all, and takes back what only this game's history made a draw; returns why saving failed."""
+        """Saves all, and takes back the visits that the file never holds; returns why saving failed."""
         self.graph.in_flight = self.runner.in_flight(self.name)
         try:
             if self.graph.store and self.hurry and self.joined is None:
@@ -416,6 +431,8 @@ class _Session:
             set_listed(self.arena, None)
             self.arena.take_back_overlay()
             self.arena.forget_overlay()
+            if self.forced:
+                self.forced.end()
             self.arena.set_history(np.zeros(0, np.uint64))
         return None
 

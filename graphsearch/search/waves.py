@@ -314,19 +314,32 @@ class WaveRunner:
         return 2 * self._waves_per_slice * self._batch * BYTES_PER_LEAF < self._graph.pager.budget // 16
 
     # ---------------------------------------------------------- one wave
+    def visit_known(self) -> None:
+        """Makes one visit, with nothing in flight, unless it needs an evaluation.
+
+        Raises:
+          CapacityError: if there is no memory left.
+          StoreError: if the file cannot be read, or not written when memory has to be freed.
+        """
+        self.make_room(1)
+        if self._gather(self.wave, self._nothing, 1):
+            self.drop()
+        else:
+            self._complete(self.wave)
+
     def gather(self) -> int:
         """Gathers one wave into `wave`, with nothing else in flight; returns the number of its leaves.
 
         There must be room for it. What needs no evaluation is completed at once. `evaluate` or `drop` must
         follow.
         """
-        return self._gather(self.wave, self._nothing)
+        return self._gather(self.wave, self._nothing, self._target)
 
     def drop(self) -> None:
         """Forgets the gathered wave: its leaves were never asked for, and no visit is in flight."""
         self.wave.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
 
-    def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays) -> int:
+    def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, target: int) -> int:
         arena, pager = self._arena, self._graph.pager
         kernel = (
             waves_kernel.gather
@@ -334,7 +347,7 @@ class WaveRunner:
             else others_kernel.gather_otherwise
         )
         while True:
-            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, self._target)
+            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target)
             if leaves >= 0:
                 return int(leaves)
             self._serve(w, int(leaves))
@@ -392,7 +405,7 @@ class WaveRunner:
         if self._spare is None:
             self._spare = wave.new_wave(self._batch)
         w = self._spare if before is self.wave else self.wave
-        leaves = self._gather(w, before)
+        leaves = self._gather(w, before, self._target)
         return _Flying(w, leaves, None) if leaves else None
 
     def _send_off(self, flying: _Flying) -> None:

@@ -9,7 +9,10 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.cluster.job import ShardReport
 from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.position.board import pack
+from graphsearch.record.node import NodeRecord
 
 from ..support.clusters import records_of, search_shards
 from ..support.reference import HashEvaluator
@@ -95,3 +98,40 @@ def test_a_finished_game_and_a_proven_root_end_the_search(tmp_path: Path) -> Non
         folder = tmp_path / reason
         reports = search_shards(folder, HashEvaluator(), chess.Board(fen), 2, Limits(visits=5000), overlap=0)
         assert reason in {report.stop_reason for report in reports}
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_searchmoves_leave_the_root_of_a_cluster_as_it_was_and_go_on(tmp_path: Path, shards: int) -> None:
+    board, listed = chess.Board(), "a2a3"
+    params: dict[str, Any] = {"overlap": 0, "minibatch_size": 64}
+
+    def search(run: int, **fields: Any) -> list[ShardReport]:
+        return search_shards(
+            tmp_path / "s",
+            HashEvaluator(),
+            board,
+            shards,
+            Limits(visits=500),
+            run=run,
+            save=run - 1,
+            **params,
+            **fields,
+        )
+
+    def root() -> NodeRecord:
+        words = tuple(int(word) for word in pack(board))
+        return records_of((tmp_path / "s").glob("*.graph"))[words]
+
+    search(1)
+    before = [(edge.n, edge.r) for edge in root().edges]
+    known = 501
+    for session in (1, 2, 3):
+        reports = search(1 + session, searchmoves=(listed,))
+        (leader,) = (report for report in reports if report.leads)
+        assert leader.root is not None
+        assert leader.root.visits > known + 200
+        known = leader.root.visits
+        assert 500 <= leader.visits < 700
+        assert sum(report.evaluations for report in reports) > 100
+        assert [(edge.n, edge.r) for edge in root().edges] == before
+        assert "root" not in leader.as_dict()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
 from graphsearch.errors import InvalidPositionError
+from graphsearch.record.node import NodeRecord
 from graphsearch.search.params import GATHERERS
+from graphsearch.search.results import Progress
+from graphsearch.store.store import Store
 
 from ..conftest import Cli
 from ..support.graphs import check_invariants
@@ -93,3 +99,151 @@ def test_analyze_searches_the_moves_that_it_is_told_to(cli: Cli) -> None:
         refused = cli("analyze", "startpos", "--visits", 20, "--searchmoves", wrong)
         assert refused.code == 2
         assert "list" in refused.err
+
+
+A3 = [chess.Move.from_uci("a2a3")]
+BATCHES = [(1, "flow"), (64, "flow"), (32, "classic"), (32, "budget"), (32, "exclude")]
+
+
+def counts_of(record: NodeRecord | None) -> list[tuple[int, int]]:
+    """Returns n and r of every edge up to the last visited one."""
+    assert record is not None
+    return [(edge.n, edge.r) for edge in record.edges]
+
+
+def visits_of(result: SearchResult, move: chess.Move) -> int:
+    return next(shown.n for shown in result.node.moves if shown.move == move)
+
+
+def child_visits(graph: Graph, board: chess.Board, move: chess.Move) -> int:
+    child = board.copy(stack=False)
+    child.push(move)
+    record = graph.read(child)
+    return record.visits if record else 0
+
+
+def test_a_restricted_search_does_not_lead_later_searches_astray() -> None:
+    board = chess.Board()
+    with Graph.open(None) as plain, Graph.open(None) as forced:
+        for graph in (plain, forced):
+            analyze(graph, board, Limits(visits=1000))
+        restricted = analyze(forced, board, Limits(visits=3000), searchmoves=A3)
+        assert restricted.bestmove == A3[0]
+        assert visits_of(restricted, A3[0]) >= 3000
+        for _ in range(3):
+            expected = analyze(plain, board, Limits(visits=1000))
+            found = analyze(forced, board, Limits(visits=1000))
+            assert found.bestmove == expected.bestmove
+            assert found.bestmove != A3[0]
+            assert found.node.q == pytest.approx(expected.node.q, abs=0.01)
+            assert found.visits == pytest.approx(expected.visits, abs=100)
+            assert visits_of(found, A3[0]) <= visits_of(expected, A3[0]) + 2
+        check_invariants(forced, board)
+
+
+@pytest.mark.parametrize(("batch", "gather"), BATCHES)
+def test_the_root_in_the_file_is_what_it_was_before_a_restricted_search(
+    tmp_path: Path, batch: int, gather: str
+) -> None:
+    board, path = chess.Board(KIWIPETE), tmp_path / "a.graph"
+    params = SearchParams(minibatch_size=batch, gather=gather)
+    listed = [chess.Move.from_uci("a2a3"), chess.Move.from_uci("e5g6")]
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=300), params)
+        before = graph.read(board)
+        result = analyze(graph, board, Limits(visits=600), params, searchmoves=listed)
+        in_memory = graph.read(board)
+    assert result.visits >= 900
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        after = graph.read(board)
+        check_invariants(graph, board)
+    assert before is not None
+    assert after is not None
+    assert counts_of(after) == counts_of(before) == counts_of(in_memory)[: len(before.edges)]
+    assert replace(after, edges=()) == replace(before, edges=())
+
+
+@pytest.mark.parametrize(("batch", "gather"), BATCHES)
+@pytest.mark.parametrize("words", ["a2a3", "a2a3 h2h4"])
+def test_a_stopped_restricted_search_goes_on_where_it_was(
+    tmp_path: Path, batch: int, gather: str, words: str
+) -> None:
+    board, path = chess.Board(), tmp_path / "a.graph"
+    params = SearchParams(minibatch_size=batch, gather=gather)
+    listed = [chess.Move.from_uci(word) for word in words.split()]
+    below = 0
+    for session in range(1, 4):
+        with Graph.open(path, evaluator=HashEvaluator()) as graph:
+            nodes = graph.node_count
+            result = analyze(graph, board, Limits(visits=500), params, searchmoves=listed)
+            known, before = sum(child_visits(graph, board, move) for move in listed), below
+            below = known
+            assert graph.node_count - nodes >= result.evaluations, "nothing was evaluated twice"
+        assert below >= before + result.evaluations - 1
+        assert below >= sum(visits_of(result, move) for move in listed) >= 499
+        assert result.new_visits < 500 + 2 * batch
+        assert result.bestmove in listed
+        if len(listed) == 1:
+            assert result.evaluations > 250, "the visits of the sessions before are not made again"
+            assert visits_of(result, listed[0]) >= 499 * session
+
+
+def test_a_move_that_another_search_knows_takes_no_more_than_its_share_of_a_restricted_search() -> None:
+    board = chess.Board()
+    listed = [chess.Move.from_uci("a2a3"), chess.Move.from_uci("e2e4")]
+    after = board.copy()
+    after.push(listed[0])
+    with Graph.open(None) as graph:
+        analyze(graph, after, Limits(visits=5000))
+        result = analyze(graph, board, Limits(visits=1000), searchmoves=listed)
+    assert result.bestmove == listed[1]
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_a_save_amid_a_restricted_search_holds_none_of_its_visits(tmp_path: Path, batch: int) -> None:
+    board, path = chess.Board(), tmp_path / "a.graph"
+    params = SearchParams(minibatch_size=batch)
+    seen: list[list[tuple[int, int]]] = []
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=300), params)
+        graph.flush()
+        before = counts_of(graph.read(board))
+
+        def save(progress: Progress) -> None:
+            if shown and progress.visits < shown[-1] + 500:
+                return
+            graph.flush()
+            shown.append(progress.visits)
+            with Store.open(path, read_only=True) as store:
+                seen.append(counts_of(store.read(board)))
+
+        shown: list[int] = []
+        analyze(graph, board, Limits(visits=2000), params, searchmoves=A3, on_progress=save, interval=0.0)
+    assert len(seen) > 2
+    assert all(counts == before for counts in seen)
+    assert shown == sorted(shown)
+    assert shown[-1] >= 1800
+
+
+def test_a_restricted_search_in_little_memory_keeps_its_root_and_leaves_it_as_it_was(tmp_path: Path) -> None:
+    board, path = chess.Board(), tmp_path / "a.graph"
+    with Graph.open(path, evaluator="uniform", ram_bytes=3 * 10**6) as graph:
+        analyze(graph, board, Limits(visits=20_000))
+        before = counts_of(graph.read(board))
+        result = analyze(graph, board, Limits(visits=20_000), searchmoves=A3)
+        assert result.stop_reason == "visits"
+        assert visits_of(result, A3[0]) >= 20_000
+        assert graph.pager.evictions
+        assert counts_of(graph.read(board)) == before
+
+
+def test_a_mate_that_a_restricted_search_finds_stays_known() -> None:
+    board = chess.Board("6k1/5ppp/8/8/8/8/1q3PPP/R3R1K1 w - - 0 1")
+    listed = [chess.Move.from_uci("e1e8")]
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=20), SearchParams(minibatch_size=1), searchmoves=listed)
+        record = graph.read(board)
+    assert record is not None
+    assert record.proof is not None
+    assert record.proof.result == 1
+    assert record.visits <= 2

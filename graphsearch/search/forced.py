@@ -1,0 +1,173 @@
+"""Visits that a search of some moves only sends over edges of its root: searched with, and never saved.
+
+    n of an edge in memory   = what PUCT has spent + forced
+    n of an edge in the file = what PUCT has spent
+
+What these visits find stays in the records of the children. A later search of all moves catches up with it,
+without an evaluation, as far as PUCT wants that move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph import arena_kernel
+from ..graph.arena_kernel import OVERLAY_EDGE_BITS, OVERLAY_SLOT_SHIFT
+from ..graph.graph import Graph
+from ..position.board import legal_moves
+from ..record.node import NodeRecord
+from ..record.ranking import node_mean
+from .params import SearchParams
+from .puct import exploration_term, fpu
+from .settings import set_listed
+from .waves import WaveRunner
+
+Counts = NDArray[np.int64]  # [E, 2]: n and r of a root's edges, in descending P
+PART = 64  # of a root's visits, that an edge catches up with at once
+
+
+class ForcedVisits:
+    """The forced visits of one session: notes of them in the arena's overlay, taken back before every save.
+
+    Make one when the root is known and before the first visit over its edges. `end` must follow.
+    """
+
+    def __init__(self, graph: Graph, board: chess.Board) -> None:
+        """Begins to tell forced visits from those that the root has already."""
+        self._graph, self._board = graph, board
+        self._arena = graph.arena
+        self._before = _counts(self.record())
+        self._arena.before_taking_back = self._note
+
+    def end(self) -> None:
+        """Notes no more visits; those so far must have been taken back."""
+        self._arena.before_taking_back = None
+
+    def record(self) -> NodeRecord:
+        """Returns the root's record with the forced visits."""
+        record = self._graph.read(self._board)
+        assert record is not None, "the first wave records the root"
+        return record
+
+    @property
+    def unproven(self) -> int:
+        """How many there are over edges with no proven result, draws of the path aside."""
+        record = self.record()
+        extra = _counts(record) - self._before
+        return sum(int(extra[k, 0] - extra[k, 1]) for k, edge in enumerate(record.edges) if not edge.proof)
+
+    # ---------------------------------------------------------- notes
+    def _note(self) -> None:
+        """Notes the forced visits that the overlay does not hold yet.
+
+        A root that is not in memory has none of them: it is held there as soon as it has.
+        """
+        slot = self._arena.slot(self._board)
+        if not slot:
+            return
+        record = self.record()
+        extra = _counts(record) - self._kept(record) - self._noted(slot)
+        for edge, (n, r) in enumerate(extra.tolist()):
+            self._append(slot, edge, 0, n - r)
+            self._append(slot, edge, 1, r)
+
+    def _kept(self, record: NodeRecord) -> Counts:
+        """Returns the counts that the file may hold: one visit carries what is proven of a new move."""
+        kept = self._before.copy()
+        for k, edge in enumerate(record.edges):
+            if edge.proof and kept[k, 0] == kept[k, 1]:
+                kept[k, 0] += 1
+        return kept
+
+    def _noted(self, slot: int) -> Counts:
+        """Returns how many visits of the root's edges the overlay holds, by this game's history or forced."""
+        noted = np.zeros_like(self._before)
+        length = int(self._arena.counters[arena_kernel.OVERLAY_LENGTH])
+        items, visits = self._arena.arrays.overlay[: 2 * length].reshape(-1, 2).T
+        here = items >> OVERLAY_SLOT_SHIFT == slot
+        edges = items[here] >> 1 & OVERLAY_EDGE_BITS
+        np.add.at(noted[:, 0], edges, visits[here])
+        np.add.at(noted[:, 1], edges, visits[here] * (items[here] & 1))
+        return noted
+
+    def _append(self, slot: int, edge: int, drawn: int, visits: int) -> None:
+        if visits:
+            self._arena.reserve_overlay(1)
+            i = int(self._arena.counters[arena_kernel.OVERLAY_LENGTH])
+            item = slot << OVERLAY_SLOT_SHIFT | edge << 1 | drawn
+            self._arena.arrays.overlay[2 * i : 2 * i + 2] = item, visits
+            self._arena.counters[arena_kernel.OVERLAY_LENGTH] = i + 1
+
+    # ---------------------------------------------------------- going on
+    def catch_up(self, runner: WaveRunner, listed: Sequence[int], params: SearchParams) -> None:
+        """Takes up a search of the same moves: forces the visits again that need no evaluation.
+
+        Their order is PUCT's, so a move whose child another search knows well takes no more than its share.
+
+        Args:
+          listed: edges of the root that the search may take, in descending P.
+        """
+        rooms = {k: room for k in listed if (room := self._catch_up_once(runner, k, params))}
+        set_listed(self._arena, listed)
+        if not rooms:
+            return
+        record = self.record()
+        added = _caught_up(record, listed, rooms, params) - _counts(record)[:, 0]
+        self._arena.take_back_overlay()
+        slot = self._arena.slot(self._board)
+        for edge, visits in enumerate(added.tolist()):
+            self._append(slot, edge, 0, visits)
+        self._arena.give_again_overlay()
+
+    def _catch_up_once(self, runner: WaveRunner, edge: int, params: SearchParams) -> int:
+        """Makes one visit of an edge if it can catch up; returns the n that it can catch up to, or 0."""
+        record = self.record()
+        n = record.edges[edge].n if edge < len(record.edges) else 0
+        child = self._board.copy(stack=False)
+        child.push(legal_moves(self._board)[record.order[edge]])
+        known = self._graph.read(child)
+        reach = int(known.visits / params.catch_up_ratio) if known else 0
+        if reach <= n + 1:
+            return 0
+        set_listed(self._arena, [edge])
+        before = self._arena.counters.copy()
+        runner.visit_known()
+        added = self._arena.counters - before
+        is_caught_up = added[arena_kernel.CATCH_UPS] == added[arena_kernel.PLIES] == 1
+        return reach if is_caught_up else 0
+
+
+def _counts(record: NodeRecord) -> Counts:
+    counts = np.zeros((len(record.codes), 2), np.int64)
+    for k, edge in enumerate(record.edges):
+        counts[k] = edge.n, edge.r
+    return counts
+
+
+def _caught_up(
+    record: NodeRecord, listed: Sequence[int], rooms: dict[int, int], params: SearchParams
+) -> NDArray[np.int64]:
+    """Returns n of each edge when PUCT, restricted to the listed ones, wants one that cannot catch up.
+
+    Args:
+      rooms: up to which n edges can catch up.
+    """
+    counts = _counts(record)
+    n: NDArray[np.int64] = counts[:, 0].copy()
+    r, prior = counts[:, 1], np.array(record.priors)[record.order]
+    q = np.zeros(len(n))
+    q[: len(record.edges)] = [edge.q for edge in record.edges]
+    unvisited = fpu(node_mean(record)[0], params.fpu_value, float(prior[n > 0].sum()))
+    while True:
+        spent = int(n.sum())
+        value = np.where(n > 0, (n - r) * q / np.maximum(n, 1), unvisited)
+        term = exploration_term(spent, params.cpuct, params.cpuct_base, params.cpuct_factor)
+        best = listed[int(np.argmax((value + term * prior / (1 + n))[listed]))]
+        room = rooms.get(best, 0) - int(n[best])
+        if room <= 0:
+            return n
+        n[best] += min(room, max(1, spent // PART))

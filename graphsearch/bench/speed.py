@@ -41,7 +41,10 @@ BUILTIN_NODES = 100_000
 WAVE = 1024
 PERFT_DEPTH, SMALL_PERFT_DEPTH = 6, 4  # 119,060,324 and 197,281 positions
 MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
-RESUMED_NODES, RESUMED_PART = 300_000, 6  # a file that is not loaded when it is opened; evaluations after that
+RESUMED_NODES, RESUMED_PART = (
+    300_000,
+    6,
+)  # a file that is not loaded when it is opened; evaluations after that
 FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
 TABLE_BYTES = 64 << 20
 REPEATS = 5

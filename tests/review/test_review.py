@@ -128,7 +128,9 @@ def test_games_that_share_moves_share_visits(reviewer: Reviewer, tmp_path: Path)
     both = Reviewer(tmp_path / "b")
     report = both(SHORT + "\n" + SHORT.replace("2. Nf3 Nc6", "2. Nf3 Nf6"))
     assert report.known >= 4  # the start position and three moves
-    assert report.new_visits <= alone.new_visits + VISITS + 2  # what a search makes to know its root counts too
+    assert (
+        report.new_visits <= alone.new_visits + VISITS + 2
+    )  # what a search makes to know its root counts too
 
 
 # ------------------------------------------------------------------ what is said of moves

@@ -49,8 +49,8 @@ class Request:
         typer.Option(
             "--batch",
             metavar="N",
-            help="Leaves to evaluate together (MinibatchSize); by default, and with 0, 1 for evaluators inside the "
-            "kernels, and for others the smallest that keeps them busy.",
+            help="Leaves to evaluate together (MinibatchSize); by default, or with 0, 1 for those in the "
+            "kernels, and for other evaluators the smallest that keeps them busy.",
         ),
     ] = None
     gather: Annotated[

@@ -26,6 +26,16 @@ class BoundedConnection(sqlite3.Connection):
     _left = 0  # statements until the file is measured
     _pulses = 0
 
+    def trust(self) -> None:
+        """Ends the bounds: from now on the connection may be used by two threads at once.
+
+        SQLite holds a lock while it asks what needs Python's, and Python holds its own while it sets what
+        SQLite asks: two threads would wait for each other. The schema must have been checked.
+        """
+        self.is_bounded = False
+        self.set_progress_handler(None, 0)
+        self.set_authorizer(None)
+
     def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
         self._wind()
         return super().execute(*args)

@@ -142,6 +142,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
         connection = connect(path, "mode=rwc" if create else "mode=rw")
         try:
             _prepare_for_writing(connection, path, create=create)
+            connection.trust()  # the writer's thread and the search's both ask
         except BaseException:
             connection.close()
             raise

@@ -141,6 +141,8 @@ loop = sys.modules["graphsearch.search.loop"]
 loop.FIRST_FLUSH_SECONDS = loop.FLUSH_SECONDS = 0.0
 evaluating.FIRST_BATCH = evaluating.LARGEST_BATCH = 16
 
+PARAMS = SearchParams(minibatch_size=16, max_wave_share=1.0)
+
 class Slow(CountingEvaluator):
     def evaluate(self, batch):
         time.sleep(0.01)
@@ -149,7 +151,7 @@ class Slow(CountingEvaluator):
 def do(work, path, log):
     if work == "search":
         with Graph.open(path, evaluator=Slow(log=log)) as graph:
-            analyze(graph, chess.Board(), Limits(visits=3000), SearchParams(minibatch_size=16, max_wave_share=1.0))
+            analyze(graph, chess.Board(), Limits(visits=3000), PARAMS)
     elif work == "reevaluate":
         reevaluate(path, Slow("other", log=log))
     else:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store import connection as connections
 from graphsearch.store.connection import connect
+from graphsearch.store.store import Store
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.upkeep.verify import verify
 
@@ -101,3 +104,22 @@ def test_a_statement_of_our_own_file_has_no_bound(tmp_path: Path, monkeypatch: p
     counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 1000000)"
     assert file.execute(counted).fetchone() == (1_000_000,)
     file.close()
+
+
+def test_two_threads_use_a_writers_connection_at_once(tmp_path: Path) -> None:
+    """Neither waits for Python's lock while it holds SQLite's: a search hung while its file was merged."""
+    identity = EvaluatorIdentity("uniform")
+    ends = threading.Event()
+    with Store.open(tmp_path / "a.graph", identity=identity, create=True) as store:
+
+        def write() -> None:
+            while not ends.is_set():
+                store.write_fact("a", "1")
+
+        thread = threading.Thread(target=write, daemon=True)
+        thread.start()
+        for _ in range(3000):
+            assert store.read_fact("a") in (None, "1")
+        ends.set()
+        thread.join(20)
+        assert not thread.is_alive()

@@ -270,7 +270,8 @@ class _Session:
             counted = self.arena.counters.copy()
             self.forced = ForcedVisits(self.graph, self.board)
             self.forced.catch_up(self.runner, edges, self.params)
-            self.before += self.arena.counters - counted  # no part of what the limits allow
+            free = [arena_kernel.VISITS, arena_kernel.CATCH_UPS, arena_kernel.TERMINALS, arena_kernel.PLIES]
+            self.arena.counters[free] = counted[free]  # no part of what the limits allow
 
     def _begin(self) -> None:
         self.graph.begin_search(self.board, lists=self.joined is None)

@@ -20,7 +20,7 @@ PARAMS: dict[str, Any] = {"overlap": 1, "max_wave_share": 1.0, "minibatch_size":
 
 # where the last wave completes a quarter fewer visits than it asks for: the search goes on to its limit
 ROOT = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
-VISITS = 500
+VISITS = 1500
 
 
 def records_overlapped(folder: Path, shards: int) -> Records:

@@ -171,13 +171,25 @@ def test_a_second_signal_neither_corrupts_nor_shows_a_traceback(cli: Cli, tmp_pa
     assert_sound(cli, path)
 
 
+def writer_of(fifo: Path) -> int:
+    """Returns the writing end of a pipe as soon as somebody reads it: then that program has begun."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
 def test_a_signal_before_the_search_ends_it_quietly(tmp_path: Path) -> None:
     fifo = tmp_path / "game.pgn"
-    os.mkfifo(fifo)  # reading the position waits for a writer that never comes
+    os.mkfifo(fifo)  # reading the position waits for a writer that never says anything
     process = start("analyze", fifo, preexec_fn=default_signals)
-    time.sleep(1.0)
+    writer = writer_of(fifo)
     process.send_signal(signal.SIGINT)
     outcome = finish(process)
+    os.close(writer)
     assert outcome.code == 130
     assert "Traceback" not in outcome.err
 

@@ -132,6 +132,15 @@ def test_damage_is_named_and_passed_over_while_a_file_is_read(tmp_path: Path) ->
         assert graph.arena.node_count > 0.9 * graph.node_count
 
 
+def test_damage_in_a_file_that_does_not_fit_ends_no_search(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 12_000, minibatch_size=16)
+    flip_bit(path, 3, 60)
+    with Graph.open(path, ram_bytes=1_600_000) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
+        assert result.new_visits >= MORE
+
+
 def test_a_stop_ends_the_reading_and_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.graph"
     before = searched(path, 3000, minibatch_size=16)

@@ -1,4 +1,4 @@
-"""Which node type is expected, by the two published sets of rules, and which one a search found.
+"""Expected node types by the two published sets of rules, and the actual type by value and window.
 
 Both sets stand in the chess programming wiki under "Node Types". Knuth and Moore numbered the types 1, 2, 3;
 the names PV, Cut and All are Marsland's and Popowich's.
@@ -15,7 +15,7 @@ KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, which is that of `ent
 
 
 class Arrival(Enum):
-    """How a search comes to a node.
+    """The way a search reaches a node.
 
     Attributes:
       FIRST: by the first move of its parent. CANDIDATE: by a further move that may well cut: a capture, a
@@ -44,7 +44,7 @@ class Rules(Enum):
 
 
 def expected(rules: Rules, parent: str, arrival: Arrival) -> str:
-    """Returns the type that is expected of a node below one of type `parent`.
+    """Returns the expected type of a node below one of type `parent`.
 
     Onno Garms: the first child of a PV node is PV, the further ones are searched as Cut and searched again as
     PV; the first child of a Cut node is All, the further ones are Cut; children of All nodes are Cut; so is
@@ -53,7 +53,7 @@ def expected(rules: Rules, parent: str, arrival: Arrival) -> str:
 
     Pradu Kannan: below PV and All nodes the same; in a Cut node the first child and those of all candidate
     cutoff moves are All, the null move among them. Then the node itself becomes All (`becomes`), and what
-    follows is Cut. He does not name verification, bad pruning and deepening; they go by Garms.
+    follows below it is Cut. He does not name verification, bad pruning and deepening; Garms's rules apply.
 
     >>> expected(Rules.GARMS, CUT, Arrival.CANDIDATE), expected(Rules.KANNAN, CUT, Arrival.CANDIDATE)
     ('cut', 'all')
@@ -94,7 +94,7 @@ def actual(value: int, alpha: int, beta: int) -> str:
 
 
 def arrival_of(place: int, candidates: int = 1) -> Arrival:
-    """Returns how a search comes to the child at a place, from 1, if so many moves are candidates.
+    """Returns how a search reaches child number `place`, from 1, where `candidates` moves are candidates.
 
     >>> [arrival_of(place, candidates=2).value for place in (1, 2, 3)]
     ['first', 'candidate', 'further']

@@ -1,4 +1,4 @@
-"""What is known of a position as UCI's `info` lines, and as lc0's statistics of every move."""
+"""UCI's `info` lines of a position, and lc0's statistics of every move."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..search import puct
 from ..search.params import SearchParams
 from .protocol import written_line
 
-NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # as lc0 prints what is unknown
+NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # lc0's signs for unknown values
 PER_MILLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A position as it is now, and the figures of the search that goes on below it.
+    """A position in its present state, and the figures of the search below it.
 
     Attributes:
-      node: the position; as many of its moves have lines as were asked for.
+      node: the position; `MultiPV` of its moves have lines.
       depth, seldepth: mean and most plies of this search's visits; 0 before it made any.
       seconds, speed: since the search began; visits per second.
       hashfull: per mille of the memory in use. hits: of tablebases.
@@ -62,12 +62,12 @@ def info_lines(
 
 
 def totals_line(report: Report) -> str:
-    """Returns what a search made: visits, many of which may be catch-ups, and what was evaluated for them."""
+    """Returns the search's visits, many of which may be catch-ups, and its evaluations."""
     return f"info string {report.visits} new visits, {report.evaluations} evaluations"
 
 
 def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool) -> str:
-    """Returns one `info` line; before any visit the depth is that of the line that is known."""
+    """Returns one `info` line; before any visit the depth is that of the known line."""
     depth = report.depth or len(move.pv)
     pv = written_line(board_of(report.node.position), move.pv, chess960=chess960)
     return (
@@ -79,7 +79,7 @@ def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool)
 
 
 def _score(move: MoveView | None, node: NodeView, *, wdl: bool, score_type: str) -> str:
-    """Returns `score ...` of a move; of the node itself where the move was not visited or there is none."""
+    """Returns `score ...` of a move; of the node itself without a move or without visits of it."""
     shares = move.wdl if move is not None and move.wdl is not None else node.wdl
     if move is not None and move.mate is not None:
         text = f"score mate {move.mate}"
@@ -127,7 +127,7 @@ def stats_lines(
 
 
 def _policy_indices(board: chess.Board) -> dict[chess.Move, int]:
-    """Returns the place of every legal move among the 1858 outputs of lc0's networks."""
+    """Returns the index of every legal move among the 1858 outputs of lc0's networks."""
     from ..position.board import legal_moves
 
     outputs = output_indices(PositionBatch.from_boards([board])).tolist()

@@ -1,4 +1,4 @@
-"""Processes of all shards: started, told one search after the other, followed and ended.
+"""Processes of all shards: starts them, runs one search after the other, ends them.
 
 start   greet         go back      open           listen   search           ... leave
         all can?      one save     files          ports    waves, saves         files closed
@@ -26,18 +26,18 @@ from .job import Job, Progress, ShardReport
 from .saved_waves import Save, go_back
 
 TOKEN_BYTES = 32
-ENDING_SECONDS = 600.0  # for a shard to end what it is at
+ENDING_SECONDS = 600.0  # for a shard to finish its step
 GIVING_UP_SECONDS = 10.0  # for shards to notice that the search is given up, or for Ray that one is lost
 LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is searched with, whatever is lost on the way.
+    """The parameters of a search over a cluster that stay the same after a loss.
 
     Attributes:
       folder, manifest: of the cluster. site: where shards run.
-      spec: what each shard evaluates with. ram_bytes: memory of each.
+      spec: the evaluator of each shard. ram_bytes: memory of each.
     """
 
     folder: Path
@@ -80,10 +80,10 @@ class Attempt:
         )
 
     def leave(self) -> None:
-        """Ends all processes when they have closed their files.
+        """Ends all processes after they have closed their files.
 
         Raises:
-          GraphSearchError: if one cannot, or has ended before; all are killed then.
+          GraphSearchError: if one cannot, or has ended before; then all are killed.
         """
         try:
             self._ask("leave")
@@ -94,17 +94,17 @@ class Attempt:
             host.leave()
 
     def kill(self) -> None:
-        """Ends all processes at once; what is not saved is lost."""
+        """Kills all processes; unsaved results are lost."""
         for host in self._hosts:
             host.kill()
 
     # ---------------------------------------------------------- the search
     def prepare(self) -> Save:
-        """Has all files hold one save, once every shard has what it needs; returns that save.
+        """Brings all files to one save, once every shard is ready; returns that save.
 
         Raises:
           ShardLostError: if a process has ended.
-          GraphSearchError: if a shard lacks something; nothing was written then.
+          GraphSearchError: if a shard is not ready; then nothing was written.
         """
         self.places = self._ask("where", seconds=self._plan.site.patience)
         for host, place in zip(self._hosts, self.places, strict=True):
@@ -113,19 +113,19 @@ class Attempt:
         return go_back(self._plan.folder, self._plan.manifest)[0]
 
     def open(self) -> None:
-        """Has all shards open their files."""
+        """Opens the files of all shards."""
         self._ask("open")
 
     def search(self, job: Job, leader: int, is_told_to_stop: Callable[[], bool]) -> list[ShardReport]:
-        """Goes through a search; returns what all shards report, when all is saved.
+        """Runs a search; returns the reports of all shards when everything is saved.
 
         Args:
           leader: the shard that owns the root.
-          is_told_to_stop: asked all the time whether the search is to end; it may ask for `progress`.
+          is_told_to_stop: polled; returns whether to end the search; it may ask for `progress`.
 
         Raises:
           ShardLostError: if a process has ended, or cannot be reached.
-          GraphSearchError: if a shard fails otherwise; the text says what the files hold.
+          GraphSearchError: if a shard fails otherwise; the message says how much the files hold.
         """
         replies = self._call("search", job, self._ask("listen"), leader)
         left, stops = set(replies), False
@@ -135,20 +135,20 @@ class Attempt:
                 self._end_badly(job, replies)
             if is_told_to_stop() and not stops:
                 stops = True
-                left.add(self._hosts[leader].call("stop"))  # heard before the next search begins
+                left.add(self._hosts[leader].call("stop"))  # received before the next search begins
         return [_value(reply) for reply in replies]
 
     def progress(self, leader: int, seconds: float) -> Progress | None:
-        """Returns how far the search is, None if its leader does not say so in so many seconds."""
+        """Returns the search's progress, None if its leader does not answer in so many seconds."""
         try:
             found: Progress | None = self._hosts[leader].call("progress").result(seconds)
         except (ShardLostError, TimeoutError):
             return None
         return found
 
-    # ---------------------------------------------------------- the bad end
+    # ---------------------------------------------------------- failure
     def _end_badly(self, job: Job, replies: Sequence[Future[Any]]) -> NoReturn:
-        """Has all shards give up, and raises why: what somebody did wrong, or else which one was lost."""
+        """Makes all shards give up, and raises the reason: an error of one shard, or the loss of one."""
         self._call("give_up")
         wait(replies, GIVING_UP_SECONDS)
         if failure := next(filter(None, map(_failure, replies)), None):
@@ -160,7 +160,7 @@ class Attempt:
         raise (lost or errors)[0]
 
     def _kept(self, job: Job) -> str:
-        """Has all shards save what they have; returns what the files hold, for a message.
+        """Saves the results of all shards; returns the content of the files for a message.
 
         Raises:
           StoreMovedError: if the file of one is gone.
@@ -175,20 +175,20 @@ class Attempt:
             )
             self._ask("keep", save)
         except StoreMovedError:
-            raise  # it names the file that has everything of that shard now
+            raise  # it names the file that now has everything of that shard
         except GraphSearchError:
             return "the cluster holds its last save"
         return "what it had found is saved"
 
-    # ---------------------------------------------------------- asking
+    # ---------------------------------------------------------- calls
     def _call(self, method: str, *arguments: Any) -> list[Future[Any]]:
         return [host.call(method, *arguments) for host in self._hosts]
 
     def _ask(self, method: str, *arguments: Any, seconds: float | None = None) -> list[Any]:
-        """Returns what all shards answer.
+        """Returns the answers of all shards to a call.
 
         Raises:
-          GraphSearchError: what the first one says that fails; or that one says nothing for so long.
+          GraphSearchError: the first shard's failure; or that a shard did not answer in that time.
         """
         replies = self._call(method, *arguments)
         try:
@@ -202,10 +202,10 @@ class Attempt:
 
 
 def _value(reply: Future[Any]) -> Any:
-    """Returns what a host has answered.
+    """Returns the answer of a host.
 
     Raises:
-      GraphSearchError: what it says that it failed with, or that it is lost.
+      GraphSearchError: its failure, or that it is lost.
     """
     if error := _error(reply):
         raise error
@@ -219,7 +219,7 @@ def _error(reply: Future[Any]) -> BaseException | None:
 
 
 def _failure(reply: Future[Any]) -> Failure | None:
-    """Returns what a host failed with itself, not for another one."""
+    """Returns the failure that began at this host, not at another one."""
     value = reply.result() if reply.done() and not reply.exception() else None
     is_own = isinstance(value, Failure) and value.kind != ShardLostError.__name__
     return value if is_own else None

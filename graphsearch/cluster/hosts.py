@@ -1,4 +1,4 @@
-"""Where shards run: processes of this machine, or actors of a Ray cluster. Both answer by futures."""
+"""Starts shards: processes of this machine, or actors of a Ray cluster. Both answer by futures."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..workers.process import ADVICE, cores_per_worker, end_with_parent
 from ..workers.supervisor import START_SECONDS
 from .host import Answer, Call, Host, Setting, serve
 
-CALLS_AT_ONCE = 4  # of an actor: the search, and what is asked meanwhile
+CALLS_AT_ONCE = 4  # of an actor: the search, and calls during it
 KILLING_SECONDS = 10.0  # for the system to end a process, and for Ray to notice
 
 
 class Running(Protocol):
-    """A shard's process, as the master has it.
+    """A shard's process, seen from the master.
 
     Attributes:
       place: host name and process, once they are known; for messages.
@@ -32,21 +32,21 @@ class Running(Protocol):
     place: str
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Returns what a method of `Host` will return; a ShardLostError if the process ends before."""
+        """Calls a method of `Host`; the future fails with ShardLostError if the process ends before."""
 
     def leave(self) -> None:
-        """Has the process end when it has closed its file, which the answer to `leave` tells."""
+        """Ends the process after it has closed its file."""
 
     def kill(self) -> None:
-        """Ends the process at once, and waits until it has; what is not saved is lost."""
+        """Kills the process, and waits for its end; unsaved results are lost."""
 
 
 class Site(Protocol):
-    """Where hosts are started.
+    """Starts hosts on this machine or on others.
 
     Attributes:
-      is_far: whether they have to reach each other between machines. crowd: the most of them on one machine.
-      patience: seconds until all of them are there. advice: what to do if they are not.
+      is_far: whether hosts connect between machines. crowd: the most hosts on one machine.
+      patience: seconds to wait for all of them. advice: for the message if they do not come.
     """
 
     is_far: bool
@@ -58,11 +58,11 @@ class Site(Protocol):
         """Returns a host that was just started."""
 
     def close(self) -> None:
-        """Ends what was started."""
+        """Ends everything that was started."""
 
 
 def site_for(pool: str | None, shards: int) -> Site:
-    """Returns the place that `--pool` names: `local`, `ray` or `ray:ADDRESS`."""
+    """Returns the site for `--pool`: `local`, `ray` or `ray:ADDRESS`."""
     where = pool or LOCAL
     check_place(where)
     if where == LOCAL:
@@ -187,7 +187,7 @@ class RayHosts:
         return _RayHost(self._ray, actor, setting.number)
 
     def close(self) -> None:
-        """Ends what is left, and leaves the cluster; one that was started here ends."""
+        """Ends the remaining actors, and leaves the cluster; ends it if it was started here."""
         for actor in self._actors:
             self._ray.kill(actor)
         self._actors.clear()
@@ -217,5 +217,5 @@ class _RayHost:
 
     def kill(self) -> None:
         self._ray.kill(self._actor)
-        if self.place:  # else it has nothing open
-            wait([self.call("stop")], KILLING_SECONDS)  # which fails when it has ended
+        if self.place:  # else it has no file open
+            wait([self.call("stop")], KILLING_SECONDS)  # it fails when the host has ended

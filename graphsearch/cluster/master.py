@@ -1,6 +1,6 @@
-"""The master of searches over a cluster: it holds the cluster, and starts its shards.
+"""The master of searches over a cluster: it holds the cluster's lock, and starts its shards.
 
-The shards stay for the next search, until all are done.
+The shards stay for the next search, until all searches are done.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def analyze(
     save_seconds: float | None = None,
     stop: threading.Event | None = None,
 ) -> ClusterSearch:
-    """Searches a position over a cluster, saves it and returns what is known about the position.
+    """Searches a position over a cluster, saves it and returns the result.
 
-    It is one search of `searching`: arguments and errors are those of that and of `Shards.analyze`.
+    Runs one search inside `searching`: arguments and errors are those of `searching` and `Shards.analyze`.
     """
     with searching(
         folder,
@@ -80,22 +80,22 @@ def searching(
     on_ready: Callable[[], None] = nothing,
     on_loss: Callable[[str], None] = nothing,
 ) -> Iterator[Shards]:
-    """Yields the shards of a cluster, which is held for them; their processes start with the first search.
+    """Yields the shards of a cluster, whose lock is held; their processes start with the first search.
 
     Args:
-      folder: of the cluster; made if it is missing, with so many `shards`.
-      evaluator: what every shard evaluates with; the cluster is bound to it.
+      folder: of the cluster; created if it is missing, with so many `shards`.
+      evaluator: of every shard; the cluster is bound to it.
       pool: where shards run: `local` (processes of this machine), `ray` or `ray:ADDRESS`.
       ram_bytes: memory of each shard; default: together 80 % of the machine's.
-      on_ready: told when all shards are ready and a search begins, each time.
-      on_loss: told when a shard was lost and the search goes on from the last save.
+      on_ready: called when all shards are ready and a search begins, each time.
+      on_loss: called when a shard was lost and the search resumes from the last save.
 
     Raises:
       StoreLockedError: if another master searches the cluster.
       StoreError: if its files do not belong together.
-      EvaluatorError: if there is no such pool.
+      EvaluatorError: if the pool is unknown.
     """
-    check_place(pool or LOCAL)  # before a cluster is made
+    check_place(pool or LOCAL)  # before a cluster is created
     spec, target = evaluator or EvaluatorSpec(), Path(folder)
     with ExitStack() as stack:
         manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
@@ -113,7 +113,7 @@ def searching(
 
 
 def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSpec:
-    """Returns what each shard evaluates with: with its share of this machine's cores."""
+    """Returns the evaluator of each shard: with its share of this machine's cores."""
     alone = replace(spec, pool=None)
     has_threads = any(name == "threads" for name, _ in spec.options)
     return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool or LOCAL))

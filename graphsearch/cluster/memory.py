@@ -1,4 +1,4 @@
-"""The memory of a shard's waves: what it has beside its arena, and a wave that is gathered."""
+"""The memory of a shard's waves: its arrays beside the arena, and a gathered wave."""
 
 from __future__ import annotations
 

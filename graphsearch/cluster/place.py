@@ -1,4 +1,4 @@
-"""Where a shard stands in a search: what it needs to know of the others."""
+"""A shard's place in a search: its number, the owners of positions, and its lines to the others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..store.sharded.ownership import Owners
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Which shard this is, of how many, who owns what, who leads, and how it reaches the others.
+    """A shard's number, the number of shards, the owners, the leader, and the lines to the others.
 
     Attributes:
       leader: the shard that owns the root.
-      lines: `[shards, LINE_FIELDS]`, sockets to the others, which somebody else keeps open.
-      tries: times to look for messages before Python waits for them.
+      lines: `[shards, LINE_FIELDS]`, sockets to the others, which the caller keeps open.
+      tries: polls for messages before Python waits for them.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Compiling the kernels of a cluster search before its clock starts, once for all shards of a machine."""
+"""Compiles the kernels of a cluster search before its clock starts, once for all shards of a machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kernels_missing() -> int:
 
 
 def compile_kernels(evaluator: Evaluator) -> None:
-    """Searches a little with two shards in memory."""
+    """Runs a short search with two shards in memory."""
     board = chess.Board()
     root, owners = pack(board), even_owners(SHARDS)
     graphs = [Graph.open(None, evaluator=evaluator) for _ in range(SHARDS)]

@@ -41,7 +41,7 @@ def application(house: House) -> Starlette:
 
 
 def _page(request: Request) -> Response:
-    """Returns the page; what it shows is in its address, which it reads itself."""
+    """Returns the page, which reads its state from its address."""
     text = (files("graphsearch.web") / "static" / "index.html").read_text(encoding="utf-8")
     return HTMLResponse(text.replace(PIECES, sprite(), 1))
 

@@ -1,4 +1,4 @@
-"""What all requests share: the graph file, what may be done to it, the desk, and a folder for files."""
+"""The served file, shared by all requests: its path, permissions, desk, and a folder for files."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ONE_FILE = (
 
 @dataclass(slots=True)
 class House:
-    """One served graph file, or cluster.
+    """One served graph file or cluster.
 
     Attributes:
-      path: of the file, or the folder. read_only: whether nothing may be searched, built or imported.
-      evaluators: by name those that a search may use: a page may not name programs or files.
+      path: of the file, or the folder. read_only: whether searches, builds and imports are refused.
+      evaluators: those that a search may use, by name: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
-      beside: other graph files, of any folder, that the page may compare this one with, or merge into it.
+      beside: other graph files, of any folder, that the page may compare with this one, or merge into it.
     """
 
     path: Path
@@ -47,7 +47,7 @@ class House:
 
     @property
     def folder(self) -> Path:
-        """A folder for uploads and exports, made when it is first needed and removed at the end."""
+        """A folder for uploads and exports, created when first needed and removed at the end."""
         with self._making:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="graphsearch-")
@@ -56,7 +56,7 @@ class House:
     def others(self) -> dict[str, Path]:
         """Returns the other graph files that a page may name: those of the folder, and those `beside`."""
         near: list[Path] = []
-        with suppress(OSError):  # a folder that may be entered and not read
+        with suppress(OSError):  # a folder without permission to list it
             near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
         found = (path for path in [*near, *self.beside] if _is_graph(path) and not path.samefile(self.path))
         return {path.name: path for path in islice(found, MOST_OTHERS)}
@@ -72,27 +72,27 @@ class House:
             raise InvalidParameterError("this page is read-only: it was started with --read-only")
 
     def may_take_in(self) -> None:
-        """Raises InvalidParameterError unless more than searches may change what is served."""
+        """Raises InvalidParameterError unless imports and builds may change the file."""
         self.may_write()
         if self.is_cluster:
             raise InvalidParameterError(ONE_FILE)
 
     def stamp(self) -> str:
-        """Returns a text that changes when the file does; a reader alone leaves an empty log, or none."""
+        """Returns a text that changes when the file does; a reader alone leaves an empty WAL, or none."""
         with suppress(StoreError):
             files = files_of(self.path) if self.is_cluster else [self.path]
             return " ".join(_mark(path) for file in files for path in (file, Path(f"{file}-wal")))
         return "-"
 
     def holder(self) -> dict[str, Any] | None:
-        """Returns who writes the file, None if nobody does: `pid`, `since`, whether it is one of `ours`."""
+        """Returns the file's writer, None if there is none: `pid`, `since`, whether it is `ours`."""
         found = holder(self.path / NAME if self.is_cluster else self.path)
         if found is None:
             return None
         return {"pid": found.pid, "since": found.since, "ours": found.pid == self.desk.writer}
 
     def close(self) -> None:
-        """Ends and saves what is being done, and removes the folder."""
+        """Ends and saves the present work, and removes the folder."""
         self.desk.close()
         if self._folder:
             self._folder.cleanup()

@@ -1,4 +1,4 @@
-"""How a request comes in as the model that declares it, and how an answer or an error goes back."""
+"""Turns requests into their models, and answers and errors into responses."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ...errors import GraphSearchError, InvalidParameterError, StoreLockedError,
 from ..house import House
 from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 
-QUESTION_SECONDS = 20.0  # that a page waits for an answer
+QUESTION_SECONDS = 20.0  # most time of an answer
 _STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409))
 _W = TypeVar("_W", bound=Wanted)
 Answer = Callable[[House, _W], Any]
 
 
 def house_of(request: Request) -> House:
-    """Returns what the server serves."""
+    """Returns the served file of a request's application."""
     found = request.app.state.house
     assert isinstance(found, House)
     return found
 
 
 def error_of(error: Exception) -> Response:
-    """Returns what a page gets instead of an answer: one line."""
+    """Returns the response to an error: one line."""
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
     text = " ".join(getattr(error, "problems", [str(error)]))
     return JSONResponse({"error": text.encode("utf-8", "backslashreplace").decode()}, status)
@@ -77,10 +77,10 @@ def _answered(answer: Answer[_W], house: House, wanted: _W) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """Returns the bytes that a request brings.
+    """Returns the body of a request.
 
     Raises:
-      InvalidParameterError: if they are too many.
+      InvalidParameterError: if it is too long.
     """
     body = bytearray()
     async for piece in request.stream():

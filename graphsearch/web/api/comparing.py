@@ -1,6 +1,6 @@
-"""The served file beside others: what changed between them, and a task that merges another one into it.
+"""Compares the served file with others, and merges another one into it.
 
-A page may name only graph files of the same folder, or files that were named when serving.
+A page may name only graph files of the same folder, or files named on the command line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _others(house: House, wanted: Nothing) -> dict[str, Any]:
 
 
 def _diff(house: House, wanted: DiffWanted) -> dict[str, Any]:
-    """Returns how the served file differs from an older one, or a newer one with `turned`."""
+    """Returns the differences of the served file to an older one, or to a newer one with `turned`."""
     other = _named(house, wanted)
     pair = (house.path, other) if wanted.turned else (other, house.path)
     found = diff(

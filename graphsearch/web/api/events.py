@@ -1,4 +1,4 @@
-"""News for the pages as they come: server-sent events, at most ten a second, none while nothing happens."""
+"""Server-sent events for the pages: at most ten a second, none while nothing changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .asking import house_of
 
 TICK_SECONDS = 0.1  # between two looks at the desk
 FILE_SECONDS = 1.0  # between two looks at the file
-SILENCE_SECONDS = 15.0  # after which a line is sent all the same, so that a lost page is noticed
+SILENCE_SECONDS = 15.0  # then a line is sent anyway, so that a lost page is noticed
 
 
 def _events(request: Request) -> StreamingResponse:
@@ -27,7 +27,7 @@ def _events(request: Request) -> StreamingResponse:
 
 
 async def _news(request: Request, house: House) -> AsyncIterator[str]:
-    """Yields the state of desk and file whenever it has changed."""
+    """Yields the state of desk and file whenever it changes."""
     seen, outside, looked, said = -1, "", 0.0, time.monotonic()
     while not request.app.state.closing.is_set():
         now = time.monotonic()

@@ -43,7 +43,7 @@ MOST_GAMES = 500  # of a pasted PGN, that are offered
 
 
 def _position(house: House, wanted: PositionWanted) -> dict[str, Any]:
-    """Returns what the file knows of a position, and what the board shows; also of one that is damaged."""
+    """Returns the file's facts about a position, and the board; also for a damaged record."""
     board = wanted.board()
     check(board)
     house.desk.watch(fen_of(board))
@@ -62,7 +62,7 @@ def _position(house: House, wanted: PositionWanted) -> dict[str, Any]:
 
 
 def state_of(board: chess.Board) -> dict[str, Any]:
-    """Returns what the board shows: the line to a position, its legal moves, check, how the game ended."""
+    """Returns the board: the line to a position, its legal moves, check, and the end of the game."""
     king = board.king(board.turn)
     return {
         "root": fen_of(board.root()),
@@ -136,7 +136,7 @@ def _neighbourhood(house: House, wanted: NeighbourhoodWanted) -> dict[str, Any]:
 
 
 def _picture(house: House, wanted: NeighbourhoodWanted) -> Response:
-    """Returns the same as a file for papers or Graphviz."""
+    """Returns the same picture as a file for papers or Graphviz."""
     text = (dot_of if wanted.form == "dot" else svg_of)(_drawn(house, wanted))
     name = f'attachment; filename="graph.{wanted.form}"'
     return Response(text, media_type="application/octet-stream", headers={"Content-Disposition": name})
@@ -183,9 +183,9 @@ def _games(text: str) -> dict[str, Any]:
     return {"games": found, "more": more, "problems": problems[:20]}
 
 
-MOST_TAGS, LONGEST_TAG = 60, 200  # of a game, that the page keeps
+MOST_TAGS, LONGEST_TAG = 60, 200  # of a game, kept by the page
 _RESULTS = ("1-0", "0-1", "1/2-1/2")
-_OF_BOARD = ("FEN", "SetUp", "Variant")  # tags that the line itself makes
+_OF_BOARD = ("FEN", "SetUp", "Variant")  # tags that the line itself provides
 
 
 def _game(board: chess.Board, headers: Mapping[str, str]) -> dict[str, Any]:

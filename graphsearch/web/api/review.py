@@ -1,4 +1,4 @@
-"""Reviews of games: they come as a file, wait in the queue, and are then shown and downloaded."""
+"""Reviews of games: uploads wait in the queue; finished reviews are shown and downloaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
 
 
 async def _review(request: Request) -> Response:
-    """Takes games, which come as the body, and queues their review."""
+    """Stores uploaded games, and queues their review."""
     house = house_of(request)
     try:
         house.may_take_in()
@@ -50,7 +50,7 @@ async def _review(request: Request) -> Response:
 
 
 def _written(house: House, request: Request, ending: str) -> tuple[ReviewTask, Path]:
-    """Returns a review and the file of it with this ending.
+    """Returns a review and its file with this ending.
 
     Raises:
       InvalidParameterError: if there is none.
@@ -64,7 +64,7 @@ def _written(house: House, request: Request, ending: str) -> tuple[ReviewTask, P
 
 
 def _shown(request: Request) -> Response:
-    """Returns the games of a review as the page shows them."""
+    """Returns the games of a review for the page."""
     try:
         _, path = _written(house_of(request), request, "json")
     except GraphSearchError as error:

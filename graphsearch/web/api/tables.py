@@ -1,4 +1,4 @@
-"""Answers about the whole file: what it holds, its books, games, runs, opinions, and what SQL finds in it."""
+"""Answers about the whole file: its content, books, games, runs, opinions, and SQL."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SQL_SECONDS = 10.0
 
 
 def _file(house: House, wanted: Nothing) -> dict[str, Any]:
-    """Returns what a page needs once: the file, its books, and what may be done."""
+    """Returns the data that a page needs once: the file, its books, and the permitted actions."""
     facts = info(house.path).as_dict()
     return {
         "name": house.path.name,

@@ -1,4 +1,4 @@
-"""What changes something: searches, builds, imports and exports, and the queue in which they wait."""
+"""Actions that change something: searches, builds, imports and exports, and their queue."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _refuse_files(text: str) -> None:
     try:
         found = load_toml(text, "the book")
     except BookConfigError:
-        return  # what reads it says where it is wrong
+        return  # the parser reports the error
     roots = found.get("root")
     for root in roots if isinstance(roots, list) else ():
         if isinstance(root, dict) and "pgn" in root:
@@ -145,7 +145,7 @@ def _refuse_files(text: str) -> None:
 
 # ---------------------------------------------------------------- imports and exports
 async def _import(request: Request) -> Response:
-    """Takes in a file, which comes as the body, and queues its import."""
+    """Stores an uploaded file, and queues its import."""
     house, form = house_of(request), request.path_params["form"]
     try:
         house.may_take_in()
@@ -169,10 +169,10 @@ async def _import(request: Request) -> Response:
 
 
 async def received(request: Request, file: Path) -> Path:
-    """Returns the file that a request brings, written as it comes.
+    """Returns the uploaded file of a request, written as it arrives.
 
     Raises:
-      InputFileError: if it is larger than is taken in.
+      InputFileError: if it is too large.
     """
     size, piece = 0, bytearray()
     try:
@@ -195,7 +195,7 @@ async def received(request: Request, file: Path) -> Path:
 
 
 def file_name(text: str) -> str:
-    """Returns the name of an uploaded file as it is listed.
+    """Returns the name of an uploaded file for lists.
 
     >>> file_name("C:/games/my.pgn"), file_name("")
     ('my.pgn', 'upload')
@@ -205,7 +205,7 @@ def file_name(text: str) -> str:
 
 
 def _export(house: House, wanted: ExportWanted) -> dict[str, Any]:
-    """Queues an export; what it writes is then downloaded."""
+    """Queues an export; its file is then downloaded."""
     form, root = wanted.form, wanted.board()
     selection = Selection(
         roots=() if root is None else (root,),
@@ -228,7 +228,7 @@ def _export(house: House, wanted: ExportWanted) -> dict[str, Any]:
 
 
 def _download(request: Request) -> Response:
-    """Returns what an export wrote."""
+    """Returns the file of an export."""
     house = house_of(request)
     try:
         job = house.desk.job(int(request.path_params["number"]))

@@ -1,7 +1,7 @@
 """The desk that deals tasks out to processes: one that writes the file at a time, and one that exports.
 
-What waits goes on when every page is closed, until it is stopped. It is kept in this process, not in the
-file: what a task has found is in the file.
+Waiting tasks continue when every page is closed, until they are stopped. The queue is kept in this process,
+not in the file; the results of tasks are in the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...workers.process import cores_per_worker
 from .tasks import ExportTask, ImportTask, ReviewTask, SearchTask, Stop, Task, Told, Watch
 from .worker import work
 
-KEPT = 30  # tasks that have ended, and are still listed
+KEPT = 30  # ended tasks that are still listed
 MOST_WAITING = 1000
 MOST_WATCHED = 4  # positions that a search shows beside its own
 
@@ -30,11 +30,11 @@ WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed"
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A task on its way.
+    """A queued, running or ended task.
 
     Attributes:
       state: `waiting`, `running`, `done`, `failed` or `stopped`. stopping: whether it was asked to end.
-      facts: what its process said last. error: why it failed.
+      facts: the latest report of its process. error: why it failed.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Job:
     child: Child | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the job as the page shows it."""
+        """Returns the JSON object for the page."""
         now = self.ended or time.monotonic()
         return {
             "number": self.number,
@@ -63,7 +63,7 @@ class Job:
 
 
 class Desk:
-    """Deals out tasks; its methods are for any thread.
+    """Starts tasks in processes; its methods are for any thread.
 
     Attributes:
       version: grows with every change, so that a page knows whether there is news.
@@ -81,13 +81,13 @@ class Desk:
 
     # ---------------------------------------------------------------- for requests
     def add(self, task: Task, *, now: bool = False) -> Job:
-        """Returns the job of a new task, which starts as soon as nothing else is being done.
+        """Returns the job of a new task, which starts as soon as nothing else is running.
 
         Args:
           now: refuse it unless it can start at once.
 
         Raises:
-          InvalidParameterError: if too much waits, or something is being done and it should start now.
+          InvalidParameterError: if the queue is full, or if `now` and something is running.
         """
         with self._changed:
             lane = isinstance(task, ExportTask)
@@ -107,7 +107,7 @@ class Desk:
             return job
 
     def stop(self, number: int, *, hold: bool = False) -> None:
-        """Has a job end and save, or removes it if it waits. `hold`: what waits goes on only when told to."""
+        """Ends and saves a job, or removes it if it waits. `hold`: the queue waits until it is released."""
         with self._changed:
             self._held = self._held or hold
             for job in list(self._waiting):
@@ -120,13 +120,13 @@ class Desk:
             self._news()
 
     def hold(self, held: bool) -> None:
-        """Has what waits go on waiting, or go on."""
+        """Holds the queue, or releases it."""
         with self._changed:
             self._held = held
             self._deal()
 
     def clear(self) -> None:
-        """Removes all that waits."""
+        """Removes all waiting tasks."""
         with self._changed:
             for job in self._waiting:
                 _remove_upload(job.task)
@@ -134,7 +134,7 @@ class Desk:
             self._news()
 
     def watch(self, position: str) -> None:
-        """Has a running search show a position too, that of the page that asked last among a few."""
+        """Makes a running search show a position too: those of the last few pages that asked."""
         with self._changed:
             rest = [fen for fen in self._watched if fen != position]
             self._watched = (position, *rest)[:MOST_WATCHED]
@@ -155,7 +155,7 @@ class Desk:
         raise InvalidParameterError(f"there is no task {number}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all jobs as the page shows them."""
+        """Returns all jobs for the page."""
         with self._changed:
             return {
                 "held": self._held,
@@ -166,12 +166,12 @@ class Desk:
 
     @property
     def writer(self) -> int | None:
-        """The process of this desk that may be writing the file, None if there is none."""
+        """The desk's process that may be writing the file, None if there is none."""
         job = self._running.get(False)
         return job.child.pid if job and job.child else None
 
     def close(self, seconds: float = 600.0) -> None:
-        """Ends what is being done, and returns when it is saved."""
+        """Ends the present work, and returns when it is saved."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -181,7 +181,7 @@ class Desk:
 
     # ---------------------------------------------------------------- inside; the lock is held
     def _deal(self) -> None:
-        """Starts what can start."""
+        """Starts waiting tasks as far as possible."""
         for job in list(self._waiting):
             lane = isinstance(job.task, ExportTask)
             if lane not in self._running and not self._closed and (lane or not self._held):
@@ -209,7 +209,7 @@ class Desk:
 
     @staticmethod
     def _end_soon(job: Job) -> None:
-        """Has a process end: one that may be writing when it has saved, others at once."""
+        """Ends a process: one that may be writing after it has saved, others at once."""
         job.stopping = True
         if job.child:
             job.child.send(Stop())
@@ -249,13 +249,13 @@ class Desk:
 
 
 def _remove_upload(task: Task) -> None:
-    """Removes the file that a task was to take in, if it is still there."""
+    """Removes the uploaded file of a task, if it is still there."""
     if isinstance(task, ImportTask | ReviewTask):
         task.file.unlink(missing_ok=True)
 
 
 def _brief(job: Job) -> dict[str, Any]:
-    """Returns a job that has ended, without the moves of its last position."""
+    """Returns an ended job, without the moves of its last position."""
     found = job.as_dict()
     found["facts"] = {name: value for name, value in found["facts"].items() if name != "nodes"}
     return found

@@ -1,4 +1,4 @@
-"""What the other process does: one task, told about as it goes on, ended and saved when asked to."""
+"""The other process: runs one task, reports its progress, ends and saves on request."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .tasks import (
 if TYPE_CHECKING:
     from ...workers.child import Pipe
 
-MOST_PROBLEMS = 20  # of a merge that the page is told
-LOCK_SECONDS = 1.0  # between two looks whether the file is free
+MOST_PROBLEMS = 20  # of a merge, reported to the page
+LOCK_SECONDS = 1.0  # between two checks whether the file is free
 
 
 def work(pipe: Pipe) -> None:
-    """Does the task that comes first on a pipe, and listens there meanwhile."""
+    """Runs the first task on a pipe, and listens there meanwhile."""
     task = pipe.recv()
     orders = Orders(pipe)
     try:
@@ -46,7 +46,7 @@ def work(pipe: Pipe) -> None:
 
 
 def _when_free(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
-    """Does a task; one that may wait waits until no other program writes the file."""
+    """Runs a task; one that may wait does so until no other program writes the file."""
     while True:
         try:
             return _do(task, orders, tell)
@@ -175,7 +175,7 @@ def _export_tables(task: ExportTask, tell: Tell) -> dict[str, Any]:
 
 
 class _Pace:
-    """Tells of an export or a merge now and then."""
+    """Reports an export's or a merge's progress now and then."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

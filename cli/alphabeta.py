@@ -92,7 +92,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a request asks for, checked."""
+    """The checked arguments of a request."""
 
     request: Request
     board: chess.Board
@@ -140,7 +140,8 @@ def _limits(request: Request) -> DepthLimits:
 def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
     """Returns a window in the unit of values.
 
-    Raises: | typer.BadParameter: if its bounds are not finite, or equal after rounding.
+    Raises:
+      typer.BadParameter: if its bounds are not finite, or equal after rounding.
     """
     if window is None:
         return None
@@ -175,7 +176,7 @@ def _search_and_print(job: Job) -> int:
 
 
 def _search(job: Job, signals: StopSignals) -> AlphaBetaResult:
-    """Returns the result of the search, when all of it is saved and the file is closed."""
+    """Returns the result of the search, when everything is saved and the file is closed."""
     from graphsearch.alphabeta.session import search_to_depth
     from graphsearch.graph.graph import Graph
 
@@ -199,7 +200,7 @@ def _search(job: Job, signals: StopSignals) -> AlphaBetaResult:
 
 @contextmanager
 def _room_for_table(job: Job) -> Iterator[None]:
-    """Names the option that asks for too much, if the table of entries does not fit into memory."""
+    """Names the option to change, if the table of entries does not fit into memory."""
     try:
         yield
     except MemoryError:
@@ -209,7 +210,7 @@ def _room_for_table(job: Job) -> Iterator[None]:
 
 
 def _compile() -> None:
-    """Searches briefly: kernels are compiled before the clock starts, and Ctrl-C still ends the program at
+    """Runs a short search: kernels are compiled before the clock starts, and Ctrl-C still ends the program at
     once.
     """
     import threading
@@ -248,7 +249,7 @@ def _print_result(job: Job, result: AlphaBetaResult) -> None:
 
 
 def _epilogue(job: Job, result: AlphaBetaResult) -> list[str]:
-    """Returns what to know afterwards: what was saved, and what was wrong with the file."""
+    """Returns the closing lines: the saved results, and problems of the file."""
     report = result.report
     lines = [f"Damaged, ignored: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
     if report.ignored:

@@ -117,7 +117,7 @@ def analyze(request: Request) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a request asks for, checked."""
+    """The checked arguments of a request."""
 
     evaluator: EvaluatorObject
     board: chess.Board
@@ -216,7 +216,7 @@ def _search_and_print(request: Request) -> int:
 
 
 def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
-    """Returns the result of the search, when all of it is saved and the file is closed."""
+    """Returns the result of the search, when everything is saved and the file is closed."""
     from graphsearch.graph.graph import Graph
     from graphsearch.mate.beside import MateFinder
     from graphsearch.position.board import MAX_MOVES
@@ -255,8 +255,8 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
 def compile_search(
     evaluator: EvaluatorObject, params: SearchParams, *, filed: bool, board: chess.Board | None = None
 ) -> None:
-    """Searches briefly in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C still
-    ends the program at once.
+    """Runs a short search in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C
+    still ends the program at once.
     """
     from graphsearch.mate import warm
     from graphsearch.search.warm import kernels_missing
@@ -289,7 +289,7 @@ def _totals(result: SearchResult) -> str:
 
 
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
-    """Returns what to know afterwards: what was saved, which evaluator was used, and how to resume."""
+    """Returns the closing lines: the saved results, the evaluator, and the command that resumes."""
     from graphsearch.store.file import file_bytes
     from graphsearch.store.sharded.files import sharded_bytes
 

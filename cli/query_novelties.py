@@ -1,4 +1,4 @@
-"""`graphsearch query novelties`: what the search likes and games hardly know, and the reverse."""
+"""`graphsearch query novelties`: good moves that games hardly have, and popular bad ones."""
 
 from __future__ import annotations
 

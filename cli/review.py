@@ -57,9 +57,10 @@ class ChoiceOptions:
     ] = None
 
     def choice(self) -> GameChoice:
-        """Returns them in the form that a review takes.
+        """Returns the choice for a review.
 
-        Raises: | InvalidParameterError: for a color or a date that is none.
+        Raises:
+          InvalidParameterError: for an invalid color or date.
         """
         from graphsearch.review.games import GameChoice, read_since
 
@@ -163,7 +164,7 @@ def review(request: Request) -> None:
 
 
 def default_output(name: str) -> str | None:
-    """Returns where the annotated games of a file go unless said otherwise; None for standard input.
+    """Returns the default output file for annotated games; None for standard input.
 
     >>> default_output("games/my.pgn"), default_output("my.pgn.zst"), default_output("-")
     ('games/my-reviewed.pgn', 'my-reviewed.pgn', None)
@@ -176,7 +177,7 @@ def default_output(name: str) -> str | None:
 
 
 def _compiled(request: Request, stack: ExitStack) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
-    """Returns the evaluator, of a cluster its spec, and the parameters; the kernels are compiled then."""
+    """Returns the evaluator, of a cluster its spec, and the parameters, after compiling the kernels."""
     from graphsearch.search.params import SearchParams
     from graphsearch.store.sharded.manifest import is_sharded
 
@@ -202,7 +203,7 @@ def _reviewed(
     params: SearchParams,
     games: list[GameReview],
 ) -> tuple[int, ReviewReport]:
-    """Returns the exit code that a signal asks for, and the report; `games` gets the games to print."""
+    """Returns the exit code of a signal, and the report; `games` gets the games to print."""
     from graphsearch.review.review import review as review_games
     from graphsearch.search.warm import paging_kernels_compiling
 
@@ -231,7 +232,7 @@ def _reviewed(
 
 
 def _print(request: Request, report: ReviewReport, games: list[GameReview], *, table: bool) -> None:
-    """Prints the report: on stderr what is no data."""
+    """Prints the report: messages on stderr."""
     for line in problem_lines(report):
         say(line)
     if request.json:
@@ -257,6 +258,6 @@ def _stopped_line(request: Request, report: ReviewReport) -> str:
 
 
 def title(now: ReviewProgress) -> str:
-    """Returns what a review is doing; the bar counts bytes, visits or games."""
+    """Returns the present step of a review; the bar counts bytes, visits or games."""
     pace = f", {rate(now.rate)} visits/s" if now.count else ""
     return f"{now.stage} {now.name}{pace}"

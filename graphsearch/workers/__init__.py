@@ -1,5 +1,5 @@
-"""Processes of this package: how one is started, spoken to, watched, replaced and ended.
+"""Processes of this package: starts, watches, replaces and ends them, and talks to them.
 
 `child` is one process, `calls` its pipes from another machine over `tcp`, `supervisor` watches several,
-`jobs` deals one job out in parts. It imports `errors`; whatever works in several processes imports it.
+`jobs` splits one job into parts.
 """

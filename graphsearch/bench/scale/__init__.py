@@ -1,3 +1,1 @@
-"""`graphsearch bench --scale`: everything that is done to a file, at sizes ten times apart.
-
-`cli` imports `report` and `verdict`."""
+"""`graphsearch bench --scale`: every operation on a file, at sizes ten times apart."""

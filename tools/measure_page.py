@@ -29,7 +29,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from graphsearch.web.house import House
+from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
 
 MOST_PLIES = 12
@@ -74,7 +74,7 @@ class Visitor:
 def served(store: Path) -> Iterator[Server]:
     """Yields a server of a file, in this process."""
     stop = threading.Event()
-    server = Server(House(store))
+    server = Server(ServedFile(store))
     thread = threading.Thread(target=server.run, args=(stop,))
     thread.start()
     try:
@@ -158,7 +158,7 @@ def watched(store: Path, visits: int) -> float:
         visitor.get("position", line="e2e4")  # a second position is looked at
         before = children()
         visitor.post("search", visits=visits, threads=1)
-        while not server.house.desk.as_dict()["ended"]:
+        while not server.served.queue.as_dict()["ended"]:
             time.sleep(0.05)
         used = children() - before
         ended.set()

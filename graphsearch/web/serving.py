@@ -17,7 +17,7 @@ from ..limits import PASSWORD, read_file
 from ..store.sharded.files import open_to_read
 from .app import application
 from .gate import Gate, Keys, is_local
-from .house import House
+from .served_file import ServedFile
 
 LOOK_SECONDS = 0.1  # between two looks at the request to end
 LEAVE_SECONDS = 2  # for requests still being answered when the server ends
@@ -32,7 +32,7 @@ class Server:
     """
 
     def __init__(
-        self, house: House, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None
+        self, served: ServedFile, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None
     ) -> None:
         """Binds an address.
 
@@ -49,16 +49,16 @@ class Server:
                 f"--host {host} lets other machines in; give a password with --password-file FILE, or leave"
                 " --host out"
             )
-        with open_to_read(house.path):
+        with open_to_read(served.path):
             pass
-        self.house = house
+        self.served = served
         self._socket = _listening(host, port)
         bound = int(self._socket.getsockname()[1])
         keys = Keys(password)
         shown = f"[{host}]" if ":" in host else host
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown  # noqa: S104 # no name of a page
         self.address = f"http://{shown}:{bound}/enter?token={keys.token}"
-        self._app = application(house)
+        self._app = application(served)
         self.gate = Gate(self._app, keys=keys, host=host, port=bound)
 
     def run(self, stop: threading.Event) -> None:
@@ -67,7 +67,7 @@ class Server:
             asyncio.run(self._serve(stop))
         finally:
             self._socket.close()
-            self.house.close()
+            self.served.close()
 
     async def _serve(self, stop: threading.Event) -> None:
         server = _Quiet(

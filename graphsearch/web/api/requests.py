@@ -102,7 +102,7 @@ class Nothing(Wanted):
     """A request without fields."""
 
 
-class Place(Wanted):
+class GivenPosition(Wanted):
     """A position: a FEN or the name of a start position, and the moves from there."""
 
     root: Words = START_WORD
@@ -131,29 +131,29 @@ class Rooted(Wanted):
         Raises:
           InvalidPositionError: if it is not a legal position.
         """
-        return None if self.root is None else Place(root=self.root, line=self.line).board()
+        return None if self.root is None else GivenPosition(root=self.root, line=self.line).board()
 
 
-class LinesWanted(Place):
+class LinesWanted(GivenPosition):
     """The lines of the best moves."""
 
     lines: Annotated[int, Field(ge=1, le=50), SPELLED] = 5
 
 
-class PathWanted(Place):
+class PathWanted(GivenPosition):
     """The line from a root; `limit`: most positions to read."""
 
     limit: Annotated[int, Field(ge=1, le=2000), SPELLED] = 300
 
 
-class TreeWanted(Place):
+class TreeWanted(GivenPosition):
     """The visits below a position; a move is drawn if it has one visit in `share`."""
 
     share: Annotated[int, Field(ge=2, le=10_000), SPELLED] = 50
     depth: Annotated[int, Field(ge=1, le=20), SPELLED] = 6
 
 
-class NeighbourhoodWanted(Place):
+class NeighbourhoodWanted(GivenPosition):
     """The graph around a position, or the part of a book there; `form` of a picture."""
 
     depth: Annotated[int, Field(ge=0, le=40), SPELLED] = 4
@@ -163,7 +163,7 @@ class NeighbourhoodWanted(Place):
     form: Literal["svg", "dot"] = "svg"
 
 
-class PositionWanted(Place):
+class PositionWanted(GivenPosition):
     """Facts about a position; `rest`: the moves of the line after it."""
 
     rest: Line = ""
@@ -175,7 +175,7 @@ class Text(Wanted):
     text: Pasted = ""
 
 
-class PgnWanted(Place):
+class PgnWanted(GivenPosition):
     """A line as PGN, with the tags of its game; without `whole` the game continued differently."""
 
     headers: dict[Name, Words] = Field(default_factory=dict, max_length=100)
@@ -189,7 +189,7 @@ class BookWanted(Wanted):
     book: Name | None = None
 
 
-class WhyWanted(Place, BookWanted):
+class WhyWanted(GivenPosition, BookWanted):
     """Why a move is in a book."""
 
 
@@ -233,7 +233,7 @@ class SqlWanted(Wanted):
 
 
 # ---------------------------------------------------------------- imported games
-class NoveltiesWanted(Place, BookWanted):
+class NoveltiesWanted(GivenPosition, BookWanted):
     """Novelties in games; `share` in per cent."""
 
     games: Ply = _RULES.games
@@ -299,7 +299,7 @@ class Limited(Wanted):
     seconds: Seconds | None = None
 
 
-class SearchWanted(Place, Settings, Limited):
+class SearchWanted(GivenPosition, Settings, Limited):
     """A search of a position; with `queue` it waits for its turn."""
 
     searchmoves: Words = ""

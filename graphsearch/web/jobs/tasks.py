@@ -127,7 +127,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TaskReport:
     """A report of the process: `running` now and then, at last `done`, or `failed` with an `error`."""
 
     state: str

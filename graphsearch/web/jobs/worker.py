@@ -22,7 +22,7 @@ from .tasks import (
     ReviewTask,
     SearchTask,
     Task,
-    Told,
+    TaskReport,
 )
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ def work(pipe: Pipe) -> None:
     task = pipe.recv()
     orders = Orders(pipe)
     try:
-        facts = _when_free(task, orders, lambda facts: pipe.send(Told("running", facts)))
-        pipe.send(Told("done", facts))
+        facts = _when_free(task, orders, lambda facts: pipe.send(TaskReport("running", facts)))
+        pipe.send(TaskReport("done", facts))
     except GraphSearchError as error:
-        pipe.send(Told("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
+        pipe.send(TaskReport("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
     except Exception as error:
-        pipe.send(Told("failed", error=told(error, task.title)))
+        pipe.send(TaskReport("failed", error=told(error, task.title)))
 
 
 def _when_free(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:

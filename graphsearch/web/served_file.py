@@ -1,4 +1,4 @@
-"""The served file, shared by all requests: its path, permissions, desk, and a folder for files."""
+"""The served file, shared by all requests: its path, permissions, queue, and a folder for files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..evaluators.factory import EvaluatorSpec
 from ..store.lock import holder
 from ..store.sharded.files import files_of
 from ..store.sharded.manifest import NAME, is_sharded
-from .jobs.desk import Desk
+from .jobs.task_queue import TaskQueue
 
 MOST_OTHERS = 1000  # files that are listed
 BUILTIN, UNIFORM = "builtin", "uniform"
@@ -26,7 +26,7 @@ ONE_FILE = (
 
 
 @dataclass(slots=True)
-class House:
+class ServedFile:
     """One served graph file or cluster.
 
     Attributes:
@@ -41,7 +41,7 @@ class House:
     evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered(()))
     ram_bytes: int | None = None
     beside: tuple[Path, ...] = ()
-    desk: Desk = field(default_factory=Desk)
+    queue: TaskQueue = field(default_factory=TaskQueue)
     _folder: tempfile.TemporaryDirectory[str] | None = None
     _making: threading.Lock = field(default_factory=threading.Lock)
 
@@ -89,11 +89,11 @@ class House:
         found = holder(self.path / NAME if self.is_cluster else self.path)
         if found is None:
             return None
-        return {"pid": found.pid, "since": found.since, "ours": found.pid == self.desk.writer}
+        return {"pid": found.pid, "since": found.since, "ours": found.pid == self.queue.writer}
 
     def close(self) -> None:
         """Ends and saves the present work, and removes the folder."""
-        self.desk.close()
+        self.queue.close()
         if self._folder:
             self._folder.cleanup()
 

@@ -1,4 +1,4 @@
-"""The desk that deals tasks out to processes: one that writes the file at a time, and one that exports.
+"""Queue of tasks for other processes: one that writes the file at a time, and one that exports.
 
 Waiting tasks continue when every page is closed, until they are stopped. The queue is kept in this process,
 not in the file; the results of tasks are in the file.
@@ -16,7 +16,7 @@ from typing import Any
 from ...errors import GraphSearchError, InvalidParameterError
 from ...workers.child import Child
 from ...workers.process import cores_per_worker
-from .tasks import ExportTask, ImportTask, ReviewTask, SearchTask, Stop, Task, Told, Watch
+from .tasks import ExportTask, ImportTask, ReviewTask, SearchTask, Stop, Task, TaskReport, Watch
 from .worker import work
 
 KEPT = 30  # ended tasks that are still listed
@@ -29,7 +29,7 @@ WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed"
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class QueuedTask:
     """A queued, running or ended task.
 
     Attributes:
@@ -62,7 +62,7 @@ class Job:
         }
 
 
-class Desk:
+class TaskQueue:
     """Starts tasks in processes; its methods are for any thread.
 
     Attributes:
@@ -73,14 +73,14 @@ class Desk:
         self.version = 0
         self._changed = threading.Condition()
         self._numbers = itertools.count(1)
-        self._waiting: deque[Job] = deque()
-        self._running: dict[bool, Job] = {}  # whether it exports -> the job
-        self._ended: deque[Job] = deque(maxlen=KEPT)
+        self._waiting: deque[QueuedTask] = deque()
+        self._running: dict[bool, QueuedTask] = {}  # whether it exports -> the job
+        self._ended: deque[QueuedTask] = deque(maxlen=KEPT)
         self._watched: tuple[str, ...] = ()
         self._held = self._closed = False
 
     # ---------------------------------------------------------------- for requests
-    def add(self, task: Task, *, now: bool = False) -> Job:
+    def add(self, task: Task, *, now: bool = False) -> QueuedTask:
         """Returns the job of a new task, which starts as soon as nothing else is running.
 
         Args:
@@ -97,7 +97,7 @@ class Desk:
                 )
             if len(self._waiting) >= MOST_WAITING:
                 raise InvalidParameterError(f"at most {MOST_WAITING:,} tasks may wait")
-            job = Job(next(self._numbers), task)
+            job = QueuedTask(next(self._numbers), task)
             if now:
                 self._waiting.appendleft(job)
                 self._held = False
@@ -142,7 +142,7 @@ class Desk:
             if job and job.child and isinstance(job.task, SearchTask):
                 job.child.send(Watch(self._watched))
 
-    def job(self, number: int) -> Job:
+    def job(self, number: int) -> QueuedTask:
         """Returns a job by its number.
 
         Raises:
@@ -166,7 +166,7 @@ class Desk:
 
     @property
     def writer(self) -> int | None:
-        """The desk's process that may be writing the file, None if there is none."""
+        """The queue's process that may be writing the file, None if there is none."""
         job = self._running.get(False)
         return job.child.pid if job and job.child else None
 
@@ -189,7 +189,7 @@ class Desk:
                 self._start(job, lane)
         self._news()
 
-    def _start(self, job: Job, lane: bool) -> None:
+    def _start(self, job: QueuedTask, lane: bool) -> None:
         self._running[lane] = job
         job.state, job.began = RUNNING, time.monotonic()
         try:
@@ -208,7 +208,7 @@ class Desk:
         job.child.send(Watch(self._watched))
 
     @staticmethod
-    def _end_soon(job: Job) -> None:
+    def _end_soon(job: QueuedTask) -> None:
         """Ends a process: one that may be writing after it has saved, others at once."""
         job.stopping = True
         if job.child:
@@ -216,7 +216,7 @@ class Desk:
             if isinstance(job.task, ExportTask) or job.facts.get("stage", "starting") in BEFORE_WRITING:
                 job.child.kill()
 
-    def _end(self, job: Job, lane: bool) -> None:
+    def _end(self, job: QueuedTask, lane: bool) -> None:
         job.ended = time.monotonic()
         job.child, job.stopping = None, False
         _remove_upload(job.task)
@@ -228,7 +228,7 @@ class Desk:
         self._changed.notify_all()
 
     # ---------------------------------------------------------------- threads of the children
-    def _heard(self, job: Job, told: Told) -> None:
+    def _heard(self, job: QueuedTask, told: TaskReport) -> None:
         with self._changed:
             if told.state == RUNNING:
                 job.facts = told.facts
@@ -237,7 +237,7 @@ class Desk:
                 job.facts = {**told.facts} or job.facts
             self._news()
 
-    def _lost(self, job: Job, lane: bool, how: str) -> None:
+    def _lost(self, job: QueuedTask, lane: bool, how: str) -> None:
         with self._changed:
             if job.state == RUNNING:
                 job.state = STOPPED if job.stopping else FAILED
@@ -254,7 +254,7 @@ def _remove_upload(task: Task) -> None:
         task.file.unlink(missing_ok=True)
 
 
-def _brief(job: Job) -> dict[str, Any]:
+def _brief(job: QueuedTask) -> dict[str, Any]:
     """Returns an ended job, without the moves of its last position."""
     found = job.as_dict()
     found["facts"] = {name: value for name, value in found["facts"].items() if name != "nodes"}

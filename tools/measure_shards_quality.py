@@ -30,9 +30,9 @@ import chess
 import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.cluster.job import Job, board_parts
-from graphsearch.cluster.place import Place
+from graphsearch.cluster.job import SearchJob, board_parts
 from graphsearch.cluster.session import ShardSearch
+from graphsearch.cluster.shard_context import ShardContext
 from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.graph.view import view
 from graphsearch.record.node import NodeRecord
@@ -78,13 +78,13 @@ def search_shards(case: Case, evaluator: str, limits: Limits, params: SearchPara
     """Returns the outcome of a search by shards, which have no files and take turns."""
     owners, (start, moves) = even_owners(shards), board_parts(case.board)
     leader = owner_of(case.board, owners)
-    job = Job(start=start, moves=moves, limits=limits, params=params, run=0)
+    job = SearchJob(start=start, moves=moves, limits=limits, params=params, run=0)
     stop = threading.Event()
     with ExitStack() as stack:
         graphs = [stack.enter_context(Graph.open(None, evaluator=evaluator)) for _ in range(shards)]
         lines = stack.enter_context(lines_between(shards))
         places = [
-            Place(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k])
+            ShardContext(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k])
             for k in range(shards)
         ]
         searches = [ShardSearch(g, job, place, stop) for g, place in zip(graphs, places, strict=True)]

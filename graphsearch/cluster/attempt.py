@@ -21,8 +21,8 @@ from ..store.sharded.manifest import Manifest
 from ..version import __version__
 from ..workers.messages import Failure
 from .host import Setting
-from .hosts import Running, Site
-from .job import Job, Progress, ShardReport
+from .hosts import Launcher, Running
+from .job import Progress, SearchJob, ShardReport
 from .saved_waves import Save, go_back
 
 TOKEN_BYTES = 32
@@ -32,17 +32,17 @@ LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ClusterSetup:
     """The parameters of a search over a cluster that stay the same after a loss.
 
     Attributes:
-      folder, manifest: of the cluster. site: where shards run.
+      folder, manifest: of the cluster. launcher: where shards run.
       spec: the evaluator of each shard. ram_bytes: memory of each.
     """
 
     folder: Path
     manifest: Manifest
-    site: Site
+    launcher: Launcher
     spec: EvaluatorSpec
     ram_bytes: int
 
@@ -54,29 +54,29 @@ class Attempt:
       places: where each shard is: host name and process.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, setup: ClusterSetup) -> None:
         """Starts the processes."""
         self.places: list[str] = []
-        self._plan = plan
+        self._setup = setup
         self._hosts: list[Running] = []
         token = secrets.token_bytes(TOKEN_BYTES)
         try:
-            for number in range(plan.manifest.shards):
-                self._hosts.append(plan.site.start(self._setting(number, token)))
+            for number in range(setup.manifest.shards):
+                self._hosts.append(setup.launcher.start(self._setting(number, token)))
         except BaseException:
             self.kill()
             raise
 
     def _setting(self, number: int, token: bytes) -> Setting:
-        plan = self._plan
+        setup = self._setup
         return Setting(
-            folder=str(plan.folder.resolve()),
-            cluster=plan.manifest.cluster,
+            folder=str(setup.folder.resolve()),
+            cluster=setup.manifest.cluster,
             number=number,
-            evaluator=plan.spec,
-            ram_bytes=plan.ram_bytes,
+            evaluator=setup.spec,
+            ram_bytes=setup.ram_bytes,
             token=token,
-            is_far=plan.site.is_far,
+            is_far=setup.launcher.is_far,
         )
 
     def leave(self) -> None:
@@ -106,17 +106,17 @@ class Attempt:
           ShardLostError: if a process has ended.
           GraphSearchError: if a shard is not ready; then nothing was written.
         """
-        self.places = self._ask("where", seconds=self._plan.site.patience)
+        self.places = self._ask("where", seconds=self._setup.launcher.patience)
         for host, place in zip(self._hosts, self.places, strict=True):
             host.place = place
         self._ask("check", __version__)
-        return go_back(self._plan.folder, self._plan.manifest)[0]
+        return go_back(self._setup.folder, self._setup.manifest)[0]
 
     def open(self) -> None:
         """Opens the files of all shards."""
         self._ask("open")
 
-    def search(self, job: Job, leader: int, is_told_to_stop: Callable[[], bool]) -> list[ShardReport]:
+    def search(self, job: SearchJob, leader: int, is_told_to_stop: Callable[[], bool]) -> list[ShardReport]:
         """Runs a search; returns the reports of all shards when everything is saved.
 
         Args:
@@ -147,7 +147,7 @@ class Attempt:
         return found
 
     # ---------------------------------------------------------- failure
-    def _end_badly(self, job: Job, replies: Sequence[Future[Any]]) -> NoReturn:
+    def _end_badly(self, job: SearchJob, replies: Sequence[Future[Any]]) -> NoReturn:
         """Makes all shards give up, and raises the reason: an error of one shard, or the loss of one."""
         self._call("give_up")
         wait(replies, GIVING_UP_SECONDS)
@@ -159,7 +159,7 @@ class Attempt:
         errors = [error for reply in replies if reply.done() and (error := _error(reply))]
         raise (lost or errors)[0]
 
-    def _kept(self, job: Job) -> str:
+    def _kept(self, job: SearchJob) -> str:
         """Saves the results of all shards; returns the content of the files for a message.
 
         Raises:
@@ -196,7 +196,7 @@ class Attempt:
                 _value(reply)
         except TimeoutError:
             silent = next(number for number, reply in enumerate(replies) if not reply.done())
-            advice = self._plan.site.advice
+            advice = self._setup.launcher.advice
             raise StoreError(f"shard {silent} has not started in {seconds:.0f} s; {advice}") from None
         return [reply.result() for reply in replies]
 

@@ -18,11 +18,11 @@ from ..store.store import Store
 from ..version import __version__
 from ..workers.child import Pipe
 from ..workers.messages import Failure, Leave, failure_of, own_place
-from .job import Job, Progress, ShardReport
+from .job import Progress, SearchJob, ShardReport
 from .mesh import Address, Mesh
-from .place import Place
 from .saved_waves import Save
 from .session import ShardSearch
+from .shard_context import ShardContext
 
 THIS_MACHINE = "127.0.0.1"
 
@@ -132,14 +132,14 @@ class Host:
             return self._failure(error)
         return self._mesh.address
 
-    def search(self, job: Job, addresses: list[Address], leader: int) -> ShardReport | Failure:
+    def search(self, job: SearchJob, addresses: list[Address], leader: int) -> ShardReport | Failure:
         """Runs a search with the other shards; returns its report."""
         assert self._graph is not None
         assert self._mesh is not None
         try:
             manifest = read_manifest(self._setting.folder)
             self._mesh.connect(addresses)
-            place = Place(
+            place = ShardContext(
                 number=self._setting.number,
                 shards=manifest.shards,
                 owners=manifest.owners,
@@ -170,7 +170,7 @@ class Host:
     def read(self, positions: list[tuple[str, tuple[str, ...]]]) -> list[NodeRecord | None]:
         """Returns the records of some positions, FEN and moves; not while it searches."""
         assert self._graph is not None
-        return [self._graph.read(Job(start=fen, moves=moves).board()) for fen, moves in positions]
+        return [self._graph.read(SearchJob(start=fen, moves=moves).board()) for fen, moves in positions]
 
     def progress(self) -> Progress | None:
         """Returns the search's progress, if this is the leader and knows it."""

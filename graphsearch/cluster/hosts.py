@@ -41,7 +41,7 @@ class Running(Protocol):
         """Kills the process, and waits for its end; unsaved results are lost."""
 
 
-class Site(Protocol):
+class Launcher(Protocol):
     """Starts hosts on this machine or on others.
 
     Attributes:
@@ -61,8 +61,8 @@ class Site(Protocol):
         """Ends everything that was started."""
 
 
-def site_for(pool: str | None, shards: int) -> Site:
-    """Returns the site for `--pool`: `local`, `ray` or `ray:ADDRESS`."""
+def launcher_for(pool: str | None, shards: int) -> Launcher:
+    """Returns the launcher for `--pool`: `local`, `ray` or `ray:ADDRESS`."""
     where = pool or LOCAL
     check_place(where)
     if where == LOCAL:
@@ -213,7 +213,7 @@ class _RayHost:
             future.set_exception(_lost(self._number, ray_pool.line_of(error).rstrip("."), self.place))
 
     def leave(self) -> None:
-        """Does nothing: the actor ends with the site."""
+        """Does nothing: the actor ends with the launcher."""
 
     def kill(self) -> None:
         self._ray.kill(self._actor)

@@ -14,12 +14,12 @@ from .traffic import Traffic
 
 
 def board_parts(board: chess.Board) -> tuple[str, tuple[str, ...]]:
-    """Returns a position in the form of a `Job`: FEN of the game's start, moves in UCI."""
+    """Returns a position in the form of a `SearchJob`: FEN of the game's start, moves in UCI."""
     return board.root().fen(en_passant="fen"), tuple(move.uci() for move in board.move_stack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SearchJob:
     """A search as it is sent to every shard.
 
     Attributes:

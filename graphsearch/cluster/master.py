@@ -20,8 +20,8 @@ from ..graph.memory import default_budget
 from ..search.params import Limits, SearchParams
 from ..store.lock import WriteLock
 from ..store.sharded.manifest import NAME
-from .attempt import Plan
-from .hosts import site_for
+from .attempt import ClusterSetup
+from .hosts import launcher_for
 from .making import cluster_at, identity_of
 from .shards import ClusterSearch, OnProgress, Shards, nothing
 
@@ -100,16 +100,16 @@ def searching(
     with ExitStack() as stack:
         manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
         stack.callback(WriteLock(target / NAME).release)
-        site = site_for(pool, manifest.shards)
-        stack.callback(site.close)
-        plan = Plan(
+        launcher = launcher_for(pool, manifest.shards)
+        stack.callback(launcher.close)
+        setup = ClusterSetup(
             folder=target,
             manifest=manifest,
-            site=site,
+            launcher=launcher,
             spec=_for_each(spec, manifest.shards, pool),
-            ram_bytes=ram_bytes or default_budget() // site.crowd,
+            ram_bytes=ram_bytes or default_budget() // launcher.crowd,
         )
-        yield stack.enter_context(Shards(plan, on_ready, on_loss))
+        yield stack.enter_context(Shards(setup, on_ready, on_loss))
 
 
 def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSpec:

@@ -45,10 +45,10 @@ from ..store.tables import history
 from ..workers.process import peak_rss
 from . import descent_kernel
 from . import messages_kernel as m
-from .job import Job, Progress, ShardReport
+from .job import Progress, SearchJob, ShardReport
 from .memory import Gathered
-from .place import Place
 from .saved_waves import Save, newest_age, note_save
+from .shard_context import ShardContext
 from .talk import Talk
 from .wave import ShardWaves
 
@@ -67,7 +67,7 @@ class ShardSearch:
       progress: set by the leader, now and then; None before that.
     """
 
-    def __init__(self, graph: Graph, job: Job, place: Place, stop: threading.Event) -> None:
+    def __init__(self, graph: Graph, job: SearchJob, place: ShardContext, stop: threading.Event) -> None:
         """Prepares a search; `stop` ends it if it is the leader's."""
         self.progress: Progress | None = None
         self._graph, self._job, self._place, self._stop = graph, job, place, stop

@@ -11,7 +11,7 @@ from ..store.sharded.ownership import Owners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ShardContext:
     """A shard's number, the number of shards, the owners, the leader, and the lines to the others.
 
     Attributes:

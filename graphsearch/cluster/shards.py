@@ -30,8 +30,8 @@ from ..store.sharded.manifest import Manifest
 from ..store.sharded.ownership import owner_of
 from ..store.store import Store
 from ..store.tables import provenance
-from .attempt import Attempt, Plan
-from .job import Job, Progress, ShardReport, board_parts
+from .attempt import Attempt, ClusterSetup
+from .job import Progress, SearchJob, ShardReport, board_parts
 from .saved_waves import Save, saves_of
 
 ATTEMPTS = 3  # to resume from one save, before the search ends
@@ -68,9 +68,11 @@ class ClusterSearch:
 class Shards:
     """The shards of a cluster whose lock is held; in a `with`, which ends their processes."""
 
-    def __init__(self, plan: Plan, on_ready: Callable[[], None], on_loss: Callable[[str], None]) -> None:
+    def __init__(
+        self, setup: ClusterSetup, on_ready: Callable[[], None], on_loss: Callable[[str], None]
+    ) -> None:
         """Starts no process yet; `master.searching` describes the arguments."""
-        self.plan, self.on_ready, self.on_loss = plan, on_ready, on_loss
+        self.setup, self.on_ready, self.on_loss = setup, on_ready, on_loss
         self._attempt: Attempt | None = None
         self._saved = Save()
 
@@ -120,7 +122,7 @@ class Shards:
     def started(self) -> tuple[Attempt, Save]:
         """Returns the processes, new ones if there are none, and the last save of all files."""
         if self._attempt is None:
-            attempt = Attempt(self.plan)
+            attempt = Attempt(self.setup)
             try:
                 self._saved = attempt.prepare()
                 attempt.open()
@@ -172,8 +174,8 @@ class _Search:
     """One search, resumed after losses."""
 
     def __init__(self, shards: Shards, wanted: _Wanted) -> None:
-        self._shards, self._plan, self._wanted = shards, shards.plan, wanted
-        self._leader = owner_of(wanted.board, shards.plan.manifest.owners)
+        self._shards, self._setup, self._wanted = shards, shards.setup, wanted
+        self._leader = owner_of(wanted.board, shards.setup.manifest.owners)
         self._began = self._shown = time.monotonic()
         self._losses: list[str] = []
         self._saved = Save()
@@ -193,7 +195,7 @@ class _Search:
                 before = self._saved.number
                 if tries >= ATTEMPTS or self._wanted.stop.is_set():
                     raise StoreError(
-                        f"{error}; the search ended, and {self._plan.folder} holds its last save"
+                        f"{error}; the search ended, and {self._setup.folder} holds its last save"
                     ) from None
                 self._shards.on_loss(f"{error}; all shards go back to the last save, and the search goes on")
             except BaseException:
@@ -203,7 +205,7 @@ class _Search:
     def _go_on(self) -> ClusterSearch:
         """Searches from the last save on."""
         attempt, self._saved = self._shards.started()
-        self._run = self._run or 1 + _last_run(self._plan.folder, self._plan.manifest)
+        self._run = self._run or 1 + _last_run(self._setup.folder, self._setup.manifest)
         added = self._saved if self._saved.run == self._run else Save(number=self._saved.number)
         self._before = self._before or added
         self._shards.on_ready()
@@ -213,12 +215,12 @@ class _Search:
         reports = attempt.search(self._job(added, done), self._leader, partial(self._look, attempt))
         return self._found(reports, done, attempt.places)
 
-    def _job(self, added: Save, done: Save) -> Job:
+    def _job(self, added: Save, done: Save) -> SearchJob:
         """Returns the remaining job, given the counts of the run and of the search itself."""
         wanted = self._wanted
         spent = time.monotonic() - self._began if self._losses else 0.0
         start, moves = board_parts(wanted.board)
-        return Job(
+        return SearchJob(
             start=start,
             moves=moves,
             searchmoves=wanted.searchmoves,
@@ -246,7 +248,7 @@ class _Search:
         board = self._wanted.board
         leader = reports[self._leader]
         first = [chess.Move.from_uci(move) for move in self._wanted.searchmoves]
-        with open_sharded(self._plan.folder) as store:
+        with open_sharded(self._setup.folder) as store:
 
             def read(of: chess.Board) -> NodeRecord | None:
                 return leader.root if leader.root and of == board else store.read(of)
@@ -260,7 +262,7 @@ class _Search:
         result = SearchResult(
             position=fen_of(board),
             key=key_of(board),
-            store=str(self._plan.folder),
+            store=str(self._setup.folder),
             visits=node.visits,
             new_visits=visits,
             evaluations=evaluations,

@@ -30,7 +30,7 @@ from ..search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, OVERLAP_FROM, THREAD
 from . import ascent_kernel, descent_kernel, lines_kernel
 from . import messages_kernel as m
 from .memory import GHOST_BYTES, Gathered, new_arrays, with_ghosts
-from .place import Place
+from .shard_context import ShardContext
 from .talk import Talk
 from .traffic import Tally, Traffic
 
@@ -46,7 +46,7 @@ class ShardWaves:
         graph: Graph,
         root: NDArray[np.uint64],
         batch: int,
-        place: Place,
+        place: ShardContext,
         *,
         overlap: bool = False,
         game: Sequence[NDArray[np.uint64]] = (),
@@ -88,12 +88,6 @@ class ShardWaves:
     def traffic(self) -> Traffic:
         """Messages sent, and how the time was spent."""
         return self._tally.traffic
-
-    def last_steps(self, steps: int) -> NDArray[np.int64]:
-        """Returns how many entries were passed on for each of the last steps, at most `LOGGED`."""
-        which = np.arange(1 - min(steps, m.LOGGED), 1) + self._counts[m.STEP]
-        found: NDArray[np.int64] = self._arrays.tallies[m.T_LOG + which % m.LOGGED]
-        return found
 
     @property
     def overlaps(self) -> bool:

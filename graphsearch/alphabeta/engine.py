@@ -109,11 +109,6 @@ class AlphaBeta:
         counters = self._arrays.counters
         return Counts(**{name: int(counters[at]) for name, at in COUNTED.items()})
 
-    def forget_order(self) -> None:
-        """Clears killers and history, so that the engine starts fresh; entries stay."""
-        for array in (self._arrays.killers, self._arrays.history, self._arrays.replies, self._arrays.follow):
-            array[:] = 0
-
     def _prepare(self, board: chess.Board, depth: int, alpha: int, beta: int) -> None:
         arrays = self._arrays._replace(game=history_keys(board))
         arrays.positions[:POSITION_WORDS] = pack(board)

@@ -25,7 +25,6 @@ from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
-ONLY_OLD, ONLY_NEW = "only_old", "only_new"
 
 OnProgress = Callable[[int, int], None]
 Ints = NDArray[np.int64]

@@ -65,7 +65,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldMove:
+class NotableMove:
     """A move of the answer; values are seen by the side that plays it.
 
     Attributes:
@@ -112,8 +112,8 @@ class Novelties:
     reached: int
     judged: int
     problems: tuple[str, ...]
-    novelties: tuple[ToldMove, ...]
-    popular: tuple[ToldMove, ...]
+    novelties: tuple[NotableMove, ...]
+    popular: tuple[NotableMove, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch query novelties`."""
@@ -211,7 +211,7 @@ class _Best:
 
     def __init__(self, top: int) -> None:
         self._top = top
-        self._heap: list[tuple[float, int, ToldMove, Reached]] = []
+        self._heap: list[tuple[float, int, NotableMove, Reached]] = []
         self._number = 0
 
     @property
@@ -219,7 +219,7 @@ class _Best:
         """The weight that another move must exceed."""
         return self._heap[0][0] if len(self._heap) >= self._top else -1.0
 
-    def add(self, move: ToldMove, reached: Reached) -> None:
+    def add(self, move: NotableMove, reached: Reached) -> None:
         """Adds a move if its weight is large enough."""
         self._number -= 1  # of equal weights the first stay
         entry = (move.weight, self._number, move, reached)
@@ -228,19 +228,19 @@ class _Best:
         else:
             heapq.heappushpop(self._heap, entry)
 
-    def rows(self) -> tuple[ToldMove, ...]:
+    def rows(self) -> tuple[NotableMove, ...]:
         """Returns the moves with their lines, largest weight first."""
         found = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
         return tuple(_with_line(move, reached) for _, _, move, reached in found)
 
 
-def _with_line(told: ToldMove, reached: Reached) -> ToldMove:
+def _with_line(move: NotableMove, reached: Reached) -> NotableMove:
     start, moves = reached.way.line()
     walk, line = start.copy(), []
     for move in moves:
         line.append(walk.san(move))
         walk.push(move)
-    return replace(told, position=fen_of(walk), start=fen_of(start), line=tuple(line))
+    return replace(move, position=fen_of(walk), start=fen_of(start), line=tuple(line))
 
 
 class _Judge:
@@ -267,9 +267,9 @@ class _Judge:
             if self._is_novelty(seen):
                 weight = reached.games * seen.n_share
                 if weight > self.novelties.least and not self._is_known_behind(board, step.move):
-                    self.novelties.add(seen.told(board, weight), reached)
+                    self.novelties.add(seen.notable(board, weight), reached)
             elif self._is_popular(seen):
-                self.popular.add(seen.told(board, seen.games * seen.points_lost), reached)
+                self.popular.add(seen.notable(board, seen.games * seen.points_lost), reached)
 
     def _is_novelty(self, seen: _Seen) -> bool:
         if seen.games > self.rules.games:
@@ -293,7 +293,7 @@ class _Judge:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A visited move with its value; names as in `ToldMove`."""
+    """A visited move with its value; names as in `NotableMove`."""
 
     step: Step
     best: Step
@@ -320,9 +320,9 @@ class _Seen:
         """Points of a game, in [0, 1], that the move loses by Q."""
         return max(0.0, self.best.edge.value - self.step.edge.value) / 2
 
-    def told(self, board: chess.Board, weight: float) -> ToldMove:
+    def notable(self, board: chess.Board, weight: float) -> NotableMove:
         """Returns the row of the answer; its line is added once it is among the first."""
-        return ToldMove(
+        return NotableMove(
             position="",
             start="",
             line=(),

@@ -93,11 +93,6 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
     return Parents(fen_of(board), record.visits if record else None, len(tried), tuple(found))
 
 
-def parent_edges(source: RecordSource, board: chess.Board) -> list[ParentEdge]:
-    """Returns the stored positions with a move to this one."""
-    return stored(source, board, list(candidates(board)))
-
-
 def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:
     """Returns the candidates that are stored and lead here."""
     found = []

@@ -120,7 +120,7 @@ def tree(
         return _Growing(source, depth, least, width).tree(board, record)
 
 
-Place = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, and the line to it in SAN
+Expansion = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, and the line to it in SAN
 
 
 class _Growing:
@@ -138,7 +138,7 @@ class _Growing:
         root = Branch(
             move=None, san=None, n=record.visits, p=None, q=node_mean(record)[0], position=fen_of(board)
         )
-        level: deque[Place] = deque([(root, board.copy(stack=False), ())])
+        level: deque[Expansion] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
             level.extend(self._expand(branch, position, line))
@@ -152,7 +152,7 @@ class _Growing:
             root=root,
         )
 
-    def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Place]:
+    def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Expansion]:
         """Adds a branch's moves; returns them with their positions and lines."""
         key = key_of(board)
         if key in self._places:

@@ -22,11 +22,11 @@ from ..record.ranking import ranking
 from ..search.params import Limits, SearchParams
 from ..search.results import Progress
 from .clock import Budget, Standing, clock_budget, may_stop, move_budget
+from .info_lines import Report, info_lines, stats_lines, totals_line
 from .mating import FALLBACK_SECONDS
 from .options import Settings
 from .protocol import Go, written_line
 from .quick import quick_move
-from .report import Report, info_lines, stats_lines, totals_line
 from .writer import Writer
 
 INFO_SECONDS = 1.0  # between two reports of the same best move

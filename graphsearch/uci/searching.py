@@ -18,11 +18,11 @@ from ..search.claims import view_in_game
 from ..search.params import Limits
 from ..search.results import Progress
 from .answer import GoAnswer
+from .info_lines import Report
 from .mating import PROVER_BYTES, mate_line, none_line, search_mate
 from .memory import Memory
 from .options import Settings
 from .protocol import written_line
-from .report import Report
 from .writer import Writer
 
 if TYPE_CHECKING:

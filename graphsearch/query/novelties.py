@@ -234,13 +234,13 @@ class _Best:
         return tuple(_with_line(move, reached) for _, _, move, reached in found)
 
 
-def _with_line(move: NotableMove, reached: Reached) -> NotableMove:
+def _with_line(notable: NotableMove, reached: Reached) -> NotableMove:
     start, moves = reached.way.line()
     walk, line = start.copy(), []
     for move in moves:
         line.append(walk.san(move))
         walk.push(move)
-    return replace(move, position=fen_of(walk), start=fen_of(start), line=tuple(line))
+    return replace(notable, position=fen_of(walk), start=fen_of(start), line=tuple(line))
 
 
 class _Judge:

@@ -54,6 +54,17 @@ class Form(NamedTuple):
     ends: Any
 
 
+class FormPointers(NamedTuple):
+    """Pointers to the same."""
+
+    fields: Any
+    literals: Any
+    data: Any
+    valid: Any
+    texts: Any
+    ends: Any
+
+
 # ------------------------------------------------------------------ names
 @inner
 def _put(name: Any, at: Any, letter: Any) -> Any:
@@ -277,7 +288,7 @@ def _write_row(powers: Any, f: Any, count: Any, rows: Any, row: Any, s: Any, out
 
 @inner
 def _pointers(f: Any) -> Any:
-    return Form(
+    return FormPointers(
         ptr(f.fields, 0), ptr(f.literals, 0), ptr(f.data, 0), ptr(f.valid, 0), ptr(f.texts, 0), ptr(f.ends, 0)
     )
 

@@ -50,6 +50,15 @@ class Listed(NamedTuple):
     code: Any  # uint16[M], the move
 
 
+class ListedPointers(NamedTuple):
+    """Pointers to the same."""
+
+    of: Any
+    edge: Any
+    index: Any
+    code: Any
+
+
 @inner
 def _value(c: Any, e: Any) -> Any:
     """Returns the value of all visits of an edge, as `Edge.value`."""
@@ -230,7 +239,7 @@ def list_choices(
       counts: int64, added to: moves with too few visits; moves beyond those wanted.
     """
     Tp, c = ptr(T, 0), pointers(columns)
-    L = Listed(ptr(listed.of, 0), ptr(listed.edge, 0), ptr(listed.index, 0), ptr(listed.code, 0))
+    L = ListedPointers(ptr(listed.of, 0), ptr(listed.edge, 0), ptr(listed.index, 0), ptr(listed.code, 0))
     order, group = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
     length, worth = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.float64)
     moves, keys = np.zeros(ROOM, np.uint16), np.zeros(MOST_MOVES, np.int64)

@@ -60,6 +60,16 @@ class Scratch(NamedTuple):
     draws: Any  # uint16[256] likewise
 
 
+class ScratchPointers(NamedTuple):
+    """Pointers to them."""
+
+    moves: Any
+    keys: Any
+    child: Any
+    q: Any
+    draws: Any
+
+
 def new_scratch() -> Scratch:
     """Returns the arrays that `sweep` and `freshen` work with."""
     return Scratch(
@@ -90,7 +100,7 @@ def table_of(table: Any) -> Any:
 @inner
 def scratch_of(s: Any) -> Any:
     """Returns pointers to the arrays of a scratch."""
-    return Scratch(ptr(s.moves, 0), ptr(s.keys, 0), ptr(s.child, 0), ptr(s.q, 0), ptr(s.draws, 0))
+    return ScratchPointers(ptr(s.moves, 0), ptr(s.keys, 0), ptr(s.child, 0), ptr(s.q, 0), ptr(s.draws, 0))
 
 
 @inner

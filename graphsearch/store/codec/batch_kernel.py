@@ -35,10 +35,28 @@ class Columns(NamedTuple):
     edge_d: Any
 
 
+class ColumnPointers(NamedTuple):
+    """Pointers to them, in the same order; `v` and `q`, in [-1, 1], as their bits."""
+
+    words: Any
+    v: Any
+    d: Any
+    evaluator: Any
+    run: Any
+    flags: Any
+    code_offsets: Any
+    codes: Any
+    edge_offsets: Any
+    n: Any
+    r: Any
+    q: Any
+    edge_d: Any
+
+
 @inner
 def pointers(c: Any) -> Any:
     """Returns pointers to the columns, values in [-1, 1] as their bits."""
-    return Columns(
+    return ColumnPointers(
         ptr(c.words, 0),
         as_u32(ptr(c.v, 0)),
         ptr(c.d, 0),

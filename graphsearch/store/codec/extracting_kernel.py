@@ -54,6 +54,15 @@ class Bench(NamedTuple):
     runs: Any
 
 
+class BenchPointers(NamedTuple):
+    """Pointers to the same."""
+
+    plain: Any
+    reader: Any
+    words: Any
+    runs: Any
+
+
 @inner
 def _read_positions(data: Any, reader: Any, rows: Any, size: Any, bench: Any, start: Any) -> None:
     """Reads the positions of a block, without their keys, and the runs of its records."""
@@ -191,7 +200,7 @@ def extract(
         judge; none of their records are copied.
     """
     shop = shop_pointers(workshop)
-    room = Bench(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
+    room = BenchPointers(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
     source, plain, reader, c = ptr(data, 0), room.plain, room.reader, pointers(columns)
     at = int64(0)
     found = int64(0)

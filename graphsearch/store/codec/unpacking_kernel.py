@@ -50,10 +50,21 @@ class Workshop(NamedTuple):
     crc: Any
 
 
+class WorkshopPointers(NamedTuple):
+    """The same, with pointers to the arrays."""
+
+    decompress: Any
+    frame_size: Any
+    context: Any
+    dictionaries: Any
+    frame: Any
+    crc: Any
+
+
 @inner
 def shop_pointers(workshop: Any) -> Any:
     """Returns a workshop with pointers to its arrays, which the caller keeps alive."""
-    return Workshop(
+    return WorkshopPointers(
         workshop.decompress,
         workshop.frame_size,
         workshop.context,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
-
 from ..jit.compiler import kernel
 from ..jit.pointers import ONE, U, ptr
+from ..jit.types import int64
 from ..position.board_kernel import generate_moves, make_move
 
 

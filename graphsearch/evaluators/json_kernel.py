@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
-
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import as_i64, ptr
+from ..jit.types import int64
 from ..position.board_kernel import PW, from_square, promotion_of, to_square
 from ..position.decimal_kernel import write_float, write_integer
 from ..position.fen_kernel import LETTERS, SMALL, SPACE, write_fen, write_square

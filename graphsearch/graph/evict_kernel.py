@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
+from ..jit.types import int64
 from ..position.board_kernel import PW, hashes_of
 from ..record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
 from ..record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
 from . import arena_kernel as arena
-from .arena_kernel import overlay_slot, pointers
+from .arena_kernel import ArenaArrays, ArenaPointers, overlay_slot, pointers
 from .blocks_kernel import give_block
 from .heap_kernel import find, remove
 from .space_kernel import give_words, join_pieces, piece_words
@@ -26,7 +28,7 @@ HAND_ROUNDS = 2  # the first may only find what was visited
 
 
 @inner
-def _enough(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
+def _enough(A: ArenaPointers, record_words: int64, block_words: int64, nodes: int64) -> bool:
     counters = A.counters
     return (
         counters[arena.FREED_RECORD_WORDS] >= record_words
@@ -36,7 +38,7 @@ def _enough(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
 
 
 @inner
-def _drop(A: Any, rec: Any, words: Any, before: Any) -> Any:
+def _drop(A: ArenaPointers, rec: int64, words: int64, before: int64) -> int64:
     """Evicts a record; returns the free piece that it leaves."""
     remove(A, rec)
     if has_block(A, rec):
@@ -47,7 +49,7 @@ def _drop(A: Any, rec: Any, words: Any, before: Any) -> Any:
 
 
 @inner
-def _switch(A: Any, rec: Any, bit: Any, on: Any) -> None:
+def _switch(A: ArenaPointers, rec: int64, bit: int64, on: bool) -> None:
     if on:
         add_state(A, rec, bit)
     else:
@@ -55,7 +57,7 @@ def _switch(A: Any, rec: Any, bit: Any, on: Any) -> None:
 
 
 @kernel
-def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
+def evict(A: ArenaArrays, record_words: int64, block_words: int64, nodes: int64) -> bool:
     """Moves the hand until so many words are free and at most `nodes` are left, or it has gone round twice.
 
     Returns whether that was reached.
@@ -113,7 +115,7 @@ def forget(T: Any, A: Any, words: Any) -> Any:
 
 
 @kernel
-def pin(A: Any, slots: Any, on: Any) -> None:
+def pin(A: ArenaArrays, slots: NDArray[np.uint64], on: bool) -> None:
     """Pins the records at some slots, `uint64[R]`, or lets them go; slot 0 is none."""
     Ap = pointers(A)
     for i in range(slots.size):
@@ -122,7 +124,7 @@ def pin(A: Any, slots: Any, on: Any) -> None:
 
 
 @kernel
-def hold(A: Any, on: Any) -> None:
+def hold(A: ArenaArrays, on: bool) -> None:
     """Holds the records that the overlay names in memory, or lets them go."""
     Ap = pointers(A)
     for i in range(Ap.counters[arena.OVERLAY_LENGTH]):

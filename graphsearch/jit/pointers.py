@@ -22,14 +22,16 @@ ZERO, ONE = U(0), U(1)
 LOW32 = U(0xFFFFFFFF)
 
 T = TypeVar("T")
-AnyIntegers = NDArray[np.int8 | np.int16 | np.int32 | np.int64 | np.uint8 | np.uint16 | np.uint32 | np.bool_]
+Integers = TypeVar(
+    "Integers", np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.bool_
+)
 
 if JIT_OFF:
     np.seterr(over="ignore")  # 64-bit hashes wrap around, as in compiled code
 
-    def _slice(p: Any) -> Any:
-        """Returns the slice of an array that a pointer is here."""
-        return p
+    def _plain(value: object) -> Any:
+        """Returns an argument as it is here: a pointer as the slice of an array."""
+        return value
 
     def ctz(x: uint64) -> int64:
         """Returns the index of the lowest set bit."""
@@ -43,7 +45,7 @@ if JIT_OFF:
     def ptr(array: NDArray[np.uint64], i: int64) -> Pointer[uint64]: ...
 
     @overload
-    def ptr(array: AnyIntegers, i: int64) -> Pointer[int64]: ...
+    def ptr(array: NDArray[Integers], i: int64) -> Pointer[int64]: ...
 
     @overload
     def ptr(array: NDArray[np.float32 | np.float64], i: int64) -> Pointer[float64]: ...
@@ -54,35 +56,35 @@ if JIT_OFF:
 
     def adv(p: Pointer[T], i: int64) -> Pointer[T]:
         """Returns `p + i`."""
-        return cast(Pointer[T], _slice(p)[int(i) :])
+        return cast(Pointer[T], _plain(p)[int(i) :])
 
     def as_u8(p: Pointer[T]) -> Pointer[uint8]:
         """Returns the pointer as one to bytes."""
-        return cast(Pointer[uint8], _slice(p).view(np.uint8))
+        return cast(Pointer[uint8], _plain(p).view(np.uint8))
 
     def as_i16(p: Pointer[T]) -> Pointer[int16]:
         """Returns the pointer as one to int16."""
-        return cast(Pointer[int16], _slice(p).view(np.int16))
+        return cast(Pointer[int16], _plain(p).view(np.int16))
 
     def as_i32(p: Pointer[T]) -> Pointer[int32]:
         """Returns the pointer as one to int32."""
-        return cast(Pointer[int32], _slice(p).view(np.int32))
+        return cast(Pointer[int32], _plain(p).view(np.int32))
 
     def as_u16(p: Pointer[T]) -> Pointer[uint16]:
         """Returns the pointer as one to 16-bit words."""
-        return cast(Pointer[uint16], _slice(p).view(np.uint16))
+        return cast(Pointer[uint16], _plain(p).view(np.uint16))
 
     def as_i64(p: Pointer[T]) -> Pointer[int64]:
         """Returns the pointer as one to int64."""
-        return cast(Pointer[int64], _slice(p).view(np.int64))
+        return cast(Pointer[int64], _plain(p).view(np.int64))
 
     def as_u32(p: Pointer[T]) -> Pointer[uint32]:
         """Returns the pointer as one to 32-bit words."""
-        return cast(Pointer[uint32], _slice(p).view(np.uint32))
+        return cast(Pointer[uint32], _plain(p).view(np.uint32))
 
     def as_f32(p: Pointer[T]) -> Pointer[float32]:
         """Returns the pointer as one to float32."""
-        return cast(Pointer[float32], _slice(p).view(np.float32))
+        return cast(Pointer[float32], _plain(p).view(np.float32))
 
     def bytes_at(address: int64, size: int64) -> Pointer[uint8]:
         """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""
@@ -116,9 +118,9 @@ if JIT_OFF:
           pairs: a multiple of 8, less than 65536.
           places: uint16[pairs + 8], for nothing that outlives the call.
         """
-        rows = _slice(weights)[: 32 * int(pairs)].reshape(-1, 16, 2).astype(np.int32)
-        columns = _slice(values)[: 2 * int(pairs)].reshape(-1, 1, 2)
-        _slice(sums)[:16] += (rows * columns).sum(axis=(0, 2), dtype=np.int32)
+        rows = _plain(weights)[: 32 * int(pairs)].reshape(-1, 16, 2).astype(np.int32)
+        columns = _plain(values)[: 2 * int(pairs)].reshape(-1, 1, 2)
+        _plain(sums)[:16] += (rows * columns).sum(axis=(0, 2), dtype=np.int32)
 
     def prefetch(p: Pointer[T], i: int64) -> None:
         """Asks the processor to load `p[i]`."""
@@ -134,7 +136,7 @@ if JIT_OFF:
           function: int64, its address.
           arguments: a tuple of int64 (numbers, addresses) and pointers.
         """
-        words = [a.ctypes.data if isinstance(a, np.ndarray) else int(a) for a in arguments]
+        words = [a.ctypes.data if isinstance(a, np.ndarray) else int(_plain(a)) for a in arguments]
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(words))
         return int(kind(int(function))(*words))
 

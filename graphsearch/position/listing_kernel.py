@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
-
 from ..jit.compiler import kernel
 from ..jit.pointers import ptr
+from ..jit.types import int64
 from .board_kernel import PW, generate_moves
 from .legality_kernel import kind_of
 

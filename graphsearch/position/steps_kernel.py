@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy import int16, int64, uint8
 
 from ..jit.compiler import kernel
 from ..jit.pointers import U, adv, ptr
+from ..jit.types import int16, int64, uint8
 from .board import MAX_MOVES
 from .board_kernel import PW, generate_moves, in_check, make_move, position_key
 from .legality_kernel import ROOM
@@ -38,7 +38,7 @@ def list_moves(T: Any, words: Any, counts: Any, moves: Any, marks: Any) -> Any:
         for k in range(n):
             moves[MAX_MOVES * i + k] = out[k]
             make_move(table, s, c, out[k])
-            mark: Any = int64(0)
+            mark = int64(0)
             if in_check(table, c):
                 mark = CHECK
                 if generate_moves(table, c, ptr(replies, 0)) == 0:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
-
 from ..graph.arena_kernel import pointers
 from ..graph.heap_kernel import find, grow_block
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, ptr
+from ..jit.types import int64
 from ..position.board_kernel import hashes_of, position_key
 from ..record.node_kernel import materialised, move_count
 from ..store.index.locate_kernel import filter_pointers, may_be_stored

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
-
 from ..evaluators.lines import LINE_PLIES
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, as_i64, ptr
+from ..jit.types import int64
 from ..position.board_kernel import PW, clock_of
 from ..position.words import KEY
 from .wave_kernel import ENTRY_WORDS, PARENT

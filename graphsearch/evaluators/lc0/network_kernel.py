@@ -9,10 +9,9 @@ from __future__ import annotations
 from math import exp
 from typing import Any
 
-from numpy import float32, float64, int64
-
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
+from ...jit.types import float32, float64, int64
 from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
 from ...position.castling_kernel import has_right, is_chess960, rook_square
 from ...position.words import KINGS, META, WHITE

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
-
 from ...jit.compiler import inner
 from ...jit.pointers import ZERO, U, adv, as_i16, as_i32, as_i64
+from ...jit.types import int64
 from ...position.words import KINGS, META
 from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT
 from .features_kernel import feature_of, king_of, list_men, view_of

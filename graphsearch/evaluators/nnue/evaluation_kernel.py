@@ -13,10 +13,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numpy import float32, int64
-
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ptr
+from ...jit.types import float32, int64
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
 from ...position.scores import FAR
 from ..batch_kernel import softmax, temper, value_of

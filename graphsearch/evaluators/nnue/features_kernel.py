@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
-
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ctz
+from ...jit.types import int64
 from ...position.words import KINGS, WHITE
 from .layout import PIECE_SQUARES
 

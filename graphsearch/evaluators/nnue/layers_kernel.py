@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int16, int32, int64
-
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import add_products, adv, as_i16, as_i32, as_u16
+from ...jit.types import int16, int32, int64
 from .layout import (
     FIRST,
     FIRST_BIAS,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64
-
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, adv, as_i64, popc, ptr
+from ...jit.types import int64
 from ...position.board_kernel import PW, side_to_move
 from ...position.scores import LEAST_MATE
 from ...position.words import BLACK, WHITE

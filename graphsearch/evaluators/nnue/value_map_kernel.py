@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numpy import int64
-
 from ...jit.compiler import inner
 from ...jit.pointers import U, adv, popc
+from ...jit.types import int64
 from ...position.board_kernel import side_to_move
 from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
 from ..batch_kernel import sigmoid

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -323,7 +321,7 @@ def grow_block(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, wanted:
 
 
 @kernel
-def rehash(A: Any, old: Any) -> None:
+def rehash(A: ArenaArrays, old: NDArray[np.uint64]) -> None:
     """Fills the arena's new, larger and empty table from the old one; counts key clashes on the way.
 
     The index grows with the key, so the new table is written nearly in order; equal keys of two

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -173,7 +171,7 @@ def end_saving(A: ArenaArrays, slots: NDArray[np.uint64], fresh: int64) -> None:
 
 
 @kernel
-def undo_saving(A: Any, slots: Any, words: Any) -> None:
+def undo_saving(A: ArenaArrays, slots: NDArray[np.uint64], words: NDArray[np.uint64]) -> None:
     """Makes the records that `begin_saving` listed dirty again: they did not reach the file."""
     Ap = pointers(A)
     for i in range(slots.size):

@@ -7,7 +7,8 @@ offsets  0              ^              ^
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import kernel
 from ..jit.pointers import ptr
@@ -17,7 +18,13 @@ from .legality_kernel import kind_of
 
 
 @kernel
-def list_all(T: Any, words: Any, offsets: Any, moves: Any, kinds: Any) -> None:
+def list_all(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    kinds: NDArray[np.uint8],
+) -> None:
     """Lists the legal moves of positions, and how those ended that have ended.
 
     Args:

@@ -270,7 +270,7 @@ def take_dirty(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64
 
 
 @kernel
-def touch_again(E: Any, keys: Any, data: Any) -> None:
+def touch_again(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
     """Makes entries that `take_dirty` gave dirty again, as far as they are still there: saving failed."""
     P = entry_pointers(E)
     for i in range(keys.size):

@@ -188,7 +188,7 @@ def gather(
 
 
 @kernel
-def begin_look_ahead(A: Any, W: Any, budget: Any) -> None:
+def begin_look_ahead(A: ArenaArrays, W: WaveArrays, budget: int64) -> None:
     """Empties a wave that only looks ahead, with nothing gathered in it."""
     begin_wave(pointers(A), wave_pointers(W, W), budget)
 

@@ -6,7 +6,7 @@ each other.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,7 +245,14 @@ def find_blocks(
 
 
 @kernel
-def match(words: Any, asked: Any, stored: Any, firsts: Any, lasts: Any, places: Any) -> None:
+def match(
+    words: NDArray[np.uint64],
+    asked: NDArray[np.int64],
+    stored: NDArray[np.uint64],
+    firsts: NDArray[np.int64],
+    lasts: NDArray[np.int64],
+    places: NDArray[np.int64],
+) -> None:
     """Finds positions among the records of a block each.
 
     Args:
@@ -264,7 +271,9 @@ def match(words: Any, asked: Any, stored: Any, firsts: Any, lasts: Any, places: 
 
 
 @kernel
-def may_be_stored_each(T: Any, F: Any, words: Any, found: Any) -> None:
+def may_be_stored_each(
+    T: NDArray[np.uint64], F: FilterArrays, words: NDArray[np.uint64], found: NDArray[np.bool_]
+) -> None:
     """Fills `found` (bool) with `may_be_stored` of each of the positions `words` (`[10 K]`)."""
     Fp = filter_pointers(F)
     for i in range(len(found)):

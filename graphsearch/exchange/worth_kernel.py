@@ -9,7 +9,7 @@ Every sum is taken in the order in which Python takes it, so all numbers are the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -378,7 +378,9 @@ def value_edges(
 
 
 @kernel
-def best_moves(T: Any, columns: Any, best: Any, codes: Any) -> Any:
+def best_moves(
+    T: NDArray[np.uint64], columns: Columns, best: NDArray[np.int64], codes: NDArray[np.uint16]
+) -> int64:
     """Fills the best move of each record, of all moves, at the clock at which it was evaluated.
 
     Args:

@@ -6,8 +6,6 @@ being written, belongs to the wave under way or carries visits that the file nev
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,7 +93,7 @@ def evict(A: ArenaArrays, record_words: int64, block_words: int64, nodes: int64)
 
 
 @kernel
-def forget(T: Any, A: Any, words: Any) -> Any:
+def forget(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> int64:
     """Drops the records of some positions, `uint64[10 R]`, unless they have to stay; returns how many.
 
     The hand begins anew: it may have stood at a piece that has joined another one.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,7 +73,7 @@ def play(T: NDArray[np.uint64], words: NDArray[np.uint64], move: uint16, child: 
 
 
 @kernel
-def verdict(T: Any, words: Any, out: Any) -> Any:
+def verdict(T: NDArray[np.uint64], words: NDArray[np.uint64], out: NDArray[np.uint16]) -> int64:
     """Returns the terminal kind (0 none, 1 checkmate, 2 stalemate, 3 dead), as `position.terminal_kind`."""
     s = ptr(words, 0)
     if is_dead(s):

@@ -49,7 +49,7 @@ def list_moves(
                 if generate_moves(table, c, ptr(replies, 0)) == 0:
                     mark = CHECK | MATE
             marks[MAX_MOVES * i + k] = uint8(mark)
-    return child[0] + U(out[0] + replies[0])  # keeps them alive until here
+    return U(child[0]) + U(out[0] + replies[0])  # keeps them alive until here
 
 
 @kernel

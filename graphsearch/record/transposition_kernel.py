@@ -13,7 +13,7 @@ keeps of them.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,13 +135,13 @@ def proves_mate(value: int64, bound: int64) -> bool:
 
 
 @inner
-def type_in(data: Any) -> Any:
+def type_in(data: uint64) -> int64:
     """Returns the node type that was expected: PV, CUT, ALL or NO_TYPE."""
     return int64((data >> TYPE_AT) & TYPE_MASK)
 
 
 @inner
-def cut_in(data: Any) -> Any:
+def cut_in(data: uint64) -> int64:
     """Returns which move in order made the cut, from 1, at most MOST_CUT; 0: none did."""
     return int64((data >> CUT_AT) & CUT_MASK)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -250,7 +248,7 @@ def _evaluate(evaluating: Bound, leaves: int64) -> None:
 
 
 @kernel
-def may_be_followed(A: Any, W: Any) -> Any:
+def may_be_followed(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns whether the wave behind a gathered one may overlap with it: `can_be_followed`."""
     return can_be_followed(pointers(A), wave_pointers(W, W))
 
@@ -324,16 +322,16 @@ def _run_one_by_one(
 
 
 def run_waves(
-    T: Any,
-    A: Any,
-    W: Any,
-    B: Any,
-    F: Any,
-    root: Any,
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    root: NDArray[np.uint64],
     evaluating: Bound,
-    evaluator: Any,
-    target: Any,
-    limits: Any,
+    evaluator: int64,
+    target: int64,
+    limits: NDArray[np.int64],
     *,
     is_uniform: bool = False,
     overlaps: bool = False,

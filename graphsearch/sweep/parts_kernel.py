@@ -10,8 +10,6 @@ table   as in `sweep_kernel.py`, for one part of the keys; its second word holds
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -137,7 +135,7 @@ def turned_key(key: uint64) -> uint64:
 
 
 @kernel
-def enter_part(table: Any, entries: Any, first: Any) -> None:
+def enter_part(table: NDArray[np.uint64], entries: NDArray[np.uint64], first: int64) -> None:
     """Enters records of one part, whose places in it are `first` and up; there is room.
 
     Args:
@@ -153,7 +151,9 @@ def enter_part(table: Any, entries: Any, first: Any) -> None:
 
 
 @kernel
-def find_children(table: Any, edges: Any, places: Any, count: Any) -> None:
+def find_children(
+    table: NDArray[np.uint64], edges: NDArray[np.uint64], places: NDArray[np.uint32], count: int64
+) -> None:
     """Fills where the children of edges stand in their part: `count` for a lost one, `count + 1` if unknown.
 
     Args:
@@ -175,8 +175,15 @@ def find_children(table: Any, edges: Any, places: Any, count: Any) -> None:
 
 @inner
 def _take_answers(
-    c: Any, i: Any, answers: Any, resets: Any, at: Any, x: Any, tolerance: Any, counts: Any
-) -> Any:
+    c: ColumnPointers,
+    i: int64,
+    answers: Pointer[uint64],
+    resets: Pointer[uint8],
+    at: int64,
+    x: ScratchPointers,
+    tolerance: float64,
+    counts: Pointer[int64],
+) -> int64:
     """Fills the values of a record's edges in the scratch; returns the end of its answers."""
     begin = c.edge_offsets[i]
     for k in range(c.edge_offsets[i + 1] - begin):
@@ -198,15 +205,15 @@ def _take_answers(
 
 @kernel
 def sweep_answers(
-    columns: Any,
-    misfits: Any,
-    answers: Any,
-    resets: Any,
-    worths: Any,
-    scratch: Any,
-    tolerance: Any,
-    counts: Any,
-) -> Any:
+    columns: Columns,
+    misfits: NDArray[np.uint8],
+    answers: NDArray[np.uint64],
+    resets: NDArray[np.uint8],
+    worths: NDArray[np.uint64],
+    scratch: Scratch,
+    tolerance: float64,
+    counts: NDArray[np.int64],
+) -> float64:
     """Recomputes what records are worth from what their children are; returns the largest change of a Q.
 
     Args:
@@ -229,7 +236,14 @@ def sweep_answers(
 
 
 @kernel
-def freshen_answers(columns: Any, misfits: Any, answers: Any, resets: Any, scratch: Any, counts: Any) -> None:
+def freshen_answers(
+    columns: Columns,
+    misfits: NDArray[np.uint8],
+    answers: NDArray[np.uint64],
+    resets: NDArray[np.uint8],
+    scratch: Scratch,
+    counts: NDArray[np.int64],
+) -> None:
     """Gives edges, in place, the values of their children, and counts what that changes.
 
     Args: as for `sweep_answers`; `q`, `edge_d` and `flags` of the columns are written.

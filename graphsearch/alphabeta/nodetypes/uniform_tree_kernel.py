@@ -12,8 +12,6 @@ null window and searches again, as a PV node, what fails high inside an open one
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,7 +45,9 @@ COUNTERS = 8
 KINDS = 4  # PV, CUT and ALL are 1 to 3
 
 
-def new_search(depth: int) -> tuple[Any, Any, Any, Any]:
+def new_search(
+    depth: int,
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
     """Returns the arrays of a search to a depth: frames, hashes, counters and types."""
     plies = depth + 1
     return (

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +147,7 @@ def score_moves(
     for k in range(n):
         scratch[LOGITS + k] = order[LIST + k] >> SEEN_AT
         scratch[SCORES + k] = UNSEEN
-    best: Any = int64(-FAR)
+    best = int64(-FAR)
     for _ in range(min(n, weights[SEEN_MOVES])):
         at = int64(take_best(order) & U(0xFFFF))
         score = score_below(T, weights, scratch, int64(0), moves[at], best - weights[LIMIT], int64(FAR))
@@ -168,7 +167,7 @@ def refuted(
     child[KEPT] = ZERO
     n = generate_moves(T, child, replies)
     order_by_policy(T, weights, child, replies, n, order, adv(scratch, POLICY))
-    score: Any = first if n == 0 else first + weights[RISE]
+    score = first if n == 0 else first + weights[RISE]
     for _ in range(min(n, weights[SEEN_REPLIES])):
         if score <= least:
             break

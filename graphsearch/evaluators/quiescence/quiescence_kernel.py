@@ -8,7 +8,7 @@ for static evaluations that are cheaper to update than to make.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ...jit.compiler import inner
 from ...jit.pointers import ZERO, U, adv, as_u16, ctz
@@ -118,7 +118,11 @@ def close_frame(frame: Pointer[uint64], child: Position, keeps_leaf: bool) -> No
             frame[COUNT] = ZERO
 
 
-def quiescence_over(static_at: Any) -> Any:
+def quiescence_over(
+    static_at: Callable[[BoardTable, Pointer[int64], Pointer[uint64], int64, Pointer[uint64]], int64],
+) -> Callable[
+    [BoardTable, Pointer[int64], Pointer[uint64], Pointer[uint64], int64, int64, int64, int64, bool], int64
+]:
     """Returns the inner function `search` of a quiescence search over a static evaluation.
 
     Args:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ PADDING = 8  # bytes behind the data that may be read
 FRAME_ROOM = 1 << 17  # bytes of a frame; larger ones, which no writer makes, are refused
 
 
-def crc_tables() -> Any:
+def crc_tables() -> NDArray[np.uint32]:
     """Returns `[8 * 256]` uint32: the CRC-32 of a byte that is followed by 0 to 7 zero bytes."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):

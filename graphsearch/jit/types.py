@@ -1,12 +1,13 @@
-"""Types in the signatures of kernels, for readers and mypy: Numba reads none of them.
+"""Types in the signatures of kernels, for readers and mypy. Numba reads no annotation.
 
-    A.records: Pointer[uint64]        `A.records[i]` is a uint64; has no length, checks no index
-    A.records: NDArray[np.uint64]     the same memory as Python owns it
-    node: int64                       an index, a slot, a count: whatever is not named otherwise
-    value: float32
+    records: NDArray[np.uint64]     memory that Python owns
+    records: Pointer[uint64]        the same memory inside a kernel: no length, no check of an index
+    rec: int64                      an index, a slot or a count
+    key: uint64                     a bitboard, a hash or a packed word
 
-mypy sees all integers as `int`, but uint64 as a class of its own: Numba makes a float64 of a uint64 and an
-int64, so what meets a uint64 must be one. To Numba and to Python these names are NumPy's.
+At run time the names of numbers are NumPy's, and `int64(x)` casts. To mypy signed and small integers are
+`int`, and `uint64` is a class of its own: Numba makes a float64 of a uint64 and an int64, so the two must
+not meet.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 
 class Pointer(Generic[T]):
-    """The address of some items of one dtype; without the compiler, a slice of an array (`pointers.py`)."""
+    """The address of items of one dtype. Without the compiler it is a slice of an array (`pointers.py`)."""
 
     if TYPE_CHECKING:
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     float64: TypeAlias = float
 
     class uint64:  # noqa: N801
-        """An unsigned word of 64 bits, which meets no signed number."""
+        """An unsigned word of 64 bits."""
 
         def __init__(self, value: SupportsInt) -> None: ...
         def __int__(self) -> int: ...
@@ -59,5 +60,17 @@ if TYPE_CHECKING:
         def __le__(self, other: uint64) -> bool: ...
         def __gt__(self, other: uint64) -> bool: ...
         def __ge__(self, other: uint64) -> bool: ...
+
 else:
-    from numpy import uint64
+    from numpy import (  # noqa: F401
+        float32,
+        float64,
+        int8,
+        int16,
+        int32,
+        int64,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )

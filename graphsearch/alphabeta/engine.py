@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import GraphSearchError
 from ..evaluators.builtin.weights import load_networks
 from ..graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
+from ..jit.types import int64
 from ..position.board import POSITION_WORDS, decode_move, history_keys, pack
 from ..position.scores import FAR, MATE
 from ..position.tables import load_tables
@@ -140,7 +141,7 @@ class AlphaBeta:
                 self._arrays,
                 self.table.arrays,
                 graph,
-                np.int64(min(limit, nodes + SLICE_NODES)),
+                int64(min(limit, nodes + SLICE_NODES)),
             ):
                 return True
             if on_slice:

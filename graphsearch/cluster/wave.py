@@ -368,7 +368,7 @@ class ShardWaves:
         except MemoryError:
             raise CapacityError(f"no memory for messages of {wanted:,} words") from None
         new[:, : old.shape[1]] = old
-        self._arrays = self._arrays._replace(**{name: new.reshape(-1)})
+        self._arrays = self._arrays._replace(**{name: new.reshape(-1)})  # type: ignore[arg-type]
         self._counts[room] = 2 * wanted
 
     def _call(self, kernel: Callable[..., Any]) -> int:

@@ -7,12 +7,12 @@ the entries of `parts_kernel.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64, uint32
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import kernel
 from ..jit.pointers import LOW32, U
+from ..jit.types import int64, uint32
 from ..sweep.parts_kernel import ENTRY_WORDS, turned_key
 from ..sweep.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
 
@@ -20,7 +20,7 @@ MOST_WAYS = (1 << 32) - 1
 
 
 @kernel
-def enter(table: Any, entries: Any) -> Any:
+def enter(table: NDArray[np.uint64], entries: NDArray[np.uint64]) -> int64:
     """Enters records without ways; returns how many were new. The caller has seen to it that there is room.
 
     Args:
@@ -40,7 +40,7 @@ def enter(table: Any, entries: Any) -> Any:
 
 
 @kernel
-def count_ways(table: Any, edges: Any) -> None:
+def count_ways(table: NDArray[np.uint64], edges: NDArray[np.uint64]) -> None:
     """Adds edges to the positions that they lead to, if the table has these.
 
     Args:
@@ -55,7 +55,7 @@ def count_ways(table: Any, edges: Any) -> None:
 
 
 @kernel
-def places_of(table: Any, entries: Any, places: Any) -> None:
+def places_of(table: NDArray[np.uint64], entries: NDArray[np.uint64], places: NDArray[np.int64]) -> None:
     """Fills `places` (`[K]` int64) with the place of each record, -1 if it is not in the table."""
     t = table_of(table)
     for i in range(len(places)):

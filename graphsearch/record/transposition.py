@@ -11,6 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ..jit.types import uint64
 from ..position.board import decode_move, encode_move, key_of, pack
 from ..position.scores import LEAST_MATE, MATE
 from . import transposition_kernel as kernel
@@ -131,12 +132,12 @@ class EntryTable:
 
     def get(self, board: chess.Board) -> Entry | None:
         """Returns the entry of a position, None if there is none."""
-        data = int(kernel.look_up(self.arrays, np.uint64(key_of(board)), np.uint64(check_of(board))))
+        data = int(kernel.look_up(self.arrays, uint64(key_of(board)), uint64(check_of(board))))
         return decoded(data) if data else None
 
     def put(self, board: chess.Board, entry: Entry) -> None:
         """Writes an entry, to be saved."""
-        kernel.write(self.arrays, np.uint64(key_of(board)), np.uint64(encoded(entry, board)))
+        kernel.write(self.arrays, uint64(key_of(board)), uint64(encoded(entry, board)))
 
     def enter(self, keys: Words, data: Words) -> None:
         """Adds entries of a file; deeper existing ones stay."""

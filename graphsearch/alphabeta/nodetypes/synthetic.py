@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CapacityError, InvalidParameterError
+from ...jit.types import uint64
 from .agreement import Agreement
 from .formulas import Minimal, minimal, random_branching
 from .rules import KINDS, Rules
@@ -256,7 +257,7 @@ def search_uniform(
     units = round((tree.order or 0.0) * (1 << kernel.ORDER_BITS))
     shape = np.array([tree.branching, tree.depth, pvs, tree.order is None, candidates, units], np.int64)
     frames, names, counters, types = kernel.new_search(tree.depth)
-    kernel.begin(shape, np.uint64(tree.seed), frames, names, counters)
+    kernel.begin(shape, uint64(tree.seed), frames, names, counters)
     kernel.go_on(shape, frames, names, counters, types, 0)  # loads it: only the search is timed
     started, guess = time.perf_counter(), tree.least_leaves
     while not kernel.go_on(shape, frames, names, counters, types, counters[kernel.NODES] + slice_nodes):

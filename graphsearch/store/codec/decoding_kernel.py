@@ -10,13 +10,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64, uint8, uint16, uint32
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
+from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW
 from ...position.tables import ZC, ZO
 from ...position.values import D_SCALE
@@ -33,11 +32,15 @@ from ...position.words import (
     KEY,
     META,
     WHITE,
+    BoardTable,
+    Position,
 )
 from ...record.bounds import MOST_CODE
 from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
 from .batch_kernel import (
+    ColumnPointers,
+    Columns,
     codes_in,
     edges_in,
     header_at,
@@ -53,7 +56,7 @@ NUMBERS, END, FAILED, READER = layout.RUN, layout.RUN + 1, layout.RUN + 2, layou
 
 
 @inner
-def _next(data: Any, reader: Any, column: Any) -> Any:
+def _next(data: Pointer[uint8], reader: Pointer[int64], column: int64) -> int64:
     """Returns the next byte of a column of any length; its end has been checked."""
     at = reader[column]
     reader[column] = at + 1
@@ -61,7 +64,7 @@ def _next(data: Any, reader: Any, column: Any) -> Any:
 
 
 @inner
-def _varint(data: Any, reader: Any) -> Any:
+def _varint(data: Pointer[uint8], reader: Pointer[int64]) -> int64:
     x = int64(0)
     for shift in range(0, 35, 7):
         at = reader[NUMBERS]
@@ -77,7 +80,7 @@ def _varint(data: Any, reader: Any) -> Any:
 
 
 @inner
-def _float(reader: Any, data: Any, low: Any, high: Any) -> Any:
+def _float(reader: Pointer[int64], data: Pointer[uint8], low: int64, high: uint8) -> uint32:
     """Returns the bits of a value in [-1, 1], of three low bytes and a high one."""
     bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
     if bits & layout.MAGNITUDE > layout.UNIT:
@@ -86,7 +89,7 @@ def _float(reader: Any, data: Any, low: Any, high: Any) -> Any:
 
 
 @inner
-def _draw(reader: Any, low: Any, high: Any, most: Any) -> Any:
+def _draw(reader: Pointer[int64], low: uint8, high: uint8, most: int64) -> uint16:
     d = int64(low) | (int64(high) << 8)
     if d > most:
         reader[FAILED] = 1
@@ -94,7 +97,7 @@ def _draw(reader: Any, low: Any, high: Any, most: Any) -> Any:
 
 
 @inner
-def _squares(data: Any, reader: Any, column: Any, count: Any) -> Any:
+def _squares(data: Pointer[uint8], reader: Pointer[int64], column: int64, count: int64) -> uint64:
     squares = ZERO
     square = int64(-1)
     for _ in range(count):
@@ -107,7 +110,7 @@ def _squares(data: Any, reader: Any, column: Any, count: Any) -> Any:
 
 
 @inner
-def _men_key(T: Any, s: Any, squares: Any) -> Any:
+def _men_key(T: BoardTable, s: Position, squares: uint64) -> uint64:
     """Returns the Polyglot words of the men on some squares."""
     key = ZERO
     squares &= s[WHITE] | s[BLACK]
@@ -123,7 +126,7 @@ def _men_key(T: Any, s: Any, squares: Any) -> Any:
 
 
 @inner
-def _meta_key(T: Any, meta: Any) -> Any:
+def _meta_key(T: BoardTable, meta: int64) -> uint64:
     key = T[ZC + ((meta >> CASTLING_SHIFT) & CASTLING_BITS)]
     ep = (meta >> EN_PASSANT_SHIFT) & EN_PASSANT_BITS
     if ep:
@@ -132,7 +135,14 @@ def _meta_key(T: Any, meta: Any) -> Any:
 
 
 @inner
-def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -> Any:
+def _men(
+    data: Pointer[uint8],
+    reader: Pointer[int64],
+    s: Position,
+    base: Pointer[uint64],
+    emptied: uint64,
+    filled: uint64,
+) -> None:
     """Puts the men on the filled squares."""
     while filled:
         man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
@@ -150,7 +160,7 @@ def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -
 
 
 @inner
-def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
+def _meta(data: Pointer[uint8], reader: Pointer[int64], x: int64, clock: int64, base: uint64) -> int64:
     castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
     meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
     meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
@@ -171,7 +181,14 @@ def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
 
 
 @inner
-def read_board(data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
+def read_board(
+    data: Pointer[uint8],
+    reader: Pointer[int64],
+    row: Pointer[uint8],
+    size: int64,
+    s: Position,
+    base: Pointer[uint64],
+) -> uint64:
     """Reads where the men of a position told from `base` stand into `s`; returns the squares that changed."""
     emptied = _squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
     filled = _squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
@@ -183,13 +200,23 @@ def read_board(data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -
 
 
 @inner
-def read_meta(data: Any, reader: Any, row: Any, size: Any, base: Any) -> Any:
+def read_meta(
+    data: Pointer[uint8], reader: Pointer[int64], row: Pointer[uint8], size: int64, base: Pointer[uint64]
+) -> int64:
     """Returns the meta word of a position told from `base`."""
     return _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
 
 
 @inner
-def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
+def _position(
+    T: BoardTable,
+    data: Pointer[uint8],
+    reader: Pointer[int64],
+    row: Pointer[uint8],
+    size: int64,
+    s: Position,
+    base: Pointer[uint64],
+) -> None:
     """Reads a position told from `base` into `s`, key included."""
     changed = read_board(data, reader, row, size, s, base)
     if reader[FAILED]:
@@ -204,7 +231,9 @@ def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base:
 
 
 @inner
-def open_block(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: Any) -> Any:
+def open_block(
+    data: Pointer[uint8], reader: Pointer[int64], rows: int64, size: int64, codes: int64, edges: int64
+) -> None:
     """Sets the cursors of the columns of any length; fails if a column ends behind the block."""
     moves = int64(0)
     visited = int64(0)
@@ -230,7 +259,9 @@ def open_block(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: 
 
 
 @inner
-def read_codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
+def read_codes(
+    reader: Pointer[int64], data: Pointer[uint8], at: int64, out: Pointer[uint8], n: int64
+) -> None:
     """Copies `n` P codes."""
     wrong = int64(0)
     for j in range(n):
@@ -242,7 +273,16 @@ def read_codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
 
 
 @inner
-def read_values(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, edges: Any) -> None:
+def read_values(
+    data: Pointer[uint8],
+    reader: Pointer[int64],
+    c: ColumnPointers,
+    first: int64,
+    n: int64,
+    low: int64,
+    high: int64,
+    edges: int64,
+) -> None:
     """Reads q and draws of `n` of the `edges` edges of a block into the columns from edge `first` on.
 
     Args:
@@ -256,21 +296,30 @@ def read_values(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, hi
 
 
 @inner
-def read_counts(data: Any, reader: Any, out: Any, n: Any) -> None:
+def read_counts(data: Pointer[uint8], reader: Pointer[int64], out: Pointer[uint32], n: int64) -> None:
     """Reads `n` counts."""
     for e in range(n):
         out[e] = uint32(_varint(data, reader))
 
 
 @inner
-def skip_counts(data: Any, reader: Any, n: Any) -> None:
+def skip_counts(data: Pointer[uint8], reader: Pointer[int64], n: int64) -> None:
     """Passes over `n` counts."""
     for _ in range(n):
         _varint(data, reader)
 
 
 @inner
-def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, drawn: Any) -> Any:
+def _edges(
+    data: Pointer[uint8],
+    reader: Pointer[int64],
+    c: ColumnPointers,
+    first: int64,
+    n: int64,
+    low: int64,
+    high: int64,
+    drawn: int64,
+) -> None:
     read_values(data, reader, c, first, n, low, high, n)
     read_counts(data, reader, adv(c.n, first), n)
     if drawn:
@@ -281,7 +330,15 @@ def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: A
 
 
 @inner
-def read_fields(data: Any, reader: Any, c: Any, i: Any, row: Any, size: Any, low: Any) -> None:
+def read_fields(
+    data: Pointer[uint8],
+    reader: Pointer[int64],
+    c: ColumnPointers,
+    i: int64,
+    row: Pointer[uint8],
+    size: int64,
+    low: int64,
+) -> None:
     """Reads the fields of one byte, V and its draws into place `i`; `low`: where the record's low part is."""
     c.flags[i] = row[size * layout.FLAGS]
     c.evaluator[i] = row[size * layout.EVALUATOR]
@@ -290,7 +347,7 @@ def read_fields(data: Any, reader: Any, c: Any, i: Any, row: Any, size: Any, low
 
 
 @inner
-def read_run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
+def read_run(data: Pointer[uint8], reader: Pointer[int64], meta: int64, base: uint32) -> uint32:
     """Returns a record's run: one of its own, or that of its reference."""
     run = _varint(data, reader) if meta & layout.HAS_RUN else int64(base)
     if run > MAX_RUN:
@@ -300,8 +357,16 @@ def read_run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
 
 @inner
 def _records(
-    T: Any, data: Any, reader: Any, c: Any, first: Any, size: Any, low: Any, rows: Any, start: Any
-) -> Any:
+    T: BoardTable,
+    data: Pointer[uint8],
+    reader: Pointer[int64],
+    c: ColumnPointers,
+    first: int64,
+    size: int64,
+    low: int64,
+    rows: int64,
+    start: Position,
+) -> None:
     """Reads the records of a block, but for their P codes and edges."""
     for k in range(size):
         i = first + k
@@ -325,7 +390,16 @@ def _records(
 
 
 @inner
-def decode_block(T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, header: Any, start: Any) -> Any:
+def decode_block(
+    T: BoardTable,
+    data: Pointer[uint8],
+    reader: Pointer[int64],
+    c: ColumnPointers,
+    first: int64,
+    at: int64,
+    header: int64,
+    start: Position,
+) -> None:
     """Reads one block into the columns from record `first` on; the reader tells whether it was sound."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     low = at + layout.HEADER
@@ -347,7 +421,14 @@ def decode_block(T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, he
 
 
 @kernel
-def decode(T: Any, data: Any, ends: Any, start: Any, columns: Any, first: Any) -> Any:
+def decode(
+    T: NDArray[np.uint64],
+    data: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    start: NDArray[np.uint64],
+    columns: Columns,
+    first: int64,
+) -> int64:
     """Decodes blocks into columns from record `first` on; returns the first unsound block, or their number.
 
     Args:

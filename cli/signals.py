@@ -25,8 +25,8 @@ _LOOK_SECONDS = 0.05  # between two checks of a waiting thread
 class StopRequest(threading.Event):
     """An Event that a signal handler may set; made for the main thread to wait for.
 
-    A handler runs between two bytecodes of the main thread. If that is inside `Event.set` or `Event.wait`,
-    the thread holds the lock that the handler would wait for, forever. So there is no lock here.
+    A handler runs between two bytecodes of the main thread. If that is inside `threading.Event.set` or its
+    `wait`, the thread holds the lock that the handler would wait for, forever. So there is no lock here.
     """
 
     def __init__(self) -> None:

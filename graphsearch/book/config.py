@@ -19,7 +19,7 @@ class Root:
     """A position where the book begins.
 
     Attributes:
-      board: the position; its ply is that of its move number (`board.ply()`).
+      board: the position; its ply is that of its move number (`chess.Board.ply()`).
       origin: what put it there, for a person: `root 1`, `root 2: games.pgn, game 7`.
     """
 

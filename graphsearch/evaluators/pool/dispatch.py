@@ -1,7 +1,8 @@
 """Parts of a batch to whichever worker is free, and their answers in order; lost parts go to another worker.
 
 Local processes and Ray's actors differ in how a worker is started and asked (`Site`); who does what is
-decided by `workers.Supervisor`, how large the parts are and how long they may take is decided here, for both.
+decided by `workers/supervisor.py`, how large the parts are and how long they may take is decided here, for
+both.
 """
 
 from __future__ import annotations

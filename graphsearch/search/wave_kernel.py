@@ -303,9 +303,15 @@ def size_hash(W: WavePointers, target: int64) -> None:
 
 
 @inner
+def mixed_tag(tag: uint64) -> int64:
+    """Returns the bits of a tag from which its place in a hash table comes."""
+    return int64(tag ^ (tag >> U(29)))
+
+
+@inner
 def first_place(W: WavePointers, tag: uint64) -> int64:
     """Returns where the search for a tag begins in the wave's hash table."""
-    return int64(tag ^ (tag >> U(29))) & W.counts[HASH_MASK]
+    return mixed_tag(tag) & W.counts[HASH_MASK]
 
 
 @inner
@@ -324,7 +330,7 @@ def item_before(W: WavePointers, tag: uint64) -> int64:
     """Returns the item of a position in the wave before: in-flight node, or -1 - leaf; NOT_THERE if none."""
     if W.before_counts[HASHED] == 0:
         return int64(NOT_THERE)
-    i = int64(tag ^ (tag >> U(29))) & W.before_counts[HASH_MASK]
+    i = mixed_tag(tag) & W.before_counts[HASH_MASK]
     while True:
         found = W.before_hash[2 * i]
         if found == tag:

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,8 +41,9 @@ from ...record.bounds import MOST_CODE
 from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
 from .batch_kernel import (
-    ColumnPointers,
+    Bytes,
     Columns,
+    Records,
     codes_in,
     edges_in,
     header_at,
@@ -53,10 +56,11 @@ from .batch_kernel import (
 )
 
 NUMBERS, END, FAILED, READER = layout.RUN, layout.RUN + 1, layout.RUN + 2, layout.RUN + 3
+Reader: TypeAlias = Pointer[int64]  # [READER]: where each column goes on, and these
 
 
 @inner
-def _next(data: Pointer[uint8], reader: Pointer[int64], column: int64) -> int64:
+def _next(data: Bytes, reader: Reader, column: int64) -> int64:
     """Returns the next byte of a column of any length; its end has been checked."""
     at = reader[column]
     reader[column] = at + 1
@@ -64,7 +68,7 @@ def _next(data: Pointer[uint8], reader: Pointer[int64], column: int64) -> int64:
 
 
 @inner
-def _varint(data: Pointer[uint8], reader: Pointer[int64]) -> int64:
+def _varint(data: Bytes, reader: Reader) -> int64:
     x = int64(0)
     for shift in range(0, 35, 7):
         at = reader[NUMBERS]
@@ -80,7 +84,7 @@ def _varint(data: Pointer[uint8], reader: Pointer[int64]) -> int64:
 
 
 @inner
-def _float(reader: Pointer[int64], data: Pointer[uint8], low: int64, high: uint8) -> uint32:
+def _float(reader: Reader, data: Bytes, low: int64, high: uint8) -> uint32:
     """Returns the bits of a value in [-1, 1], of three low bytes and a high one."""
     bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
     if bits & layout.MAGNITUDE > layout.UNIT:
@@ -89,7 +93,7 @@ def _float(reader: Pointer[int64], data: Pointer[uint8], low: int64, high: uint8
 
 
 @inner
-def _draw(reader: Pointer[int64], low: uint8, high: uint8, most: int64) -> uint16:
+def _draw(reader: Reader, low: uint8, high: uint8, most: int64) -> uint16:
     d = int64(low) | (int64(high) << 8)
     if d > most:
         reader[FAILED] = 1
@@ -97,7 +101,7 @@ def _draw(reader: Pointer[int64], low: uint8, high: uint8, most: int64) -> uint1
 
 
 @inner
-def _squares(data: Pointer[uint8], reader: Pointer[int64], column: int64, count: int64) -> uint64:
+def _squares(data: Bytes, reader: Reader, column: int64, count: int64) -> uint64:
     squares = ZERO
     square = int64(-1)
     for _ in range(count):
@@ -135,14 +139,7 @@ def _meta_key(T: BoardTable, meta: int64) -> uint64:
 
 
 @inner
-def _men(
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    s: Position,
-    base: Pointer[uint64],
-    emptied: uint64,
-    filled: uint64,
-) -> None:
+def _men(data: Bytes, reader: Reader, s: Position, base: Position, emptied: uint64, filled: uint64) -> None:
     """Puts the men on the filled squares."""
     while filled:
         man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
@@ -160,7 +157,7 @@ def _men(
 
 
 @inner
-def _meta(data: Pointer[uint8], reader: Pointer[int64], x: int64, clock: int64, base: uint64) -> int64:
+def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> int64:
     castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
     meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
     meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
@@ -181,14 +178,7 @@ def _meta(data: Pointer[uint8], reader: Pointer[int64], x: int64, clock: int64, 
 
 
 @inner
-def read_board(
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    row: Pointer[uint8],
-    size: int64,
-    s: Position,
-    base: Pointer[uint64],
-) -> uint64:
+def read_board(data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position) -> uint64:
     """Reads where the men of a position told from `base` stand into `s`; returns the squares that changed."""
     emptied = _squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
     filled = _squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
@@ -200,22 +190,14 @@ def read_board(
 
 
 @inner
-def read_meta(
-    data: Pointer[uint8], reader: Pointer[int64], row: Pointer[uint8], size: int64, base: Pointer[uint64]
-) -> int64:
+def read_meta(data: Bytes, reader: Reader, row: Bytes, size: int64, base: Position) -> int64:
     """Returns the meta word of a position told from `base`."""
     return _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
 
 
 @inner
 def _position(
-    T: BoardTable,
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    row: Pointer[uint8],
-    size: int64,
-    s: Position,
-    base: Pointer[uint64],
+    T: BoardTable, data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position
 ) -> None:
     """Reads a position told from `base` into `s`, key included."""
     changed = read_board(data, reader, row, size, s, base)
@@ -231,9 +213,7 @@ def _position(
 
 
 @inner
-def open_block(
-    data: Pointer[uint8], reader: Pointer[int64], rows: int64, size: int64, codes: int64, edges: int64
-) -> None:
+def open_block(data: Bytes, reader: Reader, rows: int64, size: int64, codes: int64, edges: int64) -> None:
     """Sets the cursors of the columns of any length; fails if a column ends behind the block."""
     moves = int64(0)
     visited = int64(0)
@@ -259,9 +239,7 @@ def open_block(
 
 
 @inner
-def read_codes(
-    reader: Pointer[int64], data: Pointer[uint8], at: int64, out: Pointer[uint8], n: int64
-) -> None:
+def read_codes(reader: Reader, data: Bytes, at: int64, out: Bytes, n: int64) -> None:
     """Copies `n` P codes."""
     wrong = int64(0)
     for j in range(n):
@@ -274,14 +252,7 @@ def read_codes(
 
 @inner
 def read_values(
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    c: ColumnPointers,
-    first: int64,
-    n: int64,
-    low: int64,
-    high: int64,
-    edges: int64,
+    data: Bytes, reader: Reader, c: Records, first: int64, n: int64, low: int64, high: int64, edges: int64
 ) -> None:
     """Reads q and draws of `n` of the `edges` edges of a block into the columns from edge `first` on.
 
@@ -296,14 +267,14 @@ def read_values(
 
 
 @inner
-def read_counts(data: Pointer[uint8], reader: Pointer[int64], out: Pointer[uint32], n: int64) -> None:
+def read_counts(data: Bytes, reader: Reader, out: Pointer[uint32], n: int64) -> None:
     """Reads `n` counts."""
     for e in range(n):
         out[e] = uint32(_varint(data, reader))
 
 
 @inner
-def skip_counts(data: Pointer[uint8], reader: Pointer[int64], n: int64) -> None:
+def skip_counts(data: Bytes, reader: Reader, n: int64) -> None:
     """Passes over `n` counts."""
     for _ in range(n):
         _varint(data, reader)
@@ -311,14 +282,7 @@ def skip_counts(data: Pointer[uint8], reader: Pointer[int64], n: int64) -> None:
 
 @inner
 def _edges(
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    c: ColumnPointers,
-    first: int64,
-    n: int64,
-    low: int64,
-    high: int64,
-    drawn: int64,
+    data: Bytes, reader: Reader, c: Records, first: int64, n: int64, low: int64, high: int64, drawn: int64
 ) -> None:
     read_values(data, reader, c, first, n, low, high, n)
     read_counts(data, reader, adv(c.n, first), n)
@@ -331,13 +295,7 @@ def _edges(
 
 @inner
 def read_fields(
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    c: ColumnPointers,
-    i: int64,
-    row: Pointer[uint8],
-    size: int64,
-    low: int64,
+    data: Bytes, reader: Reader, c: Records, i: int64, row: Bytes, size: int64, low: int64
 ) -> None:
     """Reads the fields of one byte, V and its draws into place `i`; `low`: where the record's low part is."""
     c.flags[i] = row[size * layout.FLAGS]
@@ -347,7 +305,7 @@ def read_fields(
 
 
 @inner
-def read_run(data: Pointer[uint8], reader: Pointer[int64], meta: int64, base: uint32) -> uint32:
+def read_run(data: Bytes, reader: Reader, meta: int64, base: uint32) -> uint32:
     """Returns a record's run: one of its own, or that of its reference."""
     run = _varint(data, reader) if meta & layout.HAS_RUN else int64(base)
     if run > MAX_RUN:
@@ -358,9 +316,9 @@ def read_run(data: Pointer[uint8], reader: Pointer[int64], meta: int64, base: ui
 @inner
 def _records(
     T: BoardTable,
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    c: ColumnPointers,
+    data: Bytes,
+    reader: Reader,
+    c: Records,
     first: int64,
     size: int64,
     low: int64,
@@ -392,9 +350,9 @@ def _records(
 @inner
 def decode_block(
     T: BoardTable,
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    c: ColumnPointers,
+    data: Bytes,
+    reader: Reader,
+    c: Records,
     first: int64,
     at: int64,
     header: int64,

@@ -3,21 +3,17 @@
 `layout.py` says what stands where. While a block is read:
 
     rows    its columns of one byte per record: row of record k, column c at `rows[k + records * c]`
-    reader  `[READER]` int64; from EN_PASSANT on: where the next byte of each column of any length stands
-            (NUMBERS: of the varints, those of N and R included); END: where the block ends; FAILED: 1 once
-            something is not sound
+    reader  where the columns of any length go on (`reading_kernel.py`)
 """
 
 from __future__ import annotations
-
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
-from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
+from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from ...position.board_kernel import PW
 from ...position.tables import ZC, ZO
 from ...position.values import D_SCALE
@@ -54,63 +50,18 @@ from .batch_kernel import (
     pointers,
     records_in,
 )
-
-NUMBERS, END, FAILED, READER = layout.RUN, layout.RUN + 1, layout.RUN + 2, layout.RUN + 3
-Reader: TypeAlias = Pointer[int64]  # [READER]: where each column goes on, and these
-
-
-@inner
-def _next(data: Bytes, reader: Reader, column: int64) -> int64:
-    """Returns the next byte of a column of any length; its end has been checked."""
-    at = reader[column]
-    reader[column] = at + 1
-    return int64(data[at])
-
-
-@inner
-def _varint(data: Bytes, reader: Reader) -> int64:
-    x = int64(0)
-    for shift in range(0, 35, 7):
-        at = reader[NUMBERS]
-        if at >= reader[END]:
-            break
-        reader[NUMBERS] = at + 1
-        byte = int64(data[at])
-        x |= (byte & 127) << shift
-        if byte < 128 and x >> 32 == 0:
-            return x
-    reader[FAILED] = 1
-    return int64(0)
-
-
-@inner
-def _float(reader: Reader, data: Bytes, low: int64, high: uint8) -> uint32:
-    """Returns the bits of a value in [-1, 1], of three low bytes and a high one."""
-    bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
-    if bits & layout.MAGNITUDE > layout.UNIT:
-        reader[FAILED] = 1
-    return uint32(bits)
-
-
-@inner
-def _draw(reader: Reader, low: uint8, high: uint8, most: int64) -> uint16:
-    d = int64(low) | (int64(high) << 8)
-    if d > most:
-        reader[FAILED] = 1
-    return uint16(d)
-
-
-@inner
-def _squares(data: Bytes, reader: Reader, column: int64, count: int64) -> uint64:
-    squares = ZERO
-    square = int64(-1)
-    for _ in range(count):
-        square += 1 + _next(data, reader, column)
-        if square > 63:
-            reader[FAILED] = 1
-            return ZERO
-        squares |= ONE << U(square)
-    return squares
+from .reading_kernel import (
+    END,
+    FAILED,
+    NUMBERS,
+    READER,
+    Reader,
+    next_byte,
+    read_draw,
+    read_float,
+    read_squares,
+    read_varint,
+)
 
 
 @inner
@@ -144,7 +95,7 @@ def _men(data: Bytes, reader: Reader, s: Position, base: Position, emptied: uint
     while filled:
         man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
         emptied &= emptied - ONE
-        x = _next(data, reader, int64(layout.MEN))
+        x = next_byte(data, reader, int64(layout.MEN))
         man += x if x < layout.MEN_KINDS else int64(0)
         man -= layout.MEN_KINDS if man >= layout.MEN_KINDS else int64(0)
         if x >= layout.MEN_KINDS or man == layout.NO_MAN:
@@ -163,14 +114,14 @@ def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> 
     meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
     other = base >> U(CHESS960_SHIFT)
     if x & layout.HAS_CHESS960:
-        low = _next(data, reader, int64(layout.CHESS960))
-        difference = low | _next(data, reader, int64(layout.CHESS960)) << 8
+        low = next_byte(data, reader, int64(layout.CHESS960))
+        difference = low | next_byte(data, reader, int64(layout.CHESS960)) << 8
         if difference > CHESS960_BITS:
             reader[FAILED] = 1
         other ^= U(difference & CHESS960_BITS)
     meta |= int64(other) << CHESS960_SHIFT
     if x & layout.HAS_EN_PASSANT:
-        square = _next(data, reader, int64(layout.EN_PASSANT))
+        square = next_byte(data, reader, int64(layout.EN_PASSANT))
         if square > 63:
             reader[FAILED] = 1
         meta |= ((square & 63) + 1) << EN_PASSANT_SHIFT
@@ -180,8 +131,8 @@ def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> 
 @inner
 def read_board(data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position) -> uint64:
     """Reads where the men of a position told from `base` stand into `s`; returns the squares that changed."""
-    emptied = _squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
-    filled = _squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
+    emptied = read_squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
+    filled = read_squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
     for w in range(8):
         s[w] = base[w] & ~(emptied | filled)
     if not reader[FAILED]:
@@ -260,8 +211,8 @@ def read_values(
       low, high: where their low parts and the high bytes of their values begin.
     """
     for e in range(n):
-        c.q[first + e] = _float(reader, data, low + layout.LOW * e, data[high + e])
-        c.edge_d[first + e] = _draw(
+        c.q[first + e] = read_float(reader, data, low + layout.LOW * e, data[high + e])
+        c.edge_d[first + e] = read_draw(
             reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + edges + e], int64(MOST_CODE)
         )
 
@@ -270,14 +221,14 @@ def read_values(
 def read_counts(data: Bytes, reader: Reader, out: Pointer[uint32], n: int64) -> None:
     """Reads `n` counts."""
     for e in range(n):
-        out[e] = uint32(_varint(data, reader))
+        out[e] = uint32(read_varint(data, reader))
 
 
 @inner
 def skip_counts(data: Bytes, reader: Reader, n: int64) -> None:
     """Passes over `n` counts."""
     for _ in range(n):
-        _varint(data, reader)
+        read_varint(data, reader)
 
 
 @inner
@@ -300,14 +251,14 @@ def read_fields(
     """Reads the fields of one byte, V and its draws into place `i`; `low`: where the record's low part is."""
     c.flags[i] = row[size * layout.FLAGS]
     c.evaluator[i] = row[size * layout.EVALUATOR]
-    c.v[i] = _float(reader, data, low, row[size * layout.V_HIGH])
-    c.d[i] = _draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
+    c.v[i] = read_float(reader, data, low, row[size * layout.V_HIGH])
+    c.d[i] = read_draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
 
 
 @inner
 def read_run(data: Bytes, reader: Reader, meta: int64, base: uint32) -> uint32:
     """Returns a record's run: one of its own, or that of its reference."""
-    run = _varint(data, reader) if meta & layout.HAS_RUN else int64(base)
+    run = read_varint(data, reader) if meta & layout.HAS_RUN else int64(base)
     if run > MAX_RUN:
         reader[FAILED] = 1
     return uint32(run)

@@ -36,10 +36,6 @@ from .batch_kernel import (
     records_in,
 )
 from .decoding_kernel import (
-    END,
-    FAILED,
-    NUMBERS,
-    Reader,
     open_block,
     read_board,
     read_codes,
@@ -50,6 +46,7 @@ from .decoding_kernel import (
     read_values,
     skip_counts,
 )
+from .reading_kernel import END, FAILED, NUMBERS, Reader
 from .unpacking_kernel import Workshop, shop_pointers, unpack_block
 
 

@@ -113,9 +113,7 @@ class WaveArrays(NamedTuple):
     nodes: NDArray[np.int64]  # [E * FLIGHT_FIELDS]
     flight: NDArray[np.int64]  # visits in flight by edge
     barred: NDArray[np.uint8]  # like `flight`: 1 for an edge that this wave must not take (`exclude`)
-    shares: NDArray[
-        np.int64
-    ]  # [E]: collisions allowed below an entry (`budget`), leaves below it (`exclude`)
+    shares: NDArray[np.int64]  # [E]: collisions allowed below an entry (`budget`), leaves (`exclude`)
     floats: NDArray[np.float64]  # [1024] scratch
     counts: NDArray[np.int64]  # [COUNTS]
 

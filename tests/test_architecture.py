@@ -186,6 +186,15 @@ def test_the_compiler_is_known_to_jit_only_and_the_terminal_to_cli(path: Path) -
         assert not libraries & {"typer", "click", "rich"}
 
 
+ANYS = 720  # most uses of `Any` in the package and the command line
+
+
+def test_kernels_have_types_and_the_rest_leaves_few_open() -> None:
+    counts = {path: len(re.findall(r"\bAny\b", path.read_text(encoding="utf-8"))) for path in MODULES}
+    assert [relative(path) for path in MODULES if path.name.endswith("_kernel.py") and counts[path]] == []
+    assert sum(counts.values()) <= ANYS
+
+
 def test_the_kernel_caches_digest_covers_every_module_that_kernels_take_constants_from() -> None:
     kernels = {path for path in MODULES if path.name.endswith("_kernel.py") or room_of(path) == "jit"}
     plain = {file for path in kernels for file in imported_files(path)} - kernels

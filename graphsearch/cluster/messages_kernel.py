@@ -141,9 +141,7 @@ class ShardArrays(NamedTuple):
     root: NDArray[np.uint64]  # [10]: the root's position
     order: NDArray[np.int64]  # [E]: entries of the level at hand, in the order of their visits
     spare: NDArray[np.int64]  # [E]: scratch for that order
-    candidates: NDArray[
-        np.int64
-    ]  # [E]: entries that wait to become leaves; `WaveArrays.candidates` has their keys
+    candidates: NDArray[np.int64]  # [E]: entries that wait to become leaves, by `WaveArrays.candidates`
     sizes: NDArray[np.int64]  # [K]: words that go to each shard, without header
     places: NDArray[np.int64]  # [K]: where in `out` the next row for each shard goes
     heads: NDArray[np.int64]  # [MAX_PLIES + 2] last arrival of each depth, -1 for none

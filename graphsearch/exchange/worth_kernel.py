@@ -9,7 +9,7 @@ Every sum is taken in the order in which Python takes it, so all numbers are the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,11 @@ from ..position.legality_kernel import ROOM
 from ..position.mates_kernel import mate_in_one
 from ..record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
 from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import ColumnPointers, Columns, pointers
+from ..store.codec.batch_kernel import Columns, Records, pointers
+
+Words: TypeAlias = NDArray[np.uint64]
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
 
 MOST_MOVES = 256
 THOUSAND = 1000.0
@@ -61,14 +65,14 @@ class ListedPointers(NamedTuple):
 
 
 @inner
-def _value(c: ColumnPointers, e: int64) -> float64:
+def _value(c: Records, e: int64) -> float64:
     """Returns the value of all visits of an edge, as `Edge.value`."""
     n = int64(c.n[e])
     return float64(n - int64(c.r[e])) * float64(as_f32(c.q)[e]) / float64(n) if n else 0.0
 
 
 @inner
-def _draws(c: ColumnPointers, e: int64) -> float64:
+def _draws(c: Records, e: int64) -> float64:
     """Returns the draw probability of all visits of an edge, as `Edge.draws`."""
     n, r = int64(c.n[e]), int64(c.r[e])
     if n == 0:
@@ -78,14 +82,14 @@ def _draws(c: ColumnPointers, e: int64) -> float64:
 
 
 @inner
-def _edge_bounds(c: ColumnPointers, e: int64) -> tuple[int64, int64]:
+def _edge_bounds(c: Records, e: int64) -> tuple[int64, int64]:
     if c.n[e] == c.r[e]:
         return int64(-1), int64(1)
     return bounds_of(as_f32(c.q)[e], int64(c.edge_d[e]))
 
 
 @inner
-def _bounds(c: ColumnPointers, i: int64) -> tuple[int64, int64]:
+def _bounds(c: Records, i: int64) -> tuple[int64, int64]:
     """Returns the bounds of a record, as `NodeRecord.bounds`."""
     lower, upper = int64(lower_in(int64(c.flags[i]))), int64(upper_in(int64(c.flags[i])))
     begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
@@ -104,7 +108,7 @@ def _bounds(c: ColumnPointers, i: int64) -> tuple[int64, int64]:
 
 
 @inner
-def _proof(c: ColumnPointers, i: int64, lower: int64, upper: int64, clock: int64) -> tuple[int64, int64]:
+def _proof(c: Records, i: int64, lower: int64, upper: int64, clock: int64) -> tuple[int64, int64]:
     """Returns (mate, plies) of a record whose bounds leave one result, as `bounds.node_proof`."""
     if lower == 0:
         return int64(NO_MATE), int64(0)
@@ -134,7 +138,7 @@ def _proof(c: ColumnPointers, i: int64, lower: int64, upper: int64, clock: int64
 
 
 @inner
-def _result(c: ColumnPointers, e: int64, clock: int64) -> int64:
+def _result(c: Records, e: int64, clock: int64) -> int64:
     """Returns the result that is proven of an edge at a clock, as `ranking.proof_at`; 2 if none is."""
     low, high = _edge_bounds(c, e)
     if low != high:
@@ -145,7 +149,7 @@ def _result(c: ColumnPointers, e: int64, clock: int64) -> int64:
 
 
 @inner
-def _draws_lead(c: ColumnPointers, begin: int64, end: int64, clock: int64) -> bool:
+def _draws_lead(c: Records, begin: int64, end: int64, clock: int64) -> bool:
     """Returns whether proven draws come before what is open."""
     most, worth, found = int64(0), 0.0, False
     for e in range(begin, end):
@@ -157,7 +161,7 @@ def _draws_lead(c: ColumnPointers, begin: int64, end: int64, clock: int64) -> bo
 
 
 @inner
-def _classify(c: ColumnPointers, begin: int64, end: int64, clock: int64, longest: int64, x: Rank) -> None:
+def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64, x: Rank) -> None:
     """Fills what the edges of a record are ranked by."""
     lead = _draws_lead(c, begin, end, clock)
     for e in range(begin, end):
@@ -177,7 +181,7 @@ def _classify(c: ColumnPointers, begin: int64, end: int64, clock: int64, longest
 
 
 @inner
-def _comes_before(c: ColumnPointers, begin: int64, x: Rank, a: int64, b: int64) -> bool:
+def _comes_before(c: Records, begin: int64, x: Rank, a: int64, b: int64) -> bool:
     if x.group[a] != x.group[b]:
         return x.group[a] < x.group[b]
     if x.length[a] != x.length[b]:
@@ -190,7 +194,7 @@ def _comes_before(c: ColumnPointers, begin: int64, x: Rank, a: int64, b: int64) 
 
 
 @inner
-def _rank(c: ColumnPointers, i: int64, clock: int64, own_clock: int64, x: Rank) -> int64:
+def _rank(c: Records, i: int64, clock: int64, own_clock: int64, x: Rank) -> int64:
     """Fills `x.order` with a record's edges, best first; returns how many there are.
 
     `clock`: of the path. `own_clock`: at which the record was evaluated.
@@ -218,29 +222,22 @@ def _list(L: ListedPointers, at: int64, i: int64, e: int64, index: int64, moves:
 
 @kernel
 def list_choices(
-    T: NDArray[np.uint64],
-    columns: Columns,
-    clocks: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-    limits: NDArray[np.int64],
-    listed: Listed,
-    chosen: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    T: Words, columns: Columns, clocks: Ints, most: Ints, limits: Ints, out: Listed, taken: Ints, counts: Ints
 ) -> int64:
     """Lists moves of records, best first as `ranking` has them; returns their number.
 
     Args:
       T: the table of `tables.py`. columns: sound records, as `codec.Columns`, at the clocks of the paths.
       clocks: `[R]` int64, at which they were evaluated.
-      wanted: `[R]` int64, of the visited moves so many, the best; below 0 all.
+      most: `[R]` int64, of the visited moves so many, the best; below 0 all.
       limits: int64, the visits that a listed move has at least; then whether those without visits follow, 1
-        if those of all records, 2 if of those that `wanted` does not limit.
-      listed: `Listed`, filled; there is room for the moves of all records.
-      chosen: `[R]` int64, filled: how many of each record's moves were chosen.
+        if those of all records, 2 if of those that `most` does not limit.
+      out: `Listed`, filled; there is room for the moves of all records.
+      taken: `[R]` int64, filled: how many of each record's moves were chosen.
       counts: int64, added to: moves with too few visits; moves beyond those wanted.
     """
     Tp, c = ptr(T, 0), pointers(columns)
-    L = ListedPointers(ptr(listed.of, 0), ptr(listed.edge, 0), ptr(listed.place, 0), ptr(listed.code, 0))
+    L = ListedPointers(ptr(out.of, 0), ptr(out.edge, 0), ptr(out.place, 0), ptr(out.code, 0))
     order, group = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
     length, worth = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.float64)
     moves, keys = np.zeros(ROOM, np.uint16), np.zeros(MOST_MOVES, np.int64)
@@ -248,10 +245,10 @@ def list_choices(
     m, K = ptr(moves, 0), ptr(keys, 0)
     at = int64(0)
     for i in range(len(clocks)):
-        chosen[i] = 0
+        taken[i] = 0
         edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
         count = c.code_offsets[i + 1] - c.code_offsets[i]
-        rest = limits[1] == 1 or (limits[1] == 2 and wanted[i] < 0)
+        rest = limits[1] == 1 or (limits[1] == 2 and most[i] < 0)
         if count == 0 or (edges == 0 and not rest):
             continue
         s = adv(c.words, PW * i)
@@ -266,11 +263,11 @@ def list_choices(
                 continue
             if n < limits[0]:
                 counts[0] += 1
-            elif 0 <= wanted[i] <= chosen[i]:
+            elif 0 <= most[i] <= taken[i]:
                 counts[1] += 1
             else:
                 at = _list(L, at, int64(i), begin + k, ranked_move(K[k]), m)
-                chosen[i] += 1
+                taken[i] += 1
         for k in range(count if rest else int64(0)):
             if k >= edges or c.n[begin + k] == 0:
                 at = _list(L, at, int64(i), int64(-1), ranked_move(K[k]), m)
@@ -278,7 +275,7 @@ def list_choices(
 
 
 @inner
-def _mean(c: ColumnPointers, i: int64, lower: int64, upper: int64) -> tuple[float64, float64]:
+def _mean(c: Records, i: int64, lower: int64, upper: int64) -> tuple[float64, float64]:
     """Returns Q and the draw probability of a record, as `ranking.node_mean`."""
     total, drawn, visits = float64(as_f32(c.v)[i]), 0.0, int64(1)
     for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
@@ -306,14 +303,7 @@ def _note(lower: int64, upper: int64) -> int64:
 
 @kernel
 def describe(
-    T: NDArray[np.uint64],
-    columns: Columns,
-    clocks: NDArray[np.int64],
-    q: NDArray[np.float64],
-    draw: NDArray[np.float64],
-    bounds: NDArray[np.int64],
-    mates: NDArray[np.int64],
-    notes: NDArray[np.int64],
+    T: Words, columns: Columns, clocks: Ints, q: Floats, draw: Floats, bounds: Ints, mates: Ints, notes: Ints
 ) -> int64:
     """Fills what records say of their positions.
 
@@ -350,13 +340,7 @@ def describe(
 
 
 @kernel
-def value_edges(
-    columns: Columns,
-    q: NDArray[np.float64],
-    draw: NDArray[np.float64],
-    mates: NDArray[np.int64],
-    mated: NDArray[np.uint8],
-) -> None:
+def value_edges(columns: Columns, q: Floats, draw: Floats, mates: Ints, mated: NDArray[np.uint8]) -> None:
     """Fills what the edges of records are worth, at the clocks of the paths.
 
     Args:
@@ -378,9 +362,7 @@ def value_edges(
 
 
 @kernel
-def best_moves(
-    T: NDArray[np.uint64], columns: Columns, best: NDArray[np.int64], codes: NDArray[np.uint16]
-) -> int64:
+def best_moves(T: Words, columns: Columns, best: Ints, codes: NDArray[np.uint16]) -> int64:
     """Fills the best move of each record, of all moves, at the clock at which it was evaluated.
 
     Args:

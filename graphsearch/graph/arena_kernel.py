@@ -66,10 +66,8 @@ class ArenaArrays(NamedTuple):
     moves: NDArray[np.uint16]  # [256] scratch: legal moves of the position at hand
     overlay: NDArray[np.int64]  # [2 * ..]: (`overlay_item`, visits) that the file never holds
     history: NDArray[np.uint64]  # Polyglot keys of positions that stood twice before the root
-    log: NDArray[
-        np.uint64
-    ]  # [LOG_WORDS * ..]: position and slot of every dirty record; empty if there is no file
-    entries: EntryArrays  # EntryArrays: what searches of fixed depth and mate proofs have found out
+    log: NDArray[np.uint64]  # [LOG_WORDS * ..]: position and slot of every dirty record; empty without a file
+    entries: EntryArrays  # of searches of fixed depth and mate proofs
 
 
 class ArenaPointers(NamedTuple):

@@ -152,14 +152,7 @@ def mark_dirty(A: ArenaPointers, rec: int64, s: Position) -> None:
 
 @inner
 def new_record(
-    A: ArenaPointers,
-    s: Position,
-    key: uint64,
-    check: uint64,
-    n: int64,
-    v: float32,
-    d: int64,
-    flags: int64,
+    A: ArenaPointers, s: Position, key: uint64, check: uint64, n: int64, v: float32, d: int64, flags: int64
 ) -> int64:
     """Returns the slot of a new record of `n` moves without codes, block or source, entered in the table.
 

@@ -86,13 +86,7 @@ def _unmark(A: ArenaPointers, rec: int64) -> None:
 
 @inner
 def _fill_edges(
-    T: BoardTable,
-    A: ArenaPointers,
-    s: Position,
-    rec: int64,
-    begin: int64,
-    end: int64,
-    c: Columns,
+    T: BoardTable, A: ArenaPointers, s: Position, rec: int64, begin: int64, end: int64, c: Columns
 ) -> None:
     wide = False
     for k in range(begin, end):
@@ -177,7 +171,7 @@ def undo_saving(A: ArenaArrays, slots: NDArray[np.uint64], words: NDArray[np.uin
     for i in range(slots.size):
         rec = int64(slots[i] & LOW32)
         clear_state(Ap, rec, SAVING)
-        if slots[i] >> U(32):
+        if slots[i] & ~LOW32:  # fresh
             add_state(Ap, rec, FRESH)
         mark_dirty(Ap, rec, ptr(words, i * PW))
 
@@ -201,11 +195,7 @@ def measure(
 
 
 @kernel
-def copy_out(
-    A: ArenaArrays,
-    slots: NDArray[np.uint32],
-    c: Columns,
-) -> None:
+def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
     """Copies records into the columns of a batch; its words stay."""
     Ap = pointers(A)
     for i in range(slots.size):
@@ -235,12 +225,7 @@ def copy_out(
 
 
 @kernel
-def copy_in(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    c: Columns,
-    begin: int64,
-) -> tuple[int64, int64]:
+def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> tuple[int64, int64]:
     """Enters records from `begin` on, clean; returns (next, misfits): it stops early when space is short.
 
     Records that are in the arena already are passed over; those whose P codes do not fit the legal moves, or

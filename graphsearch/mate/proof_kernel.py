@@ -16,7 +16,7 @@ its path; its disproofs may be wrong elsewhere, and only its own kind reads them
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ LEAST_LIMIT, SUM_LIMIT, COUNT, CHOSEN, PLIES, BEFORE, KILLER, FRAME_WORDS = 0, 1
 VISITS, VISIT_LIMIT, DEEPEST, COUNTERS = 0, 1, 2, 8
 # the answer
 RESULT_PN, RESULT_DN, RESULT_PLIES, RESULT_CLOCK, RESULT_MOVE, RESULT_WORDS = 0, 1, 2, 3, 4, 8
+
+Words: TypeAlias = NDArray[np.uint64]
+Numbers: TypeAlias = tuple[int64, int64, int64, int64]  # pn, dn, plies, clock
 
 
 class ProverArrays(NamedTuple):
@@ -146,9 +149,7 @@ def _seen_from_above(c: Position, pn: int64, bound: int64) -> int64:
 
 
 @inner
-def _untried(
-    T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64
-) -> tuple[int64, int64, int64, int64]:
+def _untried(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64) -> Numbers:
     """Returns (pn, dn, length, bound) of the position at a ply, of which nothing is known.
 
     `attacks`: the attacker is to move there, with `plies` left.
@@ -179,9 +180,7 @@ def _untried(
 
 
 @inner
-def _assess(
-    T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64
-) -> tuple[int64, int64, int64, int64]:
+def _assess(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64) -> Numbers:
     """Returns (pn, dn, length, bound) of the position at a ply: from the table, or as an untried one."""
     c = adv(P.words, ply * PW)
     if plies == ANY_LENGTH and _stands_on_path(P, ply):
@@ -293,7 +292,7 @@ def _summary(P: ProverPointers, ply: int64, attacks: bool) -> Summary:
 
 
 @inner
-def _keep(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> tuple[int64, int64, int64, int64]:
+def _keep(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> Numbers:
     """Stores a node; returns (pn, dn, plies, clock)."""
     s = adv(P.words, ply * PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
@@ -343,9 +342,7 @@ def _begin(P: ProverPointers, A: ProverArrays, words: Pointer[uint64], plies: in
 
 
 @kernel
-def prove(
-    T: NDArray[np.uint64], A: ProverArrays, words: NDArray[np.uint64], attacks: bool, plies: int64
-) -> None:
+def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -> None:
     """Searches for a mate of the position `words` (uint64[10]) within `plies`, up to the limit of visits.
 
     The position has a legal move. `attacks`: the attacker is to move in it. The answer is in `A.result`.
@@ -386,9 +383,7 @@ def prove(
 
 
 @kernel
-def look(
-    T: NDArray[np.uint64], A: ProverArrays, words: NDArray[np.uint64], attacks: bool, plies: int64
-) -> int64:
+def look(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -> int64:
     """Returns the number of children of a position that was listed with their numbers; all are listed.
 
     They stand in `A.moves` and `A.children`. What follows from them is stored and in `A.result`.

@@ -162,13 +162,7 @@ def _emit(out: Pointer[uint16], n: int64, f: int64, targets: uint64) -> int64:
 
 @inner
 def _emit_pawns(
-    T: BoardTable,
-    out: Pointer[uint16],
-    n: int64,
-    targets: uint64,
-    back: int64,
-    pinned: uint64,
-    king: int64,
+    T: BoardTable, out: Pointer[uint16], n: int64, targets: uint64, back: int64, pinned: uint64, king: int64
 ) -> int64:
     """Appends pawn moves; a pawn comes from `target + back`."""
     while targets:

@@ -309,12 +309,7 @@ def _accept(T: BoardTable, s: Position, square: int64) -> bool:
 
 @inner
 def _read_line(
-    T: BoardTable,
-    text: Pointer[uint8],
-    at: int64,
-    stop: int64,
-    s: Position,
-    numbers: Pointer[int64],
+    T: BoardTable, text: Pointer[uint8], at: int64, stop: int64, s: Position, numbers: Pointer[int64]
 ) -> int64:
     """Returns the verdict on a line up to `stop`; if READ, its position is `s`, its number `numbers[0]`."""
     at = _skip_blanks(text, at)

@@ -115,12 +115,7 @@ def is_mated(T: BoardTable, s: Position, replies: Pointer[uint16]) -> bool:
 
 @inner
 def mate_in_one(
-    T: BoardTable,
-    s: Position,
-    moves: Pointer[uint16],
-    n: int64,
-    c: Position,
-    replies: Pointer[uint16],
+    T: BoardTable, s: Position, moves: Pointer[uint16], n: int64, c: Position, replies: Pointer[uint16]
 ) -> int64:
     """Returns the place of the first of `n` legal moves that mates, -1 if none does.
 

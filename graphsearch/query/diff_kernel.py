@@ -22,7 +22,7 @@ from ..record.bounds_kernel import (
     share_of,
 )
 from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import ColumnPointers, Columns, pointers
+from ..store.codec.batch_kernel import Columns, Records, pointers
 from ..sweep.sweep_kernel import mean_of
 
 MOST_MOVES = 256
@@ -31,13 +31,7 @@ OPEN = int64(2)  # of a move: nothing is proven exactly; else its result
 
 @inner
 def _resets(
-    T: BoardTable,
-    s: Position,
-    c: ColumnPointers,
-    i: int64,
-    k: int64,
-    moves: Pointer[uint16],
-    keys: Pointer[int64],
+    T: BoardTable, s: Position, c: Records, i: int64, k: int64, moves: Pointer[uint16], keys: Pointer[int64]
 ) -> bool:
     """Returns whether the move of edge `k` of record `i` sets the clock back."""
     first = c.code_offsets[i]
@@ -50,13 +44,7 @@ def _resets(
 
 @inner
 def _result(
-    T: BoardTable,
-    s: Position,
-    c: ColumnPointers,
-    i: int64,
-    k: int64,
-    moves: Pointer[uint16],
-    keys: Pointer[int64],
+    T: BoardTable, s: Position, c: Records, i: int64, k: int64, moves: Pointer[uint16], keys: Pointer[int64]
 ) -> int64:
     """Returns the proven result of edge `k` at the clock of its record; OPEN if there is none."""
     e = c.edge_offsets[i] + k
@@ -74,14 +62,14 @@ def _result(
 
 
 @inner
-def _value(c: ColumnPointers, e: int64) -> float64:
+def _value(c: Records, e: int64) -> float64:
     """Returns the value of all visits of an edge, 0 without any."""
     n, r = int64(c.n[e]), int64(c.r[e])
     return float64(n - r) * float64(as_f32(c.q)[e]) / float64(n) if n else 0.0
 
 
 @inner
-def _is_draw_first(c: ColumnPointers, i: int64, results: Pointer[int64]) -> bool:
+def _is_draw_first(c: Records, i: int64, results: Pointer[int64]) -> bool:
     """Returns whether a proven draw comes before the open moves: the most visited of them is worth less."""
     begin = c.edge_offsets[i]
     most, worth = int64(0), 0.0
@@ -114,7 +102,7 @@ def _place(
 def _best_edge(
     T: BoardTable,
     s: Position,
-    c: ColumnPointers,
+    c: Records,
     i: int64,
     longest: int64,
     results: Pointer[int64],
@@ -140,7 +128,7 @@ def _best_edge(
 
 
 @inner
-def _move_at(c: ColumnPointers, i: int64, k: int64, keys: Pointer[int64]) -> int64:
+def _move_at(c: Records, i: int64, k: int64, keys: Pointer[int64]) -> int64:
     """Returns the place in canonical order of the move that is k-th in descending P."""
     first = c.code_offsets[i]
     rank_codes(adv(c.codes, first), c.code_offsets[i + 1] - first, k + 1, keys)
@@ -156,7 +144,7 @@ def _share(flags: int64, code: int64, q: float32) -> int64:
 
 
 @inner
-def _are_alike(a: ColumnPointers, i: int64, b: ColumnPointers, j: int64) -> bool:
+def _are_alike(a: Records, i: int64, b: Records, j: int64) -> bool:
     edges = a.edge_offsets[i + 1] - a.edge_offsets[i]
     if edges != b.edge_offsets[j + 1] - b.edge_offsets[j] or a.flags[i] != b.flags[j]:
         return False

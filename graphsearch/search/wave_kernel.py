@@ -113,9 +113,7 @@ class WaveArrays(NamedTuple):
     nodes: NDArray[np.int64]  # [E * FLIGHT_FIELDS]
     flight: NDArray[np.int64]  # visits in flight by edge
     barred: NDArray[np.uint8]  # like `flight`: 1 for an edge that this wave must not take (`exclude`)
-    shares: NDArray[
-        np.int64
-    ]  # [E]: collisions allowed below an entry (`budget`), leaves below it (`exclude`)
+    shares: NDArray[np.int64]  # [E]: collisions allowed below an entry (`budget`), leaves (`exclude`)
     floats: NDArray[np.float64]  # [1024] scratch
     counts: NDArray[np.int64]  # [COUNTS]
 
@@ -303,9 +301,15 @@ def size_hash(W: WavePointers, target: int64) -> None:
 
 
 @inner
+def mixed_tag(tag: uint64) -> int64:
+    """Returns the bits of a tag from which its place in a hash table comes."""
+    return int64(tag ^ (tag >> U(29)))
+
+
+@inner
 def first_place(W: WavePointers, tag: uint64) -> int64:
     """Returns where the search for a tag begins in the wave's hash table."""
-    return int64(tag ^ (tag >> U(29))) & W.counts[HASH_MASK]
+    return mixed_tag(tag) & W.counts[HASH_MASK]
 
 
 @inner
@@ -324,7 +328,7 @@ def item_before(W: WavePointers, tag: uint64) -> int64:
     """Returns the item of a position in the wave before: in-flight node, or -1 - leaf; NOT_THERE if none."""
     if W.before_counts[HASHED] == 0:
         return int64(NOT_THERE)
-    i = int64(tag ^ (tag >> U(29))) & W.before_counts[HASH_MASK]
+    i = mixed_tag(tag) & W.before_counts[HASH_MASK]
     while True:
         found = W.before_hash[2 * i]
         if found == tag:

@@ -106,12 +106,7 @@ def _find_root(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointe
 
 @inner
 def begin_or_resume(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
-    root: Position,
-    target: int64,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> int64:
     """Begins to gather a wave, or goes on with one that waited for records.
 
@@ -132,12 +127,7 @@ def begin_or_resume(
 
 @inner
 def _gather(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
-    root: Position,
-    target: int64,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> bool:
     """Gathers one wave by `flow`; returns False if it waits for records from the file."""
     rec = begin_or_resume(T, A, W, F, root, target)

@@ -21,7 +21,7 @@ from ..jit.types import Pointer, float32, float64, int64, uint8, uint32, uint64
 from ..position.board_kernel import PW, clock_of, hashes_of, make_child
 from ..position.words import BoardTable
 from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import ColumnPointers, Columns, pointers
+from ..store.codec.batch_kernel import Columns, Records, pointers
 from .sweep_kernel import (
     LOST_CHILDREN,
     MISSING_CHILDREN,
@@ -45,7 +45,7 @@ ANY_VISITS, VALUED = 0, 1  # which edges are listed: those with visits; those wi
 
 
 @inner
-def _enters(c: ColumnPointers, e: int64, which: int64) -> int64:
+def _enters(c: Records, e: int64, which: int64) -> int64:
     """Returns for how many visits an edge is listed, 0 if it is not."""
     n = int64(c.n[e])
     return n - int64(c.r[e]) if which == VALUED else n
@@ -54,7 +54,7 @@ def _enters(c: ColumnPointers, e: int64, which: int64) -> int64:
 @inner
 def _list_edges(
     T: BoardTable,
-    c: ColumnPointers,
+    c: Records,
     i: int64,
     x: ScratchPointers,
     which: int64,
@@ -134,6 +134,18 @@ def turned_key(key: uint64) -> uint64:
     return (key << U(32)) | (key >> U(32))
 
 
+@inner
+def entry_check(second: uint64) -> uint64:
+    """Returns the check hash in the second word of an entry."""
+    return second >> U(32)
+
+
+@inner
+def entry_visits(second: uint64) -> int64:
+    """Returns the visits in the second word of an entry."""
+    return int64(second & LOW32)
+
+
 @kernel
 def enter_part(table: NDArray[np.uint64], entries: NDArray[np.uint64], first: int64) -> None:
     """Enters records of one part, whose places in it are `first` and up; there is room.
@@ -144,10 +156,10 @@ def enter_part(table: NDArray[np.uint64], entries: NDArray[np.uint64], first: in
     t = table_of(table)
     for i in range(len(entries) // ENTRY_WORDS):
         key, second = entries[ENTRY_WORDS * i], entries[ENTRY_WORDS * i + 1]
-        place, tag = place_of(t, turned_key(key), second >> U(32))
+        place, tag = place_of(t, turned_key(key), entry_check(second))
         t.words[PLACE_WORDS * place] = tag
         t.halves[4 * place + 2] = uint32(first + i)
-        set_known(t, place, int64(second & LOW32))
+        set_known(t, place, entry_visits(second))
 
 
 @kernel
@@ -163,11 +175,11 @@ def find_children(
     t = table_of(table)
     for i in range(len(places)):
         key, second = edges[ENTRY_WORDS * i], edges[ENTRY_WORDS * i + 1]
-        place = place_of(t, turned_key(key), second >> U(32))[0]
+        place = place_of(t, turned_key(key), entry_check(second))[0]
         visits = known(t, place)
         if visits == 0:
             places[i] = uint32(count + 1)
-        elif visits < int64(second & LOW32):
+        elif visits < entry_visits(second):
             places[i] = uint32(count)
         else:
             places[i] = t.halves[4 * place + 2]
@@ -175,7 +187,7 @@ def find_children(
 
 @inner
 def _take_answers(
-    c: ColumnPointers,
+    c: Records,
     i: int64,
     answers: Pointer[uint64],
     resets: Pointer[uint8],

@@ -40,7 +40,7 @@ from ..record.bounds_kernel import (
     turned,
 )
 from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import ColumnPointers, Columns, pointers
+from ..store.codec.batch_kernel import Columns, Records, pointers
 
 PLACE_WORDS = 2
 CODE_BITS = U(1023)  # of the first word
@@ -136,7 +136,7 @@ def q_at(t: _Table, place: int64) -> float32:
 
 
 @inner
-def place_of_record(T: BoardTable, t: _Table, c: ColumnPointers, i: int64) -> tuple[int64, uint64]:
+def place_of_record(T: BoardTable, t: _Table, c: Records, i: int64) -> tuple[int64, uint64]:
     """Returns the place and the tag of record `i` of a batch."""
     key, check = hashes_of(T, adv(c.words, i * PW))
     return place_of(t, key, check)
@@ -156,7 +156,7 @@ def _set_worth(t: _Table, place: int64, tag: uint64, q: float32, code: int64) ->
 
 @inner
 def mean_of(
-    c: ColumnPointers, i: int64, q: Pointer[float32], edge_draws: Pointer[uint16]
+    c: Records, i: int64, q: Pointer[float32], edge_draws: Pointer[uint16]
 ) -> tuple[float32, int64, int64, int64]:
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
@@ -223,7 +223,7 @@ def take(
 
 
 @inner
-def rank_edges(T: BoardTable, c: ColumnPointers, i: int64, x: ScratchPointers) -> bool:
+def rank_edges(T: BoardTable, c: Records, i: int64, x: ScratchPointers) -> bool:
     """Fills the moves of a record, and the keys that say which of them its edges take; returns False if its
     P do not fit its moves."""
     first = c.code_offsets[i]
@@ -238,7 +238,7 @@ def rank_edges(T: BoardTable, c: ColumnPointers, i: int64, x: ScratchPointers) -
 def _take_from_children(
     T: BoardTable,
     t: _Table,
-    c: ColumnPointers,
+    c: Records,
     i: int64,
     x: ScratchPointers,
     tolerance: float64,
@@ -272,7 +272,7 @@ def _take_from_children(
 
 
 @inner
-def write_back(c: ColumnPointers, i: int64, x: ScratchPointers, counts: Pointer[int64]) -> None:
+def write_back(c: Records, i: int64, x: ScratchPointers, counts: Pointer[int64]) -> None:
     """Gives the edges of a record, and its bounds, what the scratch has; counts what that changes."""
     begin = c.edge_offsets[i]
     before = counts[CHANGED_EDGES]

@@ -30,12 +30,7 @@ SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
 
 @inner
 def value_at(
-    T: BoardTable,
-    weights: Pointer[int64],
-    s: Position,
-    ours: Attacks,
-    theirs: Attacks,
-    area: Pointer[uint64],
+    T: BoardTable, weights: Pointer[int64], s: Position, ours: Attacks, theirs: Attacks, area: Pointer[uint64]
 ) -> tuple[Value, int64]:
     """Returns the `Value` of a position and the number of its men; features are left in the area."""
     own, other = as_i64(adv(area, int64(OWN))), as_i64(adv(area, int64(OTHER)))

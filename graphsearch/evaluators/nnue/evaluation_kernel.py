@@ -118,6 +118,12 @@ def drop_of(scratch: Pointer[uint64], i: int64) -> int64:
 
 
 @inner
+def index_in(word: uint64) -> int64:
+    """Returns the index of the move that a word of the order stands for."""
+    return int64(word & U(0xFFFF))
+
+
+@inner
 def score_below(
     T: BoardTable,
     weights: Pointer[int64],
@@ -149,7 +155,7 @@ def score_moves(
         scratch[SCORES + k] = UNSEEN
     best = int64(-FAR)
     for _ in range(min(n, weights[SEEN_MOVES])):
-        at = int64(take_best(order) & U(0xFFFF))
+        at = index_in(take_best(order))
         score = score_below(T, weights, scratch, int64(0), moves[at], best - weights[LIMIT], int64(FAR))
         scratch[SCORES + at] = U(score + BIAS)
         best = max(best, score)
@@ -171,7 +177,7 @@ def refuted(
     for _ in range(min(n, weights[SEEN_REPLIES])):
         if score <= least:
             break
-        reply = replies[int64(take_best(order) & U(0xFFFF))]
+        reply = replies[index_in(take_best(order))]
         score = min(score, -score_below(T, weights, scratch, int64(1), reply, -score, -least))
     return score
 
@@ -185,7 +191,7 @@ def best_unverified(scratch: Pointer[uint64]) -> int64:
     order = adv(scratch, ORDER)
     best, at = ZERO, int64(-1)
     for j in range(int64(order[NEXT])):
-        i = int64(order[LIST + j] & U(0xFFFF))
+        i = index_in(order[LIST + j])
         word = scratch[SCORES + i]
         if word <= DROP_MASK and word > best:
             best, at = word, i

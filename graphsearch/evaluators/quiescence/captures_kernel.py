@@ -312,13 +312,7 @@ def _list_pawns(
 
 @inner
 def _list_pawn_moves(
-    T: BoardTable,
-    s: Position,
-    out: Pointer[uint64],
-    n: int64,
-    victims: uint64,
-    floor: int64,
-    pinned: uint64,
+    T: BoardTable, s: Position, out: Pointer[uint64], n: int64, victims: uint64, floor: int64, pinned: uint64
 ) -> int64:
     """Appends captures by pawns and their promotions to queens."""
     stm = side_to_move(s)
@@ -359,13 +353,7 @@ def _list_en_passant(
 
 @inner
 def list_captures(
-    T: BoardTable,
-    s: Position,
-    out: Pointer[uint64],
-    floor: int64,
-    pinned: uint64,
-    king: int64,
-    stm: int64,
+    T: BoardTable, s: Position, out: Pointer[uint64], floor: int64, pinned: uint64, king: int64, stm: int64
 ) -> int64:
     """Writes the words of captures and promotions to queens that gain more than `floor`; returns how many.
 

@@ -68,12 +68,7 @@ def collision_budget(A: ArenaPointers, target: int64) -> int64:
 
 @inner
 def gather_budget(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
-    root: Position,
-    target: int64,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> bool:
     """Fills a batch of up to `target` leaves.
 

@@ -37,7 +37,8 @@ from ..wave_kernel import (
     words_of,
 )
 from ..waves_kernel import SPARE_BLOCK_WORDS
-from .allocate_kernel import FOREVER, columns, leaders, load, score_of, visits_in_a_row
+from .allocate_kernel import columns, load
+from .columns_kernel import FOREVER, leaders, score_of, visits_in_a_row
 from .levels_kernel import LARGEST_SPLIT, add_child, has_room, start_at_root, tag_of
 from .listed_kernel import choose_listed, is_restricted
 
@@ -187,12 +188,7 @@ def _may_descend(A: ArenaPointers, W: WavePointers) -> bool:
 
 @inner
 def gather_classic(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
-    root: Position,
-    target: int64,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> bool:
     """Fills a batch of up to `target` leaves.
 

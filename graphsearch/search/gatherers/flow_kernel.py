@@ -121,13 +121,7 @@ def in_parts(
 
     @inner
     def split_in_parts(
-        T: BoardTable,
-        A: ArenaPointers,
-        W: WavePointers,
-        s: Position,
-        rec: int64,
-        node: int64,
-        k: int64,
+        T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64, k: int64
     ) -> int64:
         """Splits `k` visits of an in-flight node over its edges into `counts[SPLIT:]`.
 
@@ -254,12 +248,7 @@ def gather_flow(
 
 @inner
 def gather_ahead(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
-    root: Position,
-    budget: int64,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, budget: int64
 ) -> bool:
     """Sends visits down as the next wave would, the leaves of this one in flight; nothing is admitted.
 

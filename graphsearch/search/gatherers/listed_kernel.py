@@ -19,7 +19,8 @@ from ..flight_kernel import bar
 from ..layout import LISTED, RESTRICTED
 from ..puct_kernel import NEVER, edge_value, fpu_value, power_of, scale_of, score
 from ..wave_kernel import WavePointers, field
-from .allocate_kernel import LEVEL_FROM, columns, fill, give, leaders, set_column, visits_in_a_row
+from .allocate_kernel import LEVEL_FROM, columns, give
+from .columns_kernel import fill, leaders, set_column, visits_in_a_row
 
 
 @inner

@@ -17,17 +17,8 @@ from .. import wave_kernel as wave
 from ..flight_kernel import bar, fields_of, in_flight, is_barred
 from ..puct_kernel import NEVER, edge_value, fpu_value, is_out, power_of, scale_of, score
 from ..wave_kernel import WavePointers
-from .allocate_kernel import (
-    cover_flight,
-    give,
-    leaders,
-    load_unmade,
-    make_edges,
-    spent_below,
-    tried_powers,
-    visits_above,
-    visits_in_a_row,
-)
+from .allocate_kernel import cover_flight, give, load_unmade, make_edges, spent_below, tried_powers
+from .columns_kernel import leaders, visits_above, visits_in_a_row
 
 NEWTON_STEPS = 48
 NO_LIMIT = 1e300
@@ -207,13 +198,7 @@ def give_live(W: WavePointers, count: int64, k: int64) -> None:
 
 @inner
 def split_live(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    s: Position,
-    rec: int64,
-    node: int64,
-    k: int64,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64, k: int64
 ) -> int64:
     """Splits up to `k` visits of an in-flight node over its live edges into `counts[SPLIT:]`.
 

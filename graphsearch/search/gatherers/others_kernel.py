@@ -23,12 +23,7 @@ from .exclude_kernel import gather_exclude
 
 @inner
 def _gather(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    F: FilterPointers,
-    root: Position,
-    rec: int64,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, rec: int64
 ) -> bool:
     """Fills a batch by the arena's gatherer; returns False if it waits for records from the file."""
     target = W.counts[wave.TARGET]

@@ -7,7 +7,7 @@ position  `[10]` uint64 words (`position/board.py`)
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from ...jit.pointers import ZERO, U, as_u32, popc, ptr
 from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, Position
 from . import layout
+
+Bytes: TypeAlias = Pointer[uint8]  # of a block
 
 
 class Columns(NamedTuple):
@@ -37,8 +39,8 @@ class Columns(NamedTuple):
     edge_d: NDArray[np.uint16]
 
 
-class ColumnPointers(NamedTuple):
-    """Pointers to them, in the same order; `v` and `q`, in [-1, 1], as their bits."""
+class Records(NamedTuple):
+    """Pointers to `Columns`, in the same order; `v` and `q`, in [-1, 1], as their bits."""
 
     words: Pointer[uint64]
     v: Pointer[uint32]
@@ -56,9 +58,9 @@ class ColumnPointers(NamedTuple):
 
 
 @inner
-def pointers(c: Columns) -> ColumnPointers:
+def pointers(c: Columns) -> Records:
     """Returns pointers to the columns, values in [-1, 1] as their bits."""
-    return ColumnPointers(
+    return Records(
         ptr(c.words, 0),
         as_u32(ptr(c.v, 0)),
         ptr(c.d, 0),

@@ -38,7 +38,7 @@ from ...position.words import (
 from ...record.bounds import MOST_CODE
 from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
-from .batch_kernel import ColumnPointers, Columns, is_position, man_at, packed_header, pointers
+from .batch_kernel import Columns, Records, is_position, man_at, packed_header, pointers
 
 ROOM = 64 * layout.BLOCK  # bytes of a list
 FIRST_LIST, LISTS = layout.EN_PASSANT, layout.N - layout.EN_PASSANT
@@ -166,7 +166,7 @@ def _low(out: Pointer[uint8], at: int64, value: uint32, d: uint16) -> int64:
 
 
 @inner
-def _fits(c: ColumnPointers, i: int64) -> int64:
+def _fits(c: Records, i: int64) -> int64:
     """Returns OK, or what in record `i` has no place in the format."""
     s = adv(c.words, PW * i)
     if not is_position(s):
@@ -189,7 +189,7 @@ def _fits(c: ColumnPointers, i: int64) -> int64:
 
 
 @inner
-def _any_drawn(c: ColumnPointers, first: int64, last: int64) -> int64:
+def _any_drawn(c: Records, first: int64, last: int64) -> int64:
     for e in range(c.edge_offsets[first], c.edge_offsets[last]):
         if c.r[e]:
             return int64(1)
@@ -197,7 +197,7 @@ def _any_drawn(c: ColumnPointers, first: int64, last: int64) -> int64:
 
 
 @inner
-def _head(c: ColumnPointers, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
+def _head(c: Records, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes the header, the low bytes of all values and the P codes; returns the end."""
     codes = c.code_offsets[last] - c.code_offsets[first]
     edges = c.edge_offsets[last] - c.edge_offsets[first]
@@ -217,7 +217,7 @@ def _head(c: ColumnPointers, first: int64, last: int64, out: Pointer[uint8], at:
 
 @inner
 def _records(
-    c: ColumnPointers,
+    c: Records,
     first: int64,
     last: int64,
     start: Position,
@@ -250,7 +250,7 @@ def _records(
 
 
 @inner
-def _edges(c: ColumnPointers, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
+def _edges(c: Records, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes the columns of one byte per edge; returns the end."""
     for e in range(first, last):
         out[at + e - first] = uint8(int64(c.q[e]) >> 24)
@@ -260,7 +260,7 @@ def _edges(c: ColumnPointers, first: int64, last: int64, out: Pointer[uint8], at
 
 @inner
 def _rest(
-    c: ColumnPointers,
+    c: Records,
     first: int64,
     last: int64,
     drawn: int64,
@@ -284,7 +284,7 @@ def _rest(
 
 @inner
 def _block(
-    c: ColumnPointers,
+    c: Records,
     first: int64,
     last: int64,
     start: Position,

@@ -24,8 +24,9 @@ from ...record.node import MAX_MOVES
 from ..index.locate_kernel import is_same
 from . import layout
 from .batch_kernel import (
-    ColumnPointers,
+    Bytes,
     Columns,
+    Records,
     codes_in,
     edges_in,
     header_at,
@@ -35,9 +36,6 @@ from .batch_kernel import (
     records_in,
 )
 from .decoding_kernel import (
-    END,
-    FAILED,
-    NUMBERS,
     open_block,
     read_board,
     read_codes,
@@ -48,6 +46,7 @@ from .decoding_kernel import (
     read_values,
     skip_counts,
 )
+from .reading_kernel import END, FAILED, NUMBERS, Reader
 from .unpacking_kernel import Workshop, shop_pointers, unpack_block
 
 
@@ -77,12 +76,7 @@ class BenchPointers(NamedTuple):
 
 @inner
 def _read_positions(
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    rows: int64,
-    size: int64,
-    bench: BenchPointers,
-    start: Position,
+    data: Bytes, reader: Reader, rows: int64, size: int64, bench: BenchPointers, start: Position
 ) -> None:
     """Reads the positions of a block, without their keys, and the runs of its records."""
     for k in range(size):
@@ -103,7 +97,7 @@ def _read_positions(
 
 
 @inner
-def _ends_with_counts(data: Pointer[uint8], reader: Pointer[int64], header: int64) -> bool:
+def _ends_with_counts(data: Bytes, reader: Reader, header: int64) -> bool:
     """Returns whether the counts of the edges, and nothing else, follow to the end of a block."""
     left = edges_in(header) * (1 + is_drawn(header))
     last = int64(0)
@@ -114,7 +108,7 @@ def _ends_with_counts(data: Pointer[uint8], reader: Pointer[int64], header: int6
 
 
 @inner
-def _sum_before(data: Pointer[uint8], column: int64, k: int64) -> int64:
+def _sum_before(data: Bytes, column: int64, k: int64) -> int64:
     """Returns the sum of the first `k` bytes of a column."""
     total = int64(0)
     for i in range(k):
@@ -124,14 +118,7 @@ def _sum_before(data: Pointer[uint8], column: int64, k: int64) -> int64:
 
 @inner
 def _copy_edges(
-    data: Pointer[uint8],
-    reader: Pointer[int64],
-    c: ColumnPointers,
-    first: int64,
-    n: int64,
-    before: int64,
-    header: int64,
-    rows: int64,
+    data: Bytes, reader: Reader, c: Records, first: int64, n: int64, before: int64, header: int64, rows: int64
 ) -> None:
     """Reads `n` edges of a block, which follow on `before` others, into the columns from edge `first` on."""
     size, edges = records_in(header), edges_in(header)
@@ -149,14 +136,14 @@ def _copy_edges(
 
 @inner
 def _copy_record(
-    data: Pointer[uint8],
-    reader: Pointer[int64],
+    data: Bytes,
+    reader: Reader,
     bench: BenchPointers,
     k: int64,
     header: int64,
     rows: int64,
     s: Position,
-    c: ColumnPointers,
+    c: Records,
     i: int64,
 ) -> None:
     """Reads record `k` of a block, whose position is `s`, into place `i` of the columns."""
@@ -179,9 +166,7 @@ def _copy_record(
 
 
 @inner
-def _open(
-    data: Pointer[uint8], reader: Pointer[int64], header: int64, bench: BenchPointers, start: Position
-) -> int64:
+def _open(data: Bytes, reader: Reader, header: int64, bench: BenchPointers, start: Position) -> int64:
     """Reads the positions of an unpacked block; returns where its rows begin."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     rows = layout.HEADER + low_bytes(header) + codes

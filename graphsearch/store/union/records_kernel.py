@@ -13,6 +13,8 @@ is the version that counts where nothing else decides.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,7 +34,10 @@ from ...record.bounds_kernel import (
 )
 from ...record.node_kernel import lower_in, upper_in
 from ...record.node_layout import BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT
-from ..codec.batch_kernel import ColumnPointers, Columns, pointers
+from ..codec.batch_kernel import Columns, Records, pointers
+
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
 
 # what `unite` counts
 FRESH, CHANGED, BOTH, DIFFERENT, CONTRADICTIONS = range(5)
@@ -43,7 +48,7 @@ MOST_MOVES = 256
 
 # ------------------------------------------------------------------ evaluations
 @inner
-def _compared_codes(a: ColumnPointers, i: int64, b: ColumnPointers, j: int64) -> int64:
+def _compared_codes(a: Records, i: int64, b: Records, j: int64) -> int64:
     """Returns -1, 0 or 1: how the P codes of two records compare, the first that differ; of equal number."""
     first, other = a.code_offsets[i], b.code_offsets[j]
     for k in range(a.code_offsets[i + 1] - first):
@@ -53,7 +58,7 @@ def _compared_codes(a: ColumnPointers, i: int64, b: ColumnPointers, j: int64) ->
 
 
 @inner
-def _rank(a: ColumnPointers, i: int64, bound: int64) -> tuple[int64, int64, int64, int64, int64]:
+def _rank(a: Records, i: int64, bound: int64) -> tuple[int64, int64, int64, int64, int64]:
     """Returns what decides between evaluations before their numbers do, least first.
 
     That of the evaluator that the file is bound to, or of the rules; one that knows a mate, the shorter one
@@ -71,7 +76,7 @@ def _rank(a: ColumnPointers, i: int64, bound: int64) -> tuple[int64, int64, int6
 
 
 @inner
-def _better_evaluation(a: ColumnPointers, i: int64, b: ColumnPointers, j: int64, bound: int64) -> int64:
+def _better_evaluation(a: Records, i: int64, b: Records, j: int64, bound: int64) -> int64:
     """Returns -1 if that of `a` counts, 1 if that of `b`, 0 if they are the same.
 
     Numbers without a meaning decide last: then it is the same one in whatever order files come.
@@ -116,22 +121,20 @@ def _with_proof(q: float32, d: int64, other_q: float32, other_d: int64) -> tuple
 
 
 @inner
-def _counts_more(a: ColumnPointers, e: int64, b: ColumnPointers, f: int64) -> bool:
+def _counts_more(a: Records, e: int64, b: Records, f: int64) -> bool:
     """Returns whether edge `f` of `b` counts before edge `e` of `a`: by more n, else by less r."""
     n, other = int64(a.n[e]), int64(b.n[f])
     return other > n or (other == n and b.r[f] < a.r[e])
 
 
 @inner
-def _put(c: ColumnPointers, at: int64, a: ColumnPointers, e: int64) -> None:
+def _put(c: Records, at: int64, a: Records, e: int64) -> None:
     """Writes an edge as it is."""
     c.n[at], c.r[at], c.q[at], c.edge_d[at] = a.n[e], a.r[e], a.q[e], a.edge_d[e]
 
 
 @inner
-def _put_both(
-    c: ColumnPointers, at: int64, a: ColumnPointers, e: int64, b: ColumnPointers, f: int64
-) -> int64:
+def _put_both(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
     """Writes an edge of which both versions know something; returns 1 if they contradict each other."""
     if _counts_more(a, e, b, f):
         return _put_first(c, at, b, f, a, e)
@@ -139,9 +142,7 @@ def _put_both(
 
 
 @inner
-def _put_first(
-    c: ColumnPointers, at: int64, a: ColumnPointers, e: int64, b: ColumnPointers, f: int64
-) -> int64:
+def _put_first(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
     """Writes the edge of `a`, with what that of `b` proves."""
     _put(c, at, a, e)
     if b.n[f] == b.r[f]:
@@ -160,7 +161,7 @@ def _put_first(
 
 
 @inner
-def _fill_order(a: ColumnPointers, i: int64, order: Pointer[int64]) -> None:
+def _fill_order(a: Records, i: int64, order: Pointer[int64]) -> None:
     """Fills the moves of a record in descending P, ties in canonical order."""
     first = a.code_offsets[i]
     moves = a.code_offsets[i + 1] - first
@@ -173,7 +174,7 @@ def _fill_order(a: ColumnPointers, i: int64, order: Pointer[int64]) -> None:
 
 
 @inner
-def _fill_edges(a: ColumnPointers, i: int64, order: Pointer[int64], edges: Pointer[int64]) -> None:
+def _fill_edges(a: Records, i: int64, order: Pointer[int64], edges: Pointer[int64]) -> None:
     """Fills which edge each move has, -1 for none; `order`: scratch."""
     _fill_order(a, i, order)
     for j in range(a.code_offsets[i + 1] - a.code_offsets[i]):
@@ -183,7 +184,7 @@ def _fill_edges(a: ColumnPointers, i: int64, order: Pointer[int64], edges: Point
 
 
 @inner
-def _put_empty(c: ColumnPointers, at: int64) -> None:
+def _put_empty(c: Records, at: int64) -> None:
     """Writes an edge without visits."""
     c.n[at] = c.r[at] = uint32(0)
     c.q[at] = uint32(0)
@@ -191,9 +192,7 @@ def _put_empty(c: ColumnPointers, at: int64) -> None:
 
 
 @inner
-def _alike(
-    a: ColumnPointers, i: int64, b: ColumnPointers, j: int64, c: ColumnPointers, at: int64
-) -> tuple[int64, int64]:
+def _alike(a: Records, i: int64, b: Records, j: int64, c: Records, at: int64) -> tuple[int64, int64]:
     """Writes the edges of two versions with the same P, of `a` before `b`; returns their end, and clashes."""
     e, f = a.edge_offsets[i], b.edge_offsets[j]
     ends, other_ends = a.edge_offsets[i + 1], b.edge_offsets[j + 1]
@@ -211,15 +210,7 @@ def _alike(
 
 @inner
 def _unlike(
-    a: ColumnPointers,
-    i: int64,
-    b: ColumnPointers,
-    j: int64,
-    w: ColumnPointers,
-    k: int64,
-    c: ColumnPointers,
-    at: int64,
-    x: Pointer[int64],
+    a: Records, i: int64, b: Records, j: int64, w: Records, k: int64, c: Records, at: int64, x: Pointer[int64]
 ) -> tuple[int64, int64]:
     """Writes the edges of two versions whose P differ, in the order of those of record `k` of `w`.
 
@@ -249,7 +240,7 @@ def _unlike(
 
 # ------------------------------------------------------------------ records
 @inner
-def _copy_evaluation(c: ColumnPointers, k: int64, a: ColumnPointers, i: int64) -> None:
+def _copy_evaluation(c: Records, k: int64, a: Records, i: int64) -> None:
     for w in range(PW):
         c.words[PW * k + w] = a.words[PW * i + w]
     c.v[k], c.d[k], c.evaluator[k], c.run[k], c.flags[k] = (
@@ -267,7 +258,7 @@ def _copy_evaluation(c: ColumnPointers, k: int64, a: ColumnPointers, i: int64) -
 
 
 @inner
-def _copy(c: ColumnPointers, k: int64, a: ColumnPointers, i: int64) -> None:
+def _copy(c: Records, k: int64, a: Records, i: int64) -> None:
     """Copies a record to place `k` of the output."""
     _copy_evaluation(c, k, a, i)
     to = c.edge_offsets[k]
@@ -289,7 +280,7 @@ def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
 
 
 @inner
-def _flags_of_edges(c: ColumnPointers, k: int64, flags: int64) -> int64:
+def _flags_of_edges(c: Records, k: int64, flags: int64) -> int64:
     """Returns flags with what the edges of record `k` prove."""
     begin, end = c.edge_offsets[k], c.edge_offsets[k + 1]
     tally = no_tally()
@@ -300,14 +291,7 @@ def _flags_of_edges(c: ColumnPointers, k: int64, flags: int64) -> int64:
 
 @inner
 def _unite(
-    a: ColumnPointers,
-    i: int64,
-    b: ColumnPointers,
-    j: int64,
-    bound: int64,
-    c: ColumnPointers,
-    k: int64,
-    x: Pointer[int64],
+    a: Records, i: int64, b: Records, j: int64, bound: int64, c: Records, k: int64, x: Pointer[int64]
 ) -> tuple[int64, int64]:
     """Writes the union of record `i` of `a` and record `j` of `b` to place `k`.
 
@@ -335,7 +319,7 @@ def _unite(
 
 
 @inner
-def _is_same(a: ColumnPointers, i: int64, c: ColumnPointers, k: int64) -> bool:
+def _is_same(a: Records, i: int64, c: Records, k: int64) -> bool:
     """Returns whether two versions of a record are the same in everything."""
     if a.words[PW * i + 8] != c.words[PW * k + 8] or a.v[i] != c.v[k] or a.d[i] != c.d[k]:
         return False
@@ -357,12 +341,12 @@ def _is_same(a: ColumnPointers, i: int64, c: ColumnPointers, k: int64) -> bool:
 def unite(
     old: Columns,
     new: Columns,
-    places: NDArray[np.int64],
+    places: Ints,
     bound: int64,
     out: Columns,
-    whence: NDArray[np.int64],
-    clashing: NDArray[np.bool_],
-    counts: NDArray[np.int64],
+    whence: Ints,
+    clashing: Flags,
+    counts: Ints,
 ) -> int64:
     """Writes what is to be written of the union of records, in the order of `new`; returns how many.
 

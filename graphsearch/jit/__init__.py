@@ -1,1 +1,1 @@
-"""How kernels are compiled, kept, loaded and called; pointers, types and intrinsics; only it imports Numba."""
+"""How kernels are compiled, kept, loaded and called; pointers, types, intrinsics. Only it imports Numba."""

@@ -16,9 +16,9 @@ from pathlib import Path
 import chess
 import pytest
 import zstandard
+from graphsearch.bench.batches.roots import Case, read_epd, read_reference
 
 from graphsearch import limits
-from graphsearch.bench.batches.roots import Case, read_epd, read_reference
 from graphsearch.errors import InputFileError
 from tests.conftest import Cli, finish, start
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import doctest
 
 import pytest
-
-from tools import cluster_costs, measure_shards_quality, simulate_cluster
 from tools.cluster_costs import Costs
 from tools.simulate_cluster import Wave, simulated
+
+from tools import cluster_costs, measure_shards_quality, simulate_cluster
 
 PRICES = Costs(entry=2e-6, row=1e-6, alone=30e-6, step=50e-6, message=1e-6, trip=0.0)
 WAVE = Wave(nodes=10**6, steps=40, entries=90_000, visits=30_000, leaves=16_384)

@@ -68,7 +68,7 @@ class Variant:
         parts = {part: given.pop(part) for part in ("policy", "value") if part in given}
         own = {key: value for key, value in given.items() if engine or key.lower() not in known}
         params = tuple(f"{key}={value}" for key, value in given.items() if key not in own)
-        who: dict[str, Any] = {**parts} or {"evaluator": name}
+        who: dict[str, Any] = dict(parts) if parts else {"evaluator": name}
         spec = EvaluatorSpec(**who, options=tuple(own.items()))
         return cls(spec, params, shards, engine)
 

@@ -47,7 +47,7 @@ def cell(value: Any) -> str:
     """Returns a value as text.
 
     >>> cell(1000000), cell(12.345), cell([0.05, 2.0]), cell("uniform"), cell(True), cell(None)
-    ('1,000,000', '12.3', '0.05 / 2.0', 'uniform', 'yes', '-')
+    ('1,000,000', '12.3', '0.0500 / 2.00', 'uniform', 'yes', '-')
     """
     if isinstance(value, list | tuple):
         return " / ".join(map(cell, value))

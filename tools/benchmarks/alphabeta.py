@@ -1,28 +1,21 @@
-"""Alpha-beta: its leaves beside those of the minimal tree, and what it and the best-first search share."""
+"""Alpha-beta: its leaves beside those of the minimal tree."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import chess
 
-from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.alphabeta.engine import AlphaBeta
-from graphsearch.alphabeta.limits import DepthLimits
 from graphsearch.alphabeta.nodetypes.formulas import minimal
 from graphsearch.alphabeta.results import Counts
-from graphsearch.alphabeta.session import search_to_depth
 from graphsearch.position.board import NOT_TERMINAL, terminal_kind
 from graphsearch.position.scores import LEAST_MATE
 from graphsearch.record.transposition import EntryTable
 
 from .harness import Row, benchmark
-from .mates import read
-from .positions import MIDDLEGAMES, spread
-
-TABLE_BYTES = 64 << 20  # of searches that share a graph
+from .positions import MIDDLEGAMES
 
 
 @benchmark("depth")
@@ -64,40 +57,3 @@ def deepened(board: chess.Board, depth: int, size: int) -> Iterator[Row]:
             "hits": counts.hits / max(1, counts.interior),
             "first_cuts": counts.first_cutoffs / max(1, counts.cutoffs),
         }
-
-
-@benchmark("search", "after", across="after", compare=("nodes", "visits"))
-def sharing(
-    *,
-    depth: int = 7,
-    visits: int = 20_000,
-    mates: Path | None = None,
-    positions: int = 40,
-    mate_depth: int = 4,
-) -> Iterator[Row]:
-    """What alpha-beta and the best-first search save each other through one graph.
-
-    Nodes of alpha-beta to --depth alone, and after a best-first search of --visits, whose N and P order its
-    moves and whose proofs end its nodes. With --mates (`FEN bm #N` lines): visits of the best-first search
-    until a mate is proven alone, and after alpha-beta to --mate-depth. All counts are the same everywhere.
-    """
-    for fen in MIDDLEGAMES:
-        for before in (0, visits):
-            with Graph.open(None) as graph:
-                if before:
-                    analyze(graph, chess.Board(fen), Limits(visits=before))
-                limits = DepthLimits(depth=depth)
-                found = search_to_depth(graph, chess.Board(fen), limits, table_bytes=TABLE_BYTES)
-            after = f"{before} visits" if before else "nothing"
-            yield {"search": f"alpha-beta to depth {depth}", "after": after, "nodes": found.counts.nodes}
-    for problem in spread(read(mates), positions) if mates else ():
-        for before in (0, mate_depth):
-            with Graph.open(None) as graph:
-                if before:
-                    limits = DepthLimits(depth=before)
-                    search_to_depth(graph, problem.board, limits, table_bytes=TABLE_BYTES)
-                result = analyze(graph, problem.board, Limits(visits=visits), SearchParams(minibatch_size=16))
-            proven = result.stop_reason == "proven"
-            after = f"depth {before}" if before else "nothing"
-            spent = result.new_visits if proven else None
-            yield {"search": "proof of a mate", "after": after, "visits": spent}

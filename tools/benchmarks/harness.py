@@ -50,7 +50,6 @@ REGISTRY = {  # name -> module and function
     "quality": "quality.quality",
     "review": "review.review",
     "scale": "scale.scale",
-    "sharing": "alphabeta.sharing",
     "simulation": "simulation.simulation",
     "soak": "soak.soak",
     "threads": "threads.threads",

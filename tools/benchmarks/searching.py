@@ -65,11 +65,10 @@ class Variant:
         given = dict(word.split("=", 1) for word in words)
         known = {option.lower() for option in OPTION_NAMES}
         shards, engine = int(given.pop("shards", 0)), given.pop("engine", "")
-        parts = {part: given.pop(part) for part in ("policy", "value") if part in given}
+        parts: dict[str, Any] = {part: given.pop(part) for part in ("policy", "value") if part in given}
         own = {key: value for key, value in given.items() if engine or key.lower() not in known}
         params = tuple(f"{key}={value}" for key, value in given.items() if key not in own)
-        who: dict[str, Any] = dict(parts) if parts else {"evaluator": name}
-        spec = EvaluatorSpec(**who, options=tuple(own.items()))
+        spec = EvaluatorSpec(**(parts or {"evaluator": name}), options=tuple(own.items()))
         return cls(spec, params, shards, engine)
 
 

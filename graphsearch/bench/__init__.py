@@ -1,1 +1,1 @@
-"""Every benchmark: speed, batches, and searches that outgrow their memory."""
+"""The figures of `graphsearch bench`: speed of moves, search and file."""

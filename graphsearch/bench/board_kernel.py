@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import kernel
-from ..jit.pointers import ONE, U, ptr
+from ..jit.pointers import U, ptr
 from ..jit.types import int64, uint64
 from ..position.board_kernel import generate_moves, make_move
 
@@ -40,14 +40,3 @@ def make_many(
         make_move(ptr(T, 0), ptr(words, 0), ptr(child, 0), moves[i % n])
         mixed ^= child[9]
     return mixed
-
-
-@kernel
-def spin(rounds: int64) -> uint64:
-    """Keeps a core busy for `rounds` steps of a chain that no compiler shortens; returns where it ends."""
-    x = ONE
-    for _ in range(rounds):
-        x ^= x << U(13)
-        x ^= x >> U(7)
-        x ^= x << U(17)
-    return x

@@ -1,1 +1,0 @@
-"""`graphsearch bench --scale`: every operation on a file, at sizes ten times apart."""

@@ -1,4 +1,4 @@
-"""The house: who may import whom, where the compiler may be, who may print, and what loads what."""
+"""The rooms: who may import whom, where the compiler may be, who may print, and what loads what."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ..position.tables import load_tables
 from ..record.transposition import EntryTable
 from ..record.transposition_kernel import BUCKET, new_entries
 from ..record.transposition_layout import ALL, CUT, MOST_DEPTH, PV
-from . import layout
+from . import frame_layout as layout
 from .frames_kernel import new_search_arrays
 from .iteration_kernel import search_slice
 from .lines import continued

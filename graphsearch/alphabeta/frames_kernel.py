@@ -1,10 +1,10 @@
 """The arrays of a fixed-depth search, and the bundles of pointers that its kernels take.
 
     T  the table of the board's kernels (`position/tables.py`)
-    S  `SearchArrays`, X  `Search`: pointers to them and to what else a search reads
+    S  `Search`: pointers to `SearchArrays`, to the table and to the weights
     E  `EntryPointers`: the table of transposition entries (`record/transposition_kernel.py`)
     A  pointers to the arena of a graph (`graph/arena_kernel.py`)
-    s  a position, `[10]` uint64; frame, state  the words of one ply (`layout.py`), of quiescence
+    s  a position, `[10]` uint64; frame, state  the words of one ply (`frame_layout.py`), of quiescence
 
 The search runs on an explicit stack, so that it can stop between any two positions and go on later. Scores
 are root-relative while it runs: MATE - p mates at ply p; entries and the leaf cache count from their node.
@@ -22,11 +22,11 @@ from ..jit.compiler import inner
 from ..jit.pointers import U, ptr
 from ..jit.types import Pointer, int16, int64, uint16, uint64
 from ..position.board_kernel import PW
-from . import layout
+from . import frame_layout as layout
 
 
 class SearchArrays(NamedTuple):
-    """The arrays of a search; `layout.py` has the sizes.
+    """The arrays of a search; `frame_layout.py` has the sizes.
 
     Attributes:
       positions: uint64[PLIES * PW]. keys: uint64[PLIES * 2], key and check hash of interior positions.
@@ -65,7 +65,7 @@ class SearchArrays(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Pointers to them, to the table `T` and the evaluator's weights, and two sizes.
+    """Pointers to the search arrays, the table `T` and the evaluator's weights, and two sizes.
 
     Attributes:
       game_size: int64, of `game`. cache_mask: uint64, of a place in the cache.
@@ -124,31 +124,31 @@ def new_search_arrays(cache_places: int) -> SearchArrays:
 
 
 @inner
-def search_pointers(T: NDArray[np.uint64], weights: NDArray[np.int64], S: SearchArrays) -> Search:
+def search_pointers(T: NDArray[np.uint64], weights: NDArray[np.int64], arrays: SearchArrays) -> Search:
     """Returns the pointer bundle of the arrays, which the caller keeps alive."""
     return Search(
         ptr(T, 0),
         ptr(weights, 0),
-        ptr(S.positions, 0),
-        ptr(S.keys, 0),
-        ptr(S.frames, 0),
-        ptr(S.moves, 0),
-        ptr(S.scores, 0),
-        ptr(S.lines, 0),
-        ptr(S.lengths, 0),
-        ptr(S.counters, 0),
-        ptr(S.killers, 0),
-        ptr(S.history, 0),
-        ptr(S.replies, 0),
-        ptr(S.follow, 0),
-        ptr(S.game, 0),
-        ptr(S.cache, 0),
-        ptr(S.quiet_positions, 0),
-        ptr(S.quiet_frames, 0),
-        ptr(S.quiet_words, 0),
-        ptr(S.area, 0),
-        ptr(S.gains, 0),
-        ptr(S.scratch, 0),
-        int64(S.game.size),
-        U(S.cache.size // 2 - 1),
+        ptr(arrays.positions, 0),
+        ptr(arrays.keys, 0),
+        ptr(arrays.frames, 0),
+        ptr(arrays.moves, 0),
+        ptr(arrays.scores, 0),
+        ptr(arrays.lines, 0),
+        ptr(arrays.lengths, 0),
+        ptr(arrays.counters, 0),
+        ptr(arrays.killers, 0),
+        ptr(arrays.history, 0),
+        ptr(arrays.replies, 0),
+        ptr(arrays.follow, 0),
+        ptr(arrays.game, 0),
+        ptr(arrays.cache, 0),
+        ptr(arrays.quiet_positions, 0),
+        ptr(arrays.quiet_frames, 0),
+        ptr(arrays.quiet_words, 0),
+        ptr(arrays.area, 0),
+        ptr(arrays.gains, 0),
+        ptr(arrays.scratch, 0),
+        int64(arrays.game.size),
+        U(arrays.cache.size // 2 - 1),
     )

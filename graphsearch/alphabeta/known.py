@@ -12,7 +12,7 @@ from ..position.scores import LEAST_MATE, MATE
 from ..record.transposition import Entry, EntryTable
 from ..record.transposition_layout import PROOF
 from ..store.transpositions.runs import RunOutcome
-from .layout import QUIET_PLIES
+from .frame_layout import QUIET_PLIES
 from .limits import DepthLimits
 from .lines import continued
 from .outcome import KnownDepth

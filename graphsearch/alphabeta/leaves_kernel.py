@@ -2,7 +2,7 @@
 
 It is a function of the position alone, whatever the window: the mover may stand pat on the static evaluation
 or try captures and promotions that the exchange does not lose; in check it tries every move. No capture is
-left out for being too small to matter, as `quiescence_kernel.quiescence` does: that differs from
+left out for being too small to matter, as `quiescence_over` does: that differs from
 window to window, and the search would no longer be that of plain negamax. A mate found here is one: the
 side that is mated tried every move, and the 50-move rule was kept.
 """
@@ -29,7 +29,7 @@ from ..position.scores import FAR, LEAST_MATE, MATE
 from ..position.tables import BE, CT, RE
 from ..position.words import BLACK, KEY, KINGS, PAWNS, WHITE, BoardTable, Position
 from ..record.transposition_kernel import EXACT, LOWER, UPPER
-from . import layout
+from . import frame_layout as layout
 from .frames_kernel import Search
 
 # of the data word of the leaf cache, as kernels take them
@@ -62,33 +62,33 @@ def from_node(value: int64, ply: int64) -> int64:
 
 
 @inner
-def cached(X: Search, key: uint64) -> uint64:
+def cached(S: Search, key: uint64) -> uint64:
     """Returns the data word that the cache holds of a position, 0 if none."""
-    i = int64(key & X.cache_mask) * 2
-    data = X.cache[i + 1]
-    return data if X.cache[i] ^ data == key else ZERO
+    i = int64(key & S.cache_mask) * 2
+    data = S.cache[i + 1]
+    return data if S.cache[i] ^ data == key else ZERO
 
 
 @inner
-def keep(X: Search, key: uint64, data: uint64) -> None:
+def keep(S: Search, key: uint64, data: uint64) -> None:
     """Enters a data word in the cache."""
-    i = int64(key & X.cache_mask) * 2
-    X.cache[i] = key ^ data
-    X.cache[i + 1] = data
+    i = int64(key & S.cache_mask) * 2
+    S.cache[i] = key ^ data
+    S.cache[i + 1] = data
 
 
 @inner
-def static_value(X: Search, s: Position) -> int64:
+def static_value(S: Search, s: Position) -> int64:
     """Returns the static evaluation of a position, seen by the side to move, never as large as a mate."""
-    X.counters[layout.STATIC] += 1
-    return static_score(X.table, X.weights, s, X.area)
+    S.counters[layout.STATIC] += 1
+    return static_score(S.table, S.weights, s, S.area)
 
 
 @inner
-def known_static(X: Search, s: Position, state: Pointer[int64]) -> int64:
+def known_static(S: Search, s: Position, state: Pointer[int64]) -> int64:
     """Returns the static evaluation of a frame's position, which the frame keeps."""
     if state[layout.STANDS] == UNKNOWN:
-        state[layout.STANDS] = static_value(X, s)
+        state[layout.STANDS] = static_value(S, s)
     return state[layout.STANDS]
 
 
@@ -106,15 +106,15 @@ def can_move(T: BoardTable, s: Position, out: Pointer[uint16]) -> bool:
 
 
 @inner
-def list_evasions(X: Search, s: Position, words: Pointer[uint64], n: int64) -> int64:
+def list_evasions(S: Search, s: Position, words: Pointer[uint64], n: int64) -> int64:
     """Fills the list of a frame in check with the words of the `n` moves in `scratch`; returns `n`."""
     for i in range(n):
-        words[i] = order_key(s, X.scratch[i], capture_gain(s, X.scratch[i]))
+        words[i] = order_key(s, S.scratch[i], capture_gain(s, S.scratch[i]))
     return int64(n)
 
 
 @inner
-def next_quiet_move(X: Search, s: Position, state: Pointer[int64], words: Pointer[uint64]) -> int64:
+def next_quiet_move(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64]) -> int64:
     """Returns the next move to try in quiescence, 0 if none is left; most gain first, by the least man."""
     while state[layout.NEXT] < state[layout.COUNT]:
         at = state[layout.NEXT]
@@ -126,32 +126,32 @@ def next_quiet_move(X: Search, s: Position, state: Pointer[int64], words: Pointe
         words[best] = words[at]
         state[layout.NEXT] = at + 1
         m = int64(listed_move(word, side_to_move(s)))
-        if not (word & DOUBTFUL and capture_loses(X.table, s, m)):
+        if not (word & DOUBTFUL and capture_loses(S.table, s, m)):
             return m
     return int64(0)
 
 
 @inner
-def value_at_limit(X: Search, s: Position, ply: int64) -> int64:
+def value_at_limit(S: Search, s: Position, ply: int64) -> int64:
     """Returns the value of a position whose clock has reached 100: a draw, unless it is mate."""
-    if in_check(X.table, s) and generate_moves(X.table, s, X.scratch) == 0:
+    if in_check(S.table, s) and generate_moves(S.table, s, S.scratch) == 0:
         return ply - MATE
     return int64(0)
 
 
 @inner
-def stand_pat(X: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], last: bool) -> None:
+def stand_pat(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], last: bool) -> None:
     """Gives a frame out of check its static value, and the captures to try unless that ends it."""
-    T = X.table
+    T = S.table
     stm = side_to_move(s)
-    best = known_static(X, s, state)
+    best = known_static(S, s, state)
     if last or best >= state[layout.BETA]:
-        state[layout.BEST] = best if can_move(T, s, X.scratch) else int64(0)
+        state[layout.BEST] = best if can_move(T, s, S.scratch) else int64(0)
         return
     king = ctz(s[KINGS] & s[WHITE + stm])
     pinned = pinned_of(T, s, king, stm)
     n = list_captures(T, s, words, int64(0), pinned, king, stm)
-    if n == 0 and not has_legal_move(T, s, X.scratch, pinned, stm):
+    if n == 0 and not has_legal_move(T, s, S.scratch, pinned, stm):
         best = int64(0)
     state[layout.BEST] = best
     state[layout.ALPHA] = max(best, state[layout.ALPHA])
@@ -160,7 +160,7 @@ def stand_pat(X: Search, s: Position, state: Pointer[int64], words: Pointer[uint
 
 @inner
 def enter_quiet(
-    X: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], level: int64, ply: int64
+    S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], level: int64, ply: int64
 ) -> None:
     """Gives a new quiescence frame its value so far and the moves to try."""
     state[layout.NEXT] = 0
@@ -169,52 +169,52 @@ def enter_quiet(
     if is_dead(s):
         state[layout.BEST] = 0
     elif clock_of(s) >= CLOCK_DRAW:
-        state[layout.BEST] = value_at_limit(X, s, ply + level)
-    elif not in_check(X.table, s):
-        stand_pat(X, s, state, words, level == layout.QUIET_PLIES)
+        state[layout.BEST] = value_at_limit(S, s, ply + level)
+    elif not in_check(S.table, s):
+        stand_pat(S, s, state, words, level == layout.QUIET_PLIES)
     elif level == layout.QUIET_PLIES:
-        state[layout.BEST] = known_static(X, s, state)
+        state[layout.BEST] = known_static(S, s, state)
     else:
-        n = int64(generate_moves(X.table, s, X.scratch))
+        n = int64(generate_moves(S.table, s, S.scratch))
         if n == 0:
             state[layout.BEST] = ply + level - MATE
-        state[layout.COUNT] = list_evasions(X, s, words, n)
+        state[layout.COUNT] = list_evasions(S, s, words, n)
 
 
 @inner
-def quiesce(X: Search, position: Position, ply: int64, alpha: int64, beta: int64, static: int64) -> int64:
+def quiesce(S: Search, position: Position, ply: int64, alpha: int64, beta: int64, static: int64) -> int64:
     """Returns the fail-soft quiescence value of the position at a ply, root-relative.
 
     `static` is its static value or UNKNOWN; if it was needed, the first frame holds it then.
     """
     for i in range(PW):
-        X.quiet_positions[i] = position[i]
-    X.quiet_frames[layout.ALPHA] = alpha
-    X.quiet_frames[layout.BETA] = beta
-    X.quiet_frames[layout.STANDS] = static
+        S.quiet_positions[i] = position[i]
+    S.quiet_frames[layout.ALPHA] = alpha
+    S.quiet_frames[layout.BETA] = beta
+    S.quiet_frames[layout.STANDS] = static
     level = int64(0)
     fresh = True
     while True:
-        s = adv(X.quiet_positions, level * PW)
-        state = adv(X.quiet_frames, level * layout.FRAME)
-        words = adv(X.quiet_words, level * layout.MOVE_ROOM)
+        s = adv(S.quiet_positions, level * PW)
+        state = adv(S.quiet_frames, level * layout.FRAME)
+        words = adv(S.quiet_words, level * layout.MOVE_ROOM)
         if fresh:
-            enter_quiet(X, s, state, words, level, ply)
-        m = next_quiet_move(X, s, state, words)
+            enter_quiet(S, s, state, words, level, ply)
+        m = next_quiet_move(S, s, state, words)
         if m:
             below = adv(state, layout.FRAME)
-            make_move(X.table, s, adv(s, PW), m)
+            make_move(S.table, s, adv(s, PW), m)
             below[layout.STANDS] = UNKNOWN
             below[layout.ALPHA] = -state[layout.BETA]
             below[layout.BETA] = -state[layout.ALPHA]
-            X.counters[layout.QUIESCENCE] += 1
+            S.counters[layout.QUIESCENCE] += 1
             level += 1
             fresh = True
         elif level == 0:
             return state[layout.BEST]
         else:
             level -= 1
-            take_quiet(adv(X.quiet_frames, level * layout.FRAME), -state[layout.BEST])
+            take_quiet(adv(S.quiet_frames, level * layout.FRAME), -state[layout.BEST])
             fresh = False
 
 
@@ -230,22 +230,22 @@ def take_quiet(state: Pointer[int64], value: int64) -> None:
 
 
 @inner
-def leaf_value(X: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
+def leaf_value(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
     """Returns the value of a leaf, root-relative: exact inside the window, else a bound (fail-soft)."""
-    key = key_at(X.table, s)
-    data = cached(X, key)
+    key = key_at(S.table, s)
+    data = cached(S, key)
     bound = int64(data >> CACHE_BOUND_AT)
     if bound:
         value = below_root(int64((data >> CACHE_VALUE_AT) & CACHE_MASK) - layout.CACHE_BIAS, ply)
         if bound == EXACT or (bound == LOWER and value >= beta) or (bound == UPPER and value <= alpha):
-            X.counters[layout.CACHED] += 1
+            S.counters[layout.CACHED] += 1
             return value
     static = int64(data & CACHE_MASK) - layout.CACHE_BIAS if data & KNOWN_STATIC else int64(UNKNOWN)
-    value = quiesce(X, s, ply, alpha, beta, static)
-    static = X.quiet_frames[layout.STANDS]
+    value = quiesce(S, s, ply, alpha, beta, static)
+    static = S.quiet_frames[layout.STANDS]
     bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
     word = U(from_node(value, ply) + layout.CACHE_BIAS) << CACHE_VALUE_AT | U(bound) << CACHE_BOUND_AT
     if static != UNKNOWN:
         word |= U(static + layout.CACHE_BIAS) | KNOWN_STATIC
-    keep(X, key, word)
+    keep(S, key, word)
     return value

@@ -1,7 +1,7 @@
 """The order of moves: the entry's move, much visited edges by N, captures, killers, replies, history and P.
 
-Order changes what a search costs, never what it returns. Moves are scored once the first one has not
-ended the node, and taken best first; whether a capture loses is asked when its turn comes.
+Order changes the cost of a search, never its result. Moves are scored once the first one has not ended the
+node, and taken best first; the exchange of a capture is computed when its turn comes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..record.node_kernel import (
 )
 from ..record.node_layout import CODE, NO_BLOCK
 from ..record.transposition_kernel import EntryPointers
-from . import layout
+from . import frame_layout as layout
 from .frames_kernel import Search
 from .table_kernel import prefetch_entry
 
 # bands of scores
 VISITED = 1 << 40  # + N
 LEAST_VISITS = 10
-CODE_WEIGHT = 64  # of a P code, 0..63, beside history
+CODE_WEIGHT = 64  # of a P code, 0..63, added to history
 CAPTURE = 1 << 32  # + gain and piece; WINNING once the exchange is known not to lose
 WINNING = 1 << 34
 KILLER = 1 << 30
@@ -63,56 +63,56 @@ def by_side(s: Position, m: int64) -> int64:
 
 
 @inner
-def move_before(X: Search, ply: int64) -> int64:
+def move_before(S: Search, ply: int64) -> int64:
     """Returns the move that led to a ply, 0 at the root."""
-    return X.frames[(ply - 1) * layout.FRAME + layout.MOVE] if ply > 0 else int64(0)
+    return S.frames[(ply - 1) * layout.FRAME + layout.MOVE] if ply > 0 else int64(0)
 
 
 @inner
-def follow_row(X: Search, ply: int64, back: int64) -> int64:
+def follow_row(S: Search, ply: int64, back: int64) -> int64:
     """Returns where the history of moves after the one `back` plies before begins, -1 if there is none."""
     if ply < back:
         return int64(-1)
     at = ply - back
-    return piece_to(adv(X.positions, at * PW), X.frames[at * layout.FRAME + layout.MOVE]) * layout.PIECE_TO
+    return piece_to(adv(S.positions, at * PW), S.frames[at * layout.FRAME + layout.MOVE]) * layout.PIECE_TO
 
 
 @inner
-def quiet_score(X: Search, s: Position, m: int64, row: int64) -> int64:
+def quiet_score(S: Search, s: Position, m: int64, row: int64) -> int64:
     """Returns the history of a quiet move: its own, and that of its following the move before."""
-    score = X.history[by_side(s, m)]
+    score = S.history[by_side(s, m)]
     if row >= 0:
-        score += 2 * int64(X.follow[row + piece_to(s, m)])
+        score += 2 * int64(S.follow[row + piece_to(s, m)])
     return score
 
 
 @inner
-def plain_score(X: Search, s: Position, m: int64, ply: int64, row: int64, reply: int64) -> int64:
-    """Returns the score of a move that the graph knows nothing of."""
+def plain_score(S: Search, s: Position, m: int64, ply: int64, row: int64, reply: int64) -> int64:
+    """Returns the score of a move without visits in the graph."""
     gain = capture_gain(s, m)
     if gain > 0:
         return CAPTURE + gain * 8 - man_at(s, from_square(m))
     if gain < 0:
         return LOSING + gain  # promotions to less than a queen
-    if m == X.killers[2 * ply]:
+    if m == S.killers[2 * ply]:
         return int64(KILLER + 2)
-    if m == X.killers[2 * ply + 1]:
+    if m == S.killers[2 * ply + 1]:
         return int64(KILLER + 1)
     if m == reply:
         return int64(KILLER)
-    return quiet_score(X, s, m, row)
+    return quiet_score(S, s, m, row)
 
 
 @inner
-def score_moves(X: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
+def score_moves(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
     """Scores the moves of a frame that are still to be tried."""
-    moves = adv(X.moves, ply * layout.MOVE_ROOM)
-    scores = adv(X.scores, ply * layout.MOVE_ROOM)
-    row = follow_row(X, ply, int64(1)) if frame[layout.DEPTH] > 1 else int64(-1)
-    before = move_before(X, ply)
-    reply = X.replies[by_side(s, before)] if before else int64(0)
+    moves = adv(S.moves, ply * layout.MOVE_ROOM)
+    scores = adv(S.scores, ply * layout.MOVE_ROOM)
+    row = follow_row(S, ply, int64(1)) if frame[layout.DEPTH] > 1 else int64(-1)
+    before = move_before(S, ply)
+    reply = S.replies[by_side(s, before)] if before else int64(0)
     for i in range(frame[layout.NEXT], frame[layout.COUNT]):
-        scores[i] = plain_score(X, s, int64(moves[i]), ply, row, reply)
+        scores[i] = plain_score(S, s, int64(moves[i]), ply, row, reply)
     frame[layout.SCORED] = 1
 
 
@@ -122,7 +122,7 @@ def score_by_graph(
 ) -> None:
     """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
 
-    A few visits tell less than what the search has learnt itself; there P only weighs quiet moves.
+    A few visits say less than the search's own history; there P only weighs quiet moves.
     """
     codes = code_bytes(A, rec)
     for i in range(n):
@@ -161,10 +161,10 @@ def take_table_move(frame: Pointer[int64], moves: Pointer[uint16], scores: Point
 
 
 @inner
-def loses(X: Search, s: Position, m: int64, at: int64, scores: Pointer[int64]) -> bool:
-    """Returns whether a capture loses by exchange, and notes what was found in its score."""
+def loses(S: Search, s: Position, m: int64, at: int64, scores: Pointer[int64]) -> bool:
+    """Returns whether a capture loses by exchange, and stores the result in its score."""
     if PLAIN_VALUES[man_at(s, from_square(m))] > capture_gain(s, m):
-        won = exchange(X.table, s, m, X.gains)
+        won = exchange(S.table, s, m, S.gains)
         if won < 0:
             scores[at] = LOSING + won
             return True
@@ -186,30 +186,30 @@ def likely_key(T: BoardTable, s: Position, m: int64) -> uint64:
 
 @inner
 def prefetch_children(
-    X: Search, E: EntryPointers, s: Position, frame: Pointer[int64], moves: Pointer[uint16]
+    S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], moves: Pointer[uint16]
 ) -> None:
-    """Asks for the entries, or the cache's places, of the children that follow: the first was not enough."""
+    """Prefetches the entries, or cache slots, of the next children, since the first did not end the node."""
     for i in range(1, frame[layout.COUNT]):
-        key = likely_key(X.table, s, int64(moves[i]))
+        key = likely_key(S.table, s, int64(moves[i]))
         if frame[layout.DEPTH] == 1:
-            prefetch(X.cache, int64(key & X.cache_mask) * 2)
+            prefetch(S.cache, int64(key & S.cache_mask) * 2)
         else:
             prefetch_entry(E, key)
 
 
 @inner
-def next_move(X: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> int64:
+def next_move(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> int64:
     """Returns the next move to try, 0 if all were."""
-    moves = adv(X.moves, ply * layout.MOVE_ROOM)
-    scores = adv(X.scores, ply * layout.MOVE_ROOM)
+    moves = adv(S.moves, ply * layout.MOVE_ROOM)
+    scores = adv(S.scores, ply * layout.MOVE_ROOM)
     if frame[layout.NEXT] == 0 and frame[layout.TABLE_MOVE]:
         m = take_table_move(frame, moves, scores)
         if m:
             return m
     if not frame[layout.SCORED]:
-        score_moves(X, s, frame, ply)
+        score_moves(S, s, frame, ply)
     if frame[layout.NEXT] == 1:
-        prefetch_children(X, E, s, frame, moves)
+        prefetch_children(S, E, s, frame, moves)
     if (
         frame[layout.DEPTH] == 1
         and frame[layout.NEXT] >= SORTED_LEAVES
@@ -224,7 +224,7 @@ def next_move(X: Search, E: EntryPointers, s: Position, frame: Pointer[int64], p
             if scores[j] > scores[best]:
                 best = j
         m = int64(moves[best])
-        if scores[best] >= CAPTURE and scores[best] < WINNING and loses(X, s, m, best, scores):
+        if scores[best] >= CAPTURE and scores[best] < WINNING and loses(S, s, m, best, scores):
             continue
         swap_moves(moves, scores, at, best)
         frame[layout.NEXT] = at + 1
@@ -239,48 +239,48 @@ def _moved_towards(old: int64, bonus: int64) -> int64:
 
 
 @inner
-def reward(X: Search, s: Position, m: int64, row: int64, bonus: int64) -> None:
-    """Notes for a quiet move that it ended a node, or did not where another did."""
+def reward(S: Search, s: Position, m: int64, row: int64, bonus: int64) -> None:
+    """Adds a bonus to a quiet move's history."""
     at = by_side(s, m)
-    X.history[at] = _moved_towards(X.history[at], bonus)
+    S.history[at] = _moved_towards(S.history[at], bonus)
     if row >= 0:
         to = row + piece_to(s, m)
-        X.follow[to] = int16(_moved_towards(int64(X.follow[to]), bonus))
+        S.follow[to] = int16(_moved_towards(int64(S.follow[to]), bonus))
 
 
 @inner
-def learn_cut(X: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
-    """Notes that the last move tried ended the node, and that the quiet ones before it did not."""
+def learn_cut(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
+    """Rewards the last move tried for ending the node, and penalises the quiet ones before it."""
     m = frame[layout.MOVE]
     if not is_quiet(s, m):
         return
-    if X.killers[2 * ply] != m:
-        X.killers[2 * ply + 1] = X.killers[2 * ply]
-        X.killers[2 * ply] = m
-    before = move_before(X, ply)
+    if S.killers[2 * ply] != m:
+        S.killers[2 * ply + 1] = S.killers[2 * ply]
+        S.killers[2 * ply] = m
+    before = move_before(S, ply)
     if before:
-        X.replies[by_side(s, before)] = m
-    row = follow_row(X, ply, int64(1))
+        S.replies[by_side(s, before)] = m
+    row = follow_row(S, ply, int64(1))
     bonus = min(frame[layout.DEPTH] * frame[layout.DEPTH] * 16, int64(MOST_BONUS))
-    reward(X, s, m, row, bonus)
-    moves = adv(X.moves, ply * layout.MOVE_ROOM)
+    reward(S, s, m, row, bonus)
+    moves = adv(S.moves, ply * layout.MOVE_ROOM)
     for i in range(frame[layout.NEXT] - 1):
         if is_quiet(s, int64(moves[i])):
-            reward(X, s, int64(moves[i]), row, -bonus)
+            reward(S, s, int64(moves[i]), row, -bonus)
 
 
 @inner
-def order_by_graph(X: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
+def order_by_graph(S: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Scores a frame's moves with the help of its record, if it has as many moves; returns whether it did."""
     rec = frame[layout.RECORD]
     if move_count(A, rec) != frame[layout.COUNT]:
         return False
-    score_moves(X, s, frame, ply)
+    score_moves(S, s, frame, ply)
     score_by_graph(
         A,
         rec,
-        adv(X.moves, ply * layout.MOVE_ROOM),
-        adv(X.scores, ply * layout.MOVE_ROOM),
+        adv(S.moves, ply * layout.MOVE_ROOM),
+        adv(S.scores, ply * layout.MOVE_ROOM),
         frame[layout.COUNT],
     )
     return True

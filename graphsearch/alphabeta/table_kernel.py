@@ -1,10 +1,10 @@
-"""What a fixed-depth search takes from transposition entries and from the graph, and what it leaves behind.
+"""Reading transposition entries and graph proofs in a fixed-depth search, and writing entries.
 
-An entry's value ends a node only if its depth is the one needed, so that values do not depend on what a table
-happens to hold; a forced mate holds at every depth on the side that it proves, for paths whose clock leaves
-the plies to it. No bound is written that belongs to one path:
+An entry's value ends a node only if its depth is exactly the one needed, so that values do not depend on the
+content of the table; a forced mate holds at every depth on the side that it proves, for paths whose clock
+leaves the plies to it. No bound is written that belongs to one path:
 
-- a value that a repetition had a part in is tainted: a cut rests on the move that cut, an upper bound on all
+- a value that depends on a repetition is tainted: a cut rests on the move that cut, an upper bound on all
   moves, an exact value on all as an upper and on the best one as a lower bound;
 - a key holds for all clocks up to 75, so a bound is written and used there only if the clock cannot reach 100
   below: clock + depth + the plies of quiescence < 100. Above 75 the key holds the clock itself.
@@ -41,7 +41,7 @@ from ..record.transposition_kernel import (
     put_entry,
     value_in,
 )
-from . import layout
+from . import frame_layout as layout
 from .leaves_kernel import below_root, from_node
 
 NO_BOUND = 0
@@ -49,13 +49,13 @@ NO_BOUND = 0
 
 @inner
 def clock_is_far(clock: int64, depth: int64) -> bool:
-    """Returns whether what is found at this depth holds for every path that has the key."""
+    """Returns whether a result at this depth holds for every path with the key."""
     return clock > FREE_CLOCK or clock + depth + layout.QUIET_PLIES < CLOCK_DRAW
 
 
 @inner
 def ends(value: int64, bound: int64, alpha: int64, beta: int64) -> bool:
-    """Returns whether a value with its bound says all that a window asks."""
+    """Returns whether a value with its bound answers a window."""
     if bound == EXACT:
         return True
     return value >= beta if bound == LOWER else value <= alpha
@@ -65,7 +65,7 @@ def ends(value: int64, bound: int64, alpha: int64, beta: int64) -> bool:
 def entry_value(
     data: uint64, depth: int64, alpha: int64, beta: int64, ply: int64, clock: int64
 ) -> tuple[bool, int64]:
-    """Returns whether an entry ends a node, and the root-relative value that it ends with."""
+    """Returns whether an entry ends a node, and with which root-relative value."""
     bound = bound_in(data)
     value = value_in(data)
     found = depth_in(data)
@@ -86,10 +86,10 @@ def entry_value(
 
 @inner
 def graph_proof(A: ArenaPointers, rec: int64, s: Position) -> tuple[int64, int64]:
-    """Returns what a record proves of its position, as (bound, value as the node counts it).
+    """Returns the proof in a record as (bound, value counted from the node).
 
-    A proven win mates in at most the plies that the record tells; one whose length it does not tell is not
-    used. NO_BOUND if nothing is proven for a path that stands there with the clock of `s`.
+    A proven win mates in at most the plies that the record holds; a proof without a length is not used.
+    NO_BOUND if nothing is proven for a path that stands there with the clock of `s`.
     """
     if not is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
@@ -121,7 +121,7 @@ def is_stored(E: EntryPointers, place: int64) -> bool:
 
 @inner
 def bound_found(frame: Pointer[int64], ply: int64, clock: int64) -> int64:
-    """Returns the bound that may be written of a finished frame's value, NO_BOUND if none."""
+    """Returns the bound to write for a finished frame's value, NO_BOUND if none may be written."""
     best = frame[layout.BEST]
     bound = LOWER if best >= frame[layout.BETA] else (EXACT if best > frame[layout.LOW] else UPPER)
     tainted = (frame[layout.TAINT] if bound != LOWER else frame[layout.BEST_TAINT]) < ply
@@ -136,7 +136,7 @@ def bound_found(frame: Pointer[int64], ply: int64, clock: int64) -> int64:
 
 @inner
 def gives_way(data: uint64, stored: bool, value: int64, depth: int64, bound: int64) -> bool:
-    """Returns whether an entry of the same position is to be written over.
+    """Returns whether to overwrite an entry of the same position.
 
     Of two mates the shorter stays, an exact value before another bound of its depth; one that an earlier
     run has left gives way to deeper ones only.
@@ -155,7 +155,7 @@ def gives_way(data: uint64, stored: bool, value: int64, depth: int64, bound: int
 def write_entry(
     E: EntryPointers, key: uint64, check: uint64, frame: Pointer[int64], ply: int64, clock: int64
 ) -> None:
-    """Writes what a finished frame found out, unless what is there says more."""
+    """Writes the result of a finished frame, unless the present entry says more."""
     bound = bound_found(frame, ply, clock)
     move = frame[layout.BEST_MOVE] if frame[layout.BEST_MOVE] else frame[layout.TABLE_MOVE]
     if bound == NO_BOUND and move == 0:

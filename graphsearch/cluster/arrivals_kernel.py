@@ -1,4 +1,4 @@
-"""What came down to a level: rows become entries, and the level gets the order of its visits.
+"""Turns the rows that came down to a level into entries, and sorts the level by its visits.
 
 An arrival is an entry of the wave like any other, behind ghosts (`messages_kernel.py`).
 """
@@ -45,7 +45,7 @@ def _ghost(W: WavePointers, X: ShardPointers, parent: int64, at: Pointer[uint64]
     set_field(W, e, wave.PARENT, parent)
     set_field(W, e, wave.KIND, wave.GHOST)
     set_field(W, e, UNKEPT, int64(0))
-    set_field(W, e, wave.SLOT, int64(0))  # there is no record, which who asks for memory ahead must see
+    set_field(W, e, wave.SLOT, int64(0))  # there is no record, and prefetching ahead must see that
     s = words_of(W, e)
     s[KEY] = at[0]
     if step == WHOLE:
@@ -59,7 +59,7 @@ def _trail(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int6
     """Returns the latest ghost before an arrival."""
     length, step = trail_of(row), X.counts[TRAIL]
     a = int64(-1)
-    if length == 0:  # what stands here is no position, and nobody looks at it
+    if length == 0:  # the row has no trail, and nobody reads it
         a = _ghost(W, X, a, row, int64(KEY_ONLY))
     for back in range(length):
         a = _ghost(W, X, a, adv(row, DOWN_WORDS + step * (length - 1 - back)), step)
@@ -87,7 +87,7 @@ def _arrive(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int
 
 @inner
 def words_that_came(X: ShardPointers) -> int64:
-    """Returns the words of all rows of the last step: more than ghosts will come of them."""
+    """Returns the words of all rows of the last step: an upper bound of their ghosts."""
     words = int64(0)
     for sender in range(X.counts[SHARDS]):
         if sender != X.counts[OWN]:
@@ -145,7 +145,7 @@ def _merge_runs(W: WavePointers, a: Pointer[int64], b: Pointer[int64], n: int64)
 
 @inner
 def _end_of_run(W: WavePointers, a: Pointer[int64], begin: int64, n: int64) -> int64:
-    """Returns where the entries from `begin` on cease to be in order."""
+    """Returns the end of the sorted run from `begin` on."""
     end = begin + 1
     while end < n and W.shares[a[end - 1]] < W.shares[a[end]]:
         end += 1
@@ -154,7 +154,7 @@ def _end_of_run(W: WavePointers, a: Pointer[int64], begin: int64, n: int64) -> i
 
 @inner
 def sort_level(W: WavePointers, X: ShardPointers) -> None:
-    """Sorts the level by the numbers of its visits: each shard has sent a run that is in order."""
+    """Sorts the level by the numbers of its visits: each shard has sent a sorted run."""
     n = X.counts[ORDERED]
     runs = int64(2)
     while runs > 1:

@@ -1,11 +1,11 @@
-"""A wave's way up, at one shard: answers are heard, edges take them, and other shards are told.
+"""A wave's way up, at one shard: answers arrive, update edges, and go on to other shards.
 
     owner of a child   arrival: DONE visits, its record  --- row --->   stub   owner of the parent
                                                                          |
                                                           the edge counts them and takes the value
 
-Within a level nothing depends on the order but what one edge takes twice; entries are applied from the last
-to the first, as in one process.
+Within a level the order matters only to repeated updates of one edge; entries are applied from the last to
+the first, as in one process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..jit.pointers import LOW32, adv, ptr
 from ..jit.types import int64
 from ..position.words import BoardTable
 from ..search import wave_kernel as wave
-from ..search.backup_kernel import ask_for, entry_backer, expand, refresh_if_stale, take_here, take_told
+from ..search.backup_kernel import ask_for, entry_backer, expand, refresh_if_stale, set_from_child, take_here
 from ..search.flight_kernel import land
 from ..search.wave_kernel import WaveArrays, WavePointers, field, set_field, wave_pointers, words_of
 from ..store.index.locate_kernel import FilterArrays
@@ -56,25 +56,26 @@ from .messages_kernel import (
     low_of,
     rows_from,
     shard_pointers,
-    told_to,
+    summary_from_owner,
     write_answer,
 )
 
 
 @inlined
 def _take(A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool) -> None:
-    """Sets the value of an edge from the entry's record, or from what another shard has told."""
+    """Updates an edge from the entry's record, or from another shard's answer."""
     if field(W, e, wave.KIND) == wave.AWAY:
-        take_told(A, edge, stride, told_to(W, e), resets)
+        set_from_child(A, edge, stride, summary_from_owner(W, e), resets)
     else:
         take_here(A, W, e, edge, stride, resets)
 
 
 @inner
 def _remember(A: ArenaPointers, W: WavePointers, e: int64, drawn: int64, visits: int64) -> None:
-    """Notes the edges of visits that only this game's history made draws, as far as this shard has them.
+    """Adds the edges of visits that only this game's history made draws to the overlay, as far as this shard
+    has them.
 
-    `drawn`: 1 if the edge of `e` itself leads to the draw. What lies above an arrival its sender is told.
+    `drawn`: 1 if the edge of `e` itself leads to the draw. The part above an arrival is sent to its sender.
     """
     a = int64(e)
     while not is_arrival(W, a) and field(W, a, wave.PARENT) >= 0:
@@ -106,7 +107,7 @@ def _waits(W: WavePointers, e: int64, settles: int64) -> bool:
 
 @inner
 def _hear_from(A: ArenaPointers, W: WavePointers, X: ShardPointers, sender: int64) -> None:
-    """Notes at stubs what another shard has told."""
+    """Writes the answers of another shard to their stubs."""
     rows, words = rows_from(X, sender)
     for at in range(0, words, UP_WORDS):
         row = adv(rows, at)
@@ -122,7 +123,7 @@ def _hear_from(A: ArenaPointers, W: WavePointers, X: ShardPointers, sender: int6
 
 @inner
 def _hear(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
-    """Notes at stubs what all other shards have told."""
+    """Writes the answers of all other shards to their stubs."""
     for sender in range(X.counts[SHARDS]):
         if sender != X.counts[OWN]:
             _hear_from(A, W, X, int64(sender))
@@ -130,7 +131,7 @@ def _hear(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
 
 @inner
 def _notes_that_came(A: ArenaPointers, X: ShardPointers) -> int64:
-    """Returns how many notes all messages may take: on visits that only the game's history made draws."""
+    """Returns the overlay notes that all messages may need: for visits made draws by the game alone."""
     rows_that_note = int64(0)
     if A.history_size:
         for sender in range(X.counts[SHARDS]):
@@ -148,7 +149,7 @@ def _apply(
     """Applies the entries of a level, from `first` on, to the edges that lead to them."""
     e = W.heads[level]
     while e >= first:
-        ask_for(A, W, e)  # the next of a level is, as a rule, the entry before
+        ask_for(A, W, e)  # the next of a level is usually the entry before
         if _waits(W, e, settles):
             if settles:
                 parent, done = field(W, e, wave.PARENT), field(W, e, wave.DONE)
@@ -161,7 +162,7 @@ def _apply(
 
 @inner
 def _measure(W: WavePointers, X: ShardPointers, level: int64, first: int64, settles: int64) -> None:
-    """Measures what other shards are to be told of a level's arrivals."""
+    """Measures the answers for a level's arrivals."""
     clear_sizes(X)
     e = X.heads[level]
     while e >= first:
@@ -174,7 +175,7 @@ def _measure(W: WavePointers, X: ShardPointers, level: int64, first: int64, sett
 def _tell(
     A: ArenaPointers, W: WavePointers, X: ShardPointers, level: int64, first: int64, settles: int64
 ) -> None:
-    """Writes what other shards are told of a level's arrivals."""
+    """Writes the answers for a level's arrivals."""
     e = X.heads[level]
     while e >= first:
         ask_for(A, W, e)
@@ -189,7 +190,7 @@ def _tell(
 
 @inner
 def _ascend(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, E: Bound) -> int64:
-    """Goes on with the way up; returns THROUGH when the root's edges are done, else what is waited for."""
+    """Continues the way up; returns THROUGH when the root's edges are done, else the reason for waiting."""
     counts = X.counts
     first, settles = counts[FIRST], counts[SETTLES]
     while True:
@@ -229,10 +230,10 @@ def ascend(
     X: ShardArrays,
     E: Bound,
 ) -> None:
-    """Backs visits up, from the level `LEVEL` to the root; `CODE` says how far it has got.
+    """Backs visits up, from the level `LEVEL` to the root; `CODE` is the state.
 
-    If only what needed no evaluation goes up (`SETTLES`), it is counted and out of flight then. Unless the
-    code is THROUGH, it is to be called again when what it waits for is there, and goes on.
+    With `SETTLES` only visits without an evaluation go up; they are counted and taken out of flight. Unless
+    the code is THROUGH, call it again when the awaited message has arrived.
     """
     Ap, Wp, Xp = pointers(A), wave_pointers(W, B), shard_pointers(X)
     Xp.counts[CODE] = _ascend(ptr(T, 0), Ap, Wp, Xp, E)
@@ -248,7 +249,7 @@ def end_round(
     X: ShardArrays,
     E: Bound,
 ) -> None:
-    """Counts at the root what a round has completed without an evaluation, and forgets its candidates."""
+    """Counts the visits of a round without an evaluation at the root, and forgets its candidates."""
     Ap, Wp, Xp = pointers(A), wave_pointers(W, B), shard_pointers(X)
     Wp.counts[wave.CANDIDATES] = 0
     Wp.counts[wave.ENDED] = 0
@@ -271,7 +272,7 @@ def make_records(T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, evaluator
 
 @kernel
 def end_wave(A: ArenaArrays, W: WaveArrays) -> int64:
-    """Completes the visits of a wave at its root; returns how many there were. Elsewhere there are none."""
+    """Completes the visits of a wave at its root; returns their number. Elsewhere there are none."""
     Ap, Wp = pointers(A), wave_pointers(W, W)
     completed = int64(0)
     e = Wp.heads[0]

@@ -1,4 +1,4 @@
-"""A wave's way down, at one shard: level by level what arrived is passed on, and what leaves is sorted out.
+"""A wave's way down, at one shard: level by level, arrivals are passed on, and children sorted by owner.
 
     order   e1 e4 e2 ...   entries of the level whose positions this shard owns, by the number of their
               |             first visit: the order of the search in one process, whatever the shards
@@ -7,7 +7,7 @@
                             path end here, because the path is known here
 
 A child's number is its parent's and the visits of the children before it. So numbers of a level differ, and
-sorting by them needs no word from anybody.
+sorting by them needs no communication.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ from .messages_kernel import (
     ORDERED,
     OUT_IS_SMALL,
     OWN,
-    PASSED,
     PASSES,
     PLACES,
     PROBED,
@@ -103,7 +102,7 @@ NUMBER_BITS, DEPTH_BITS = 31, 9  # of a candidate's key: where it stands, the fi
 PLACE_BITS = NUMBER_BITS + DEPTH_BITS
 MOST_ASKED, LAST_PLACE = (1 << 23) - 1, (1 << PLACE_BITS) - 1
 AHEAD, PREFETCHED = 8, 8
-EVERY_LEAF = 1 << 60  # a target that nothing reaches
+EVERY_LEAF = 1 << 60  # a target that is never reached
 
 
 @kernel
@@ -175,7 +174,7 @@ def _number_children(W: WavePointers, e: int64, first: int64) -> None:
 
 @inner
 def _list_candidate(W: WavePointers, X: ShardPointers, e: int64) -> None:
-    """Lists an entry whose position nobody knows, with what candidates are sorted by."""
+    """Lists an entry whose position is unknown, with its sort key."""
     n = W.counts[wave.CANDIDATES]
     place = (field(W, e, wave.DEPTH) << NUMBER_BITS) | W.shares[e]
     W.candidates[n] = (min(field(W, e, wave.ASKED), int64(MOST_ASKED)) << PLACE_BITS) | (LAST_PLACE - place)
@@ -208,7 +207,7 @@ def _pass_part(
 
 @inner
 def _sort_out(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
-    """Lists the children that this shard owns as the next level, and measures what goes to the others."""
+    """Lists the children that this shard owns as the next level, and measures the messages to the others."""
     clear_sizes(X)
     n = int64(0)
     rows = int64(0)
@@ -246,7 +245,6 @@ def _look_up(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers
 @inner
 def _count_level(W: WavePointers, X: ShardPointers) -> None:
     """Counts the entries of a level, and their visits."""
-    X.counts[PASSED] = X.counts[ORDERED]
     X.tallies[T_ENTRIES] += X.counts[ORDERED]
     for i in range(X.counts[ORDERED]):
         X.tallies[T_VISITS] += field(W, X.order[i], wave.ASKED)
@@ -261,14 +259,14 @@ def _pass_level(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointe
         find_misses(T, A, W)
     for first in range(0, count, PART_OF_LEVEL):
         last = min(count, first + PART_OF_LEVEL)
-        if not X.counts[PROBED]:  # part by part: what was asked for is still in the cache
+        if not X.counts[PROBED]:  # part by part: prefetched memory is still in the cache
             _probe_part(T, A, W, X, int64(first), int64(last))
         _pass_part(T, A, W, X, int64(first), int64(last))
 
 
 @inner
 def _write_rows(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
-    """Writes the rows of what leaves a level."""
+    """Writes the rows of the children of a level that other shards own."""
     for i in range(X.counts[ROWS]):
         e = X.spare[i]
         owner = field(W, e, wave.NODE_OR_LEAF)
@@ -280,7 +278,7 @@ def _write_rows(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
 def _descend(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, X: ShardPointers, E: Bound
 ) -> int64:
-    """Goes on with a round; returns THROUGH when no shard has a next level, else what is waited for."""
+    """Continues a round; returns THROUGH when no shard has a next level, else the reason for waiting."""
     counts = X.counts
     while True:
         if counts[STAGE] == ARRIVES:
@@ -321,9 +319,9 @@ def descend(
     X: ShardArrays,
     E: Bound,
 ) -> None:
-    """Sends the visits of a round down, level by level; `CODE` says how far it has got.
+    """Sends the visits of a round down, level by level; `CODE` is the state.
 
-    Unless that is THROUGH, it is to be called again when what it waits for is there, and goes on.
+    Unless that is THROUGH, call it again when the awaited message has arrived.
     """
     Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), filter_pointers(F), shard_pointers(X)
     Xp.counts[CODE] = _descend(Tp, Ap, Wp, Fp, Xp, E)
@@ -341,7 +339,7 @@ def admit_part(
 ) -> None:
     """Makes leaves of some candidates, in their order; if the batch is no longer open, of none.
 
-    What is no new position ends then as a collision, or at a record made meanwhile, all the same.
+    A candidate whose position became known meanwhile ends as a collision or at its record.
     """
     Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), shard_pointers(X)
     begin, end = Xp.counts[BEGIN], Xp.counts[END]

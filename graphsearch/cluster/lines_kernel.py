@@ -3,8 +3,8 @@
     line of a shard     out [header | rows .......]  sent ---->  its socket
                         in  [header | rows ...]      got  <----
 
-Sockets are called by address and never wait: a kernel that cannot go on says so, and is called again when
-something may have come. What a failed call failed of, Python finds out (`mesh.py`).
+Sockets are called by address and never block: a kernel that cannot continue returns, and is called again when
+a message may have arrived. The cause of a failed call is found by Python (`mesh.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def new_lines(shards: int) -> NDArray[np.int64]:
 
 
 def system_calls() -> NDArray[np.int64]:
-    """Returns the addresses of what kernels call, from `SEND` on, and room for the time."""
+    """Returns the addresses of the system's functions for kernels, from `SEND` on, and room for the time."""
     names = ("send", "recv", "sched_yield", "clock_gettime")
     return np.array([*map(address_of, names), 0, 0], np.int64)
 
@@ -72,7 +72,7 @@ def is_full(A: ArenaPointers, W: WavePointers) -> int64:
 
 @inner
 def _open_line(X: ShardPointers, shard: int64) -> None:
-    """Notes that a message is to be sent, and one to be received."""
+    """Prepares to send a message and to receive one."""
     line = _line(X, shard)
     line[SENT] = 0
     line[TO_SEND] = HEADER_BYTES + WORD_BYTES * X.sizes[shard]
@@ -84,7 +84,7 @@ def _open_line(X: ShardPointers, shard: int64) -> None:
 
 @inner
 def open_step(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> bool:
-    """Begins messages of `sizes` words, with their headers; returns whether they fit: else nothing is done.
+    """Begins messages of `sizes` words, with their headers; returns whether they fit: else does nothing.
 
     Their rows are to be written next, at `places`.
     """
@@ -94,8 +94,6 @@ def open_step(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> bool:
         return False
     counts[m.STEP] += 1
     X.tallies[m.T_STEPS] += 1
-    X.tallies[m.T_LOG + counts[m.STEP] % m.LOGGED] = counts[m.PASSED]
-    counts[m.PASSED] = 0
     full = is_full(A, W)
     for shard in range(counts[m.SHARDS]):
         m.write_header(W, X, int64(shard), full)
@@ -107,7 +105,7 @@ def open_step(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> bool:
 
 @inner
 def _push(X: ShardPointers, shard: int64) -> bool:
-    """Sends what goes at once; returns whether all is sent."""
+    """Sends as much as the socket takes; returns whether all is sent."""
     line = _line(X, shard)
     message = as_u8(adv(X.out, shard * X.counts[m.OUT_ROOM]))
     while line[SENT] < line[TO_SEND]:
@@ -121,7 +119,7 @@ def _push(X: ShardPointers, shard: int64) -> bool:
 
 @inner
 def _pull(X: ShardPointers, shard: int64) -> int64:
-    """Receives what is there; returns THROUGH, or what is waited for."""
+    """Receives the available bytes; returns THROUGH, or the reason for waiting."""
     line = _line(X, shard)
     message = adv(X.inbox, shard * X.counts[m.IN_ROOM])
     while line[GOT] < line[TO_GET]:
@@ -141,7 +139,7 @@ def _pull(X: ShardPointers, shard: int64) -> int64:
 
 @inner
 def _go_on(X: ShardPointers) -> int64:
-    """Sends and receives what goes at once; returns THROUGH, or what is waited for."""
+    """Sends and receives as much as possible; returns THROUGH, or the reason for waiting."""
     code = int64(m.THROUGH)
     for shard in range(X.counts[m.SHARDS]):
         if shard != X.counts[m.OWN]:
@@ -156,7 +154,7 @@ def _go_on(X: ShardPointers) -> int64:
 
 @inner
 def _evaluate_some(X: ShardPointers, E: Bound) -> bool:
-    """Evaluates a few of the leaves that are ready, if there are any; returns whether there were."""
+    """Evaluates a few of the ready leaves, if there are any; returns whether there were."""
     size = len(E.words)
     begin = E.words[size + END]
     if begin >= X.counts[m.READY]:
@@ -173,9 +171,9 @@ def _evaluate_some(X: ShardPointers, E: Bound) -> bool:
 
 @inner
 def talk(X: ShardPointers, E: Bound) -> int64:
-    """Goes on with a step; returns THROUGH when all messages are exchanged, else what is waited for.
+    """Continues a step; returns THROUGH when all messages are exchanged, else the reason for waiting.
 
-    While it waits, it evaluates leaves (`E`): what needs time anyway costs none then.
+    While it waits, it evaluates leaves (`E`), so that their time is hidden.
     """
     code = _go_on(X)
     tries = int64(0)
@@ -202,7 +200,7 @@ def say(
     X: ShardArrays,
     E: Bound,
 ) -> None:
-    """Exchanges headers, behind which the leader gets the keys of `KEYS` candidates; `CODE` says how far."""
+    """Exchanges headers, with the keys of `KEYS` candidates for the leader; `CODE` is the state."""
     Ap, Wp, Xp = pointers(A), wave_pointers(W, B), m.shard_pointers(X)
     Xp.counts[m.CODE] = _say(Ap, Wp, Xp, E)
 

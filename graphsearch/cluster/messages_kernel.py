@@ -1,4 +1,4 @@
-"""What shards send each other: rows of 64-bit words, behind a header. `schema/cluster.md` is the reference.
+"""Messages between shards: rows of 64-bit words, behind a header. `schema/cluster.md` is the reference.
 
     down, 8 words and the trail       0  number of the first visit | visits asked << 32
     a visit that goes on to           1  stub: the sender's entry  | visits of the edge << 32
@@ -10,7 +10,7 @@
                                             and men of all
 
     up, 3 words                       0  stub | visits done << 32
-    what became of it                 1  Q, float32 | draw share << 32 | code << 42 | flags << 52
+    the result of a visit             1  Q, float32 | draw share << 32 | code << 42 | flags << 52
                                       2  N of the child | visits that the graph does not keep << 32
 
 An arrival is an entry of the wave like any other. Before it stand ghosts: entries for the positions of its
@@ -19,8 +19,8 @@ trail, the latest of which also holds where the answer goes.
     ghost <- ghost <- ghost <- arrival        of each: a position of the trail
                       EDGE: sender | NODE_OR_LEAF: stub | ASKED: visits of the edge | DONE: not kept
 
-Ghosts stand behind the room for entries, in the same memory: they are no entries of the wave, only before
-some. Arrivals are listed by depth in `heads` here, all other entries in `heads` of the wave.
+Ghosts stand behind the room for entries, in the same memory: they are not entries of the wave, only ancestors
+of some. Arrivals are listed by depth in `heads` here, all other entries in `heads` of the wave.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from ..position.words import (
     Position,
 )
 from ..search import wave_kernel as wave
-from ..search.backup_kernel import told_by
+from ..search.backup_kernel import child_summary
 from ..search.wave_kernel import WavePointers, field, set_field, words_of
 from ..store.sharded.ownership import MIXER, VIRTUAL_BITS
 
@@ -72,13 +72,13 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
 
 # `counts`. Fixed: this shard | how many there are | who leads | words of a position of a trail | tries to
 # receive before a kernel returns
-# What Python says: words of `out` and of `inbox` for each shard | visits of the round | its first entry |
-# whether only what needs no evaluation goes up | candidates to admit: from, to, whether the batch is open |
-# keys of candidates that go to the leader | a number for all | positions of this shard | leaves that may be
-# evaluated while others are waited for | entries that there is room for, ghosts included
-# What kernels say: why they returned | words of a message that are wanted | which shard is lost | what comes
-# next | step | level | its entries | those that were passed on for this step | whether the level was looked
-# up as a whole | first entry below it | next ghost | entries below that go to others | what a level below has
+# Set by Python: words of `out` and of `inbox` for each shard | visits of the round | its first entry | do
+# only visits without an evaluation go up | candidates to admit: from, to, whether the batch is open | keys
+# of candidates for the leader | a number for all | positions of this shard | leaves that may be evaluated
+# while others are waited for | room for entries, ghosts included
+# Set by kernels: return code | words wanted for a message | the lost shard | next stage | step | level |
+# its entries | whether the level was looked up as a whole | first entry below it | next ghost | entries
+# below it that go to others | entries and stubs below it
 (
     OWN,
     SHARDS,
@@ -105,13 +105,12 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
     STEP,
     LEVEL,
     ORDERED,
-    PASSED,
     PROBED,
     FIRST_CHILD,
     GHOSTS,
     ROWS,
     MORE,
-) = range(31)
+) = range(30)
 TOTALS = 32  # sums of the headers of the last messages; H_STEP: shards that are at this step
 COUNTS = TOTALS + HEADER_WORDS
 
@@ -130,12 +129,11 @@ ARRIVES, LOOKS_UP, PASSES, WRITES, TALKS, HEARS, APPLIES = range(7)
 # level | rows sent down | nanoseconds waited | when the messages of the step were written | nanoseconds that
 # leaves were evaluated in meanwhile, which the two before leave out
 T_STEPS, T_MESSAGES, T_BYTES, T_ENTRIES, T_VISITS, T_ROWS, T_WAITED, T_BEGAN, T_EVALUATED = range(9)
-T_LOG, LOGGED = 16, 1 << 12  # from there on, by step: entries that were passed on for it
-TALLIES = T_LOG + LOGGED
+TALLIES = T_EVALUATED + 1
 
 
 class ShardArrays(NamedTuple):
-    """What a shard has beside its arena and its wave; E entries, K shards."""
+    """A shard's arrays beside its arena and its wave; E entries, K shards."""
 
     owners: NDArray[np.int64]  # [4096]: the shard of each virtual shard
     root: NDArray[np.uint64]  # [10]: the root's position
@@ -154,7 +152,7 @@ class ShardArrays(NamedTuple):
 
 
 class ShardPointers(NamedTuple):
-    """Pointers to them, in the same order."""
+    """Pointers to the arrays, in the same order."""
 
     owners: Pointer[int64]
     root: Position
@@ -193,7 +191,7 @@ def shard_pointers(X: ShardArrays) -> ShardPointers:
     )
 
 
-# ------------------------------------------------------------------ who
+# ------------------------------------------------------------------ owners
 @inlined
 def owner_of(T: BoardTable, X: ShardPointers, s: Position) -> int64:
     """Returns the shard that owns a position."""
@@ -252,7 +250,7 @@ def unpack_men(packed: Pointer[uint64], s: Position) -> None:
 # ------------------------------------------------------------------ down
 @inlined
 def trail_length(W: WavePointers, X: ShardPointers, e: int64) -> int64:
-    """Returns how many positions go with a stub: all of its path, or those that may still be repeated."""
+    """Returns the length of a stub's trail: all of its path, or the positions that may still be repeated."""
     depth = field(W, e, wave.DEPTH)
     return depth if X.counts[TRAIL] == WHOLE else min(clock_of(words_of(W, e)), depth)
 
@@ -294,14 +292,14 @@ def trail_of(row: Pointer[uint64]) -> int64:
 # ------------------------------------------------------------------ messages
 @inner
 def clear_sizes(X: ShardPointers) -> None:
-    """Notes that nothing goes to anybody."""
+    """Sets all message sizes to 0."""
     for shard in range(X.counts[SHARDS]):
         X.sizes[shard] = 0
 
 
 @inner
 def largest_size(X: ShardPointers) -> int64:
-    """Returns the most words that go to anybody."""
+    """Returns the largest message size in words."""
     largest = int64(0)
     for shard in range(X.counts[SHARDS]):
         largest = max(largest, X.sizes[shard])
@@ -310,7 +308,7 @@ def largest_size(X: ShardPointers) -> int64:
 
 @inner
 def write_header(W: WavePointers, X: ShardPointers, shard: int64, full: int64) -> None:
-    """Writes the header of the message to a shard, and notes where its rows go."""
+    """Writes the header of the message to a shard, and sets the place of its rows."""
     begin = shard * X.counts[OUT_ROOM]
     X.places[shard] = begin + HEADER_WORDS
     head = as_i64(adv(X.out, begin))
@@ -347,7 +345,7 @@ def _message_from(X: ShardPointers, shard: int64) -> Pointer[uint64]:
 
 @inner
 def add_headers(X: ShardPointers) -> None:
-    """Sums the headers of all messages up in `counts`; of the step, counts those that are at this one."""
+    """Sums the headers of all messages up in `counts`; counts the shards that are at this step."""
     for i in range(HEADER_WORDS):
         X.counts[TOTALS + i] = 0
     for shard in range(X.counts[SHARDS]):
@@ -360,9 +358,9 @@ def add_headers(X: ShardPointers) -> None:
 # ------------------------------------------------------------------ up
 @inner
 def write_answer(A: ArenaPointers, W: WavePointers, e: int64, out: Pointer[uint64]) -> None:
-    """Writes what became of an arrival, and what its record is worth."""
+    """Writes the answer for an arrival: its visits, and the summary of its record."""
     ghost = field(W, e, wave.PARENT)
-    q, share, flags, code, known = told_by(A, field(W, e, wave.SLOT))
+    q, share, flags, code, known = child_summary(A, field(W, e, wave.SLOT))
     out[0] = pair(field(W, ghost, STUB), field(W, e, wave.DONE))
     out[1] = (U(share) << U(SHARE_SHIFT)) | (U(code) << U(CODE_SHIFT)) | (U(flags) << U(FLAGS_SHIFT))
     as_f32(adv(out, 1))[0] = q
@@ -371,8 +369,8 @@ def write_answer(A: ArenaPointers, W: WavePointers, e: int64, out: Pointer[uint6
 
 
 @inlined
-def told_to(W: WavePointers, e: int64) -> tuple[float32, int64, int64, int64, int64]:
-    """Returns what another shard has told a stub, as `told_by` has it."""
+def summary_from_owner(W: WavePointers, e: int64) -> tuple[float32, int64, int64, int64, int64]:
+    """Returns a stub's child summary from another shard, in the form of `child_summary`."""
     s = words_of(W, e)
     word = s[TOLD]
     q = float32(as_f32(adv(s, TOLD))[0])

@@ -26,7 +26,7 @@ from ..position.board import (
     terminal_kind,
 )
 from ..record.node import NodeRecord
-from ..search import layout
+from ..search import param_layout as layout
 from ..search.forced import ForcedVisits
 from ..search.loop import (
     COPY_BYTES,

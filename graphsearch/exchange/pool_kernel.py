@@ -1,6 +1,6 @@
 """Where the records of a walk are, by position, and which positions it has met.
 
-table   as in `sweep_kernel.py`; the second word holds the number of the record plus 1 in its upper half
+table   as in `sweep/sweep_kernel.py`; the second word holds the number of the record plus 1 in its upper half
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], words: NDArray[np.ui
     """Enters positions, whose records have the numbers from `first` on; there is room.
 
     Args:
-      T: the table of `tables.py`. table: `[places * 2]` uint64. words: `[R * 10]` uint64.
+      T: the table of `position/tables.py`. table: `[places * 2]` uint64. words: `[R * 10]` uint64.
     """
     Tp, t = ptr(T, 0), table_of(table)
     for i in range(len(words) // PW):

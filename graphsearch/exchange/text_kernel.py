@@ -186,7 +186,7 @@ def name_moves(
     """Fills the names of moves, the keys of the positions behind them, and whether they give check or mate.
 
     Args:
-      T: the table of `tables.py`. words: `[R * 10]` uint64.
+      T: the table of `position/tables.py`. words: `[R * 10]` uint64.
       of: `[M]` int64, the position of each move, those of one together. codes: `[M]` uint16.
       sans, ucis, keys: `[M]` uint64. marks: `[M]` uint8, CHECK | MATE.
     """

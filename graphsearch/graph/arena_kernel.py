@@ -6,7 +6,7 @@
                                   |
            blocks  .. | norm, sum n, Q, draws | edge | edge | .. |
 
-What a search keeps in `floats` and `ints` is laid out in `search/layout.py`. `docs/kernels.md` lists all
+`search/param_layout.py` lays out the search's part of `floats` and `ints`; `docs/kernels.md` lists all
 bundles.
 """
 

@@ -1,1 +1,1 @@
-"""How kernels are compiled, kept, loaded and called; pointers, types, intrinsics. Only it imports Numba."""
+"""Compiles, caches, loads and calls kernels; pointers, types, intrinsics. Only this room imports Numba."""

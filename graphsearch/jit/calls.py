@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from . import machine_code
 from .lazy import Inner
 from .machine_code import MOST_RESULTS, Form, MachineCode
-from .places import Places, announce
+from .places import LevelFolders, announce
 
 LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
 FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes
@@ -63,15 +63,15 @@ class _Code:
 
     @property
     def address(self) -> int:
-        """Where the entry is."""
+        """Address of the entry."""
         return ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
     def packed(self, words: list[object]) -> bytes:
-        """Returns the words as the entry reads them."""
+        """Returns the words in the entry's format."""
         return self._words.pack(*words)
 
     def __call__(self, words: list[object]) -> Any:
-        """Returns what the kernel returns; `words` are arguments whose objects the caller keeps."""
+        """Runs the code and returns its result; the caller keeps the objects of the arguments."""
         out = self._room()
         if self._function(self.packed(words), out):
             raise MemoryError("a kernel has too little memory")
@@ -79,9 +79,9 @@ class _Code:
 
 
 class Kernel(Inner):
-    """A function that Python calls, or another kernel."""
+    """A function called from Python or by another kernel."""
 
-    def __init__(self, function: Callable[..., Any], places: Places) -> None:
+    def __init__(self, function: Callable[..., Any], places: LevelFolders) -> None:
         """Keeps the function until it is called.
 
         Args:
@@ -102,7 +102,7 @@ class Kernel(Inner):
         return code(words)
 
     def bind(self, *arguments: object) -> Bound:
-        """Returns the code for these arguments, with them."""
+        """Returns the code for these arguments, bound to them."""
         code, words = self._prepared(arguments)
         return Bound(code.address, np.frombuffer(bytearray(code.packed(words)), np.int64))
 
@@ -137,7 +137,7 @@ class Kernel(Inner):
         return next(filter(None, found), None)
 
     def _kept(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
-        """Returns code for the first place, compiled now and kept in all of them."""
+        """Compiles code for the first place, and writes it to all places."""
         places = self._places.writing
         codes = self._built(arguments, [place.level for place in places])
         for place, code in zip(places, codes, strict=True):
@@ -158,14 +158,14 @@ def _formed(form: Form, numbers: Iterator[Any]) -> Any:
 
 
 def _format(part: object) -> str:
-    """Returns the format of a word, by what decides how it is compiled; a tuple and its length have none."""
+    """Returns the format of a word, by its compiled type; a tuple and its length have none."""
     if isinstance(part, type):
         return FORMATS.get(part, "")
     return "" if isinstance(part, int) else "Q"  # of an array, or of an int that takes 64 bits
 
 
 def _flatten(values: tuple[Any, ...], kind: list[object], words: list[object]) -> None:
-    """Appends the words of some values, and what decides how they are compiled."""
+    """Appends the words of some values, and the types by which they are compiled."""
     for value in values:
         of = type(value)
         if of is np.ndarray or isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""The intrinsics that `pointers.py` names, as Numba takes them: importing this imports it."""
+"""Numba implementations of the intrinsics that `pointers.py` names: importing this imports Numba."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _list_pairs(builder: IRBuilder, pairs: Value, count: Value, out: Value) -> V
 def _pair_products(builder: IRBuilder, pair: Value, weights: Value) -> Value:
     """Returns the sum of both products of a pair of int16 with each pair of weights: as x86's `pmaddwd`.
 
-    LLVM makes that one instruction of it where there is one, and several elsewhere.
+    LLVM makes one instruction of it where the processor has one, and several elsewhere.
     """
     pairs = builder.bitcast(_splat(builder, pair, SUMS), weights.type)
     wide = _vector(32, 2 * SUMS)
@@ -217,7 +217,7 @@ def add_products(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_c(typing_context: Context, function: Type, arguments: types.BaseTuple) -> Typed:
-    """Returns what the C function at an address returns, as int64; of a `size_t`, negative for an error.
+    """Calls the C function at an address; returns its result as int64; of a `size_t`, negative for an error.
 
     Args:
       function: int64, its address.

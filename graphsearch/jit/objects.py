@@ -191,7 +191,7 @@ class _Words:
         return model.from_data(self._builder, self._builder.load(data))
 
     def _array(self, kind: types.Array, address: ir.Value) -> ir.Value:
-        """Returns numpy's array at an address, as nobody's: there is nothing to free."""
+        """Returns numpy's array at an address, without an owner: there is nothing to free."""
         builder = self._builder
         start = builder.inttoptr(address, BYTE.as_pointer())
         array = self._context.make_array(kind)(self._context, builder)

@@ -126,11 +126,12 @@ if JIT_OFF:
         """Asks the processor to load `p[i]`."""
 
     def call_bound(bound: Bound) -> int64:
-        """Returns the number that a kernel bound to its arguments returns, as int64; 0 if it returns none."""
+        """Runs a kernel bound to its arguments; returns its number as int64; 0 if it returns none."""
         return int(bound.code(*bound.words) or 0)
 
     def call_c(function: int64, arguments: tuple[int64 | Pointer[uint8], ...]) -> int64:
-        """Returns what the C function at an address returns, as int64; of a `size_t`, negative for an error.
+        """Calls the C function at an address; returns its result as int64; of a `size_t`, negative for an
+        error.
 
         Args:
           function: int64, its address.

@@ -32,11 +32,11 @@ from .table_kernel import ANY_LENGTH, INFINITE, TablePointers, key_and_check, pr
 
 MOST_PLIES = 250  # of a path
 ROOM = 256  # moves of a position
-NO_CLOCK, ANY_CLOCK = 0, 100  # bounds of what no clock can change: of a disproof, of a mate on the board
+NO_CLOCK, ANY_CLOCK = 0, 100  # bounds of results at every clock: of a disproof, of a mate on the board
 
 # a child: its numbers, and the plies and the clock bound of its proof or disproof
 PN, DN, LENGTH, BOUND, CHILD_WORDS = 0, 1, 2, 3, 4
-# a frame: thresholds of what is the least and of what is the sum here, children, the one being searched,
+# a frame: thresholds of the least number and of the sum here, children, the present child,
 # plies, visits when it was entered, the last move that decided at this ply
 LEAST_LIMIT, SUM_LIMIT, COUNT, CHOSEN, PLIES, BEFORE, KILLER, FRAME_WORDS = 0, 1, 2, 3, 4, 5, 6, 8
 # counters
@@ -72,7 +72,7 @@ class ProverArrays(NamedTuple):
 
 
 class ProverPointers(NamedTuple):
-    """Pointers to them, and the table's bundle."""
+    """Pointers to the arrays of a prover, and the table's bundle."""
 
     table: TablePointers
     words: Pointer[uint64]
@@ -85,7 +85,7 @@ class ProverPointers(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A node as its children make it.
+    """A node computed from its children.
 
     Attributes:
       least, total: the least of the children's own numbers, and the sum of the others.
@@ -142,7 +142,7 @@ def _stands_on_path(P: ProverPointers, ply: int64) -> bool:
 
 @inner
 def _seen_from_above(c: Position, pn: int64, bound: int64) -> int64:
-    """Returns a child's clock bound as its parent's: a capture or a pawn move begins the count anew."""
+    """Returns a child's clock bound for its parent: a capture or a pawn move resets the count."""
     if clock_of(c) == 0:
         return int64(CLOCK_DRAW - 1) if pn == 0 else int64(NO_CLOCK)
     return max(bound - 1, int64(0))
@@ -150,7 +150,7 @@ def _seen_from_above(c: Position, pn: int64, bound: int64) -> int64:
 
 @inner
 def _untried(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64) -> Numbers:
-    """Returns (pn, dn, length, bound) of the position at a ply, of which nothing is known.
+    """Returns (pn, dn, length, bound) of the position at a ply before any search.
 
     `attacks`: the attacker is to move there, with `plies` left.
     """
@@ -323,7 +323,7 @@ def _descend(T: BoardTable, P: ProverPointers, ply: int64, node: Summary) -> Non
 
 @inner
 def _ascend(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> None:
-    """Stores a node and takes its numbers into the frame above."""
+    """Stores a node and adds its numbers to the frame above."""
     pn, dn, plies, clock = _keep(P, ply, attacks, node)
     above = P.frames[(ply - 1) * FRAME_WORDS + CHOSEN]
     child = adv(P.children, ((ply - 1) * ROOM + above) * CHILD_WORDS)
@@ -384,9 +384,9 @@ def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) 
 
 @kernel
 def look(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -> int64:
-    """Returns the number of children of a position that was listed with their numbers; all are listed.
+    """Returns the number of children of a position; lists all of them, with their numbers.
 
-    They stand in `A.moves` and `A.children`. What follows from them is stored and in `A.result`.
+    They stand in `A.moves` and `A.children`. Their summary is stored and in `A.result`.
     """
     board = ptr(T, 0)
     P = pointers(A)

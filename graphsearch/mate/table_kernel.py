@@ -1,4 +1,4 @@
-"""The table of a proof-number search: what is proven, disproved or estimated, position by position.
+"""The table of a proof-number search: proofs, disproofs and estimates, position by position.
 
 An entry is three words:
 
@@ -22,7 +22,7 @@ from ..jit.types import Pointer, int64, uint64
 from ..position.board_kernel import PLACE, check_hash
 from ..position.words import KEY, META, Position
 
-INFINITE = 1 << 30  # a proof or disproof number that no search brings down
+INFINITE = 1 << 30  # a proof or disproof number that no search reduces
 ANY_LENGTH = 255  # plies of a question without a limit; its disproofs hold for the path and the moment
 SLOTS = 8  # entries that a position may stand in
 DEFENDER = U(0x9E3779B97F4A7C15)  # flips the key of positions with the defender to move
@@ -32,7 +32,7 @@ CHECK_MASK, MOVE_MASK, BYTE = U(0xFFFF), U(0xFFFF), U(0xFF)
 
 
 class TablePointers(NamedTuple):
-    """Pointers to the three words of every place, and the mask of a place's index."""
+    """Pointers to the three words of every slot, and the mask of a slot's index."""
 
     keys: Pointer[uint64]
     numbers: Pointer[uint64]
@@ -41,7 +41,7 @@ class TablePointers(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """What the table says of a position: proof and disproof number (-1: nothing), plies, clock, move."""
+    """The table's entry for a position: proof and disproof number (-1: nothing), plies, clock, move."""
 
     pn: int64
     dn: int64
@@ -104,7 +104,7 @@ def clock_bound(data: uint64) -> int64:
 
 @inner
 def work_of(data: uint64) -> int64:
-    """Returns how many bits the number of visits below has."""
+    """Returns the bit length of the number of visits below."""
     return int64((data >> WORK_AT) & BYTE)
 
 
@@ -146,7 +146,7 @@ def probe(table: TablePointers, key: uint64, check: uint64, plies: int64, clock:
 
 @inner
 def _replaces(table: TablePointers, i: int64, pn: int64, dn: int64, plies: int64, clock: int64) -> int64:
-    """Returns 1 if new numbers make an entry of their position needless, -1 if it makes them so, else 0."""
+    """Returns 1 if new numbers supersede an entry of their position, -1 if it supersedes them, else 0."""
     p, d = proof_number(table, i), disproof_number(table, i)
     held, bound = plies_of(table.data[i]), clock_bound(table.data[i])
     if p == 0 and pn == 0:
@@ -166,7 +166,7 @@ def _replaces(table: TablePointers, i: int64, pn: int64, dn: int64, plies: int64
 
 @inner
 def _worth(table: TablePointers, i: int64) -> int64:
-    """Returns how much an entry is worth keeping: by the work in it, certain knowledge before estimates."""
+    """Returns the replacement priority of an entry: by the work in it, proofs before estimates."""
     if table.keys[i] == ZERO:
         return int64(-1)
     certain = proof_number(table, i) == 0 or disproof_number(table, i) == 0
@@ -185,7 +185,7 @@ def store(
     move: int64,
     work: int64,
 ) -> None:
-    """Writes what is known of a question, in place of what that makes needless or of what is worth least."""
+    """Stores the answer to a question, in place of a superseded entry or of the least valuable one."""
     at = first_of(table, key)
     target, least = int64(-1), int64(1 << 40)
     for i in range(at, at + SLOTS):

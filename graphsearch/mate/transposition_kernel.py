@@ -45,7 +45,7 @@ from .table_kernel import (
     work_of,
 )
 
-LEAST_WORK = 3  # bits of the visits that a proof has cost; what cost less is not worth an entry
+LEAST_WORK = 3  # bit length of the visits that a proof cost; cheaper ones are not worth an entry
 
 
 @inner
@@ -100,7 +100,7 @@ def _is_shortest(table: TablePointers, i: int64) -> bool:
 
 @inner
 def _is_better(E: EntryPointers, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
-    """Returns whether a proven mate says more than the entry of its position, if there is one."""
+    """Returns whether a proven mate says more than the existing entry of its position."""
     at = find_entry(E, key, check)
     if at < 0 or depth_in(E.data[at]) != PROOF:
         return True
@@ -140,7 +140,7 @@ def give_entries(A: ProverArrays, entries: EntryArrays, exact: bool) -> int64:
 
 @kernel
 def take_entries(A: ProverArrays, entries: EntryArrays) -> int64:
-    """Enters the proven mates of a table of entries; returns how many there are."""
+    """Imports the proven mates of a table of entries; returns how many there are."""
     table = pointers(A).table
     E = entry_pointers(entries)
     count = int64(0)

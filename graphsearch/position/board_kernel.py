@@ -80,13 +80,13 @@ def from_square(m: uint16 | int64) -> int64:
 
 @inlined
 def to_square(m: uint16 | int64) -> int64:
-    """Returns the square that a move goes to."""
+    """Returns the square that a move enters."""
     return (int64(m) >> 6) & 63
 
 
 @inner
 def landing_of(s: Position, m: int64 | uint16) -> int64:
-    """Returns where the man that moves ends: of a king that takes his rook, castling, the c- or g-file."""
+    """Returns the square on which the moving man ends; a castling king ends on the c- or g-file."""
     t = to_square(m)
     if (s[WHITE + side_to_move(s)] >> U(t)) & ONE:
         return (t & 56) | (KING_TO[0] if t > from_square(m) else KING_TO[1])
@@ -95,7 +95,7 @@ def landing_of(s: Position, m: int64 | uint16) -> int64:
 
 @inlined
 def promotion_of(m: uint16 | int64) -> int64:
-    """Returns the kind that a pawn becomes by a move, 0 if it stays what it is."""
+    """Returns the kind that a pawn becomes by a move, 0 if it is no promotion."""
     return int64(m) >> 12
 
 
@@ -411,7 +411,7 @@ def make_move(T: BoardTable, s: Position, c: Position, m: uint16 | int64) -> Non
     f, t, promotion = from_square(m), to_square(m), promotion_of(m)
     for i in range(META):
         c[i] = s[i]
-    meta = s[META]  # once: what is read again behind a store may have changed, for all the compiler knows
+    meta = s[META]  # once: the compiler must assume that a store in between changed it
     key = s[KEY]
     stm = int64(meta & U(BLACK_TO_MOVE))
     us = WHITE + stm

@@ -1,4 +1,4 @@
-"""Castling where a king or a rook that may castle is not at home: what META says of it, and what it does.
+"""Castling where a king or a rook that may castle is not at home: its fields in META, and its moves.
 
 META of such a position has the mark CHESS960 and the files of the rooks (`words.py`). In it all castling,
 also that of a side whose king and rook are at home, is the king taking his rook.
@@ -50,7 +50,7 @@ def rook_square(meta: uint64, right: int64) -> int64:
 
 @inner
 def chess960_fields(s: Position, rights: int64) -> uint64:
-    """Returns what META says of rooks if only these of its castling rights stand; 0 if they are standard."""
+    """Returns the rook fields of META if only these castling rights stand; 0 if they are standard."""
     found, other = int64(0), False
     for right in range(4):
         if (rights >> right) & 1:
@@ -65,9 +65,10 @@ def chess960_fields(s: Position, rights: int64) -> uint64:
 def castle(
     T: BoardTable, c: Position, key: uint64, us: int64, ours: int64, king: int64, rook: int64
 ) -> uint64:
-    """Puts king and rook where castling ends; before, the king stands on the rook's square. Returns the key.
+    """Puts king and rook on their squares after castling, when the king stands on the rook's; returns the
+    key.
 
-    Of their side's men, both are gone.
+    The caller has removed both from their side's men.
     """
     wing = int64(0) if rook > king else int64(1)
     king_to, rook_to = (rook & 56) + KING_TO[wing], (rook & 56) + ROOK_TO[wing]

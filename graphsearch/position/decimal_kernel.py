@@ -102,7 +102,7 @@ def _write_scientific(digits: uint64, count: int64, exponent: int64, out: Pointe
 
 @inner
 def _write_fixed(digits: uint64, count: int64, point: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes `0.00ddd`, `dd.d` or `dd00.0`, where the point stands behind so many digits; returns the end."""
+    """Writes "0.00ddd", "dd.d" or "dd00.0", with the point behind so many digits; returns the end."""
     if point <= 0:
         out[at] = NOUGHT
         out[at + 1] = POINT

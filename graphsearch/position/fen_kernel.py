@@ -1,7 +1,8 @@
 """FENs and EPD lines as bytes <-> packed positions, many at once.
 
-What reads says of each line whether it is certain: what python-chess would read there, and that `board.check`
-lets it pass. All other lines are for `notation.read_fen_lines`, good and bad ones, with their messages.
+A reader says of each line whether it is certain: that python-chess would read the same, and that
+`board.check` would accept it. All other lines go to `notation.read_fen_lines`, good and bad ones, with their
+messages.
 
 text    line 0 \\n | line 1 \\n | ...
 words   position 0 | position 1 | ...
@@ -57,7 +58,7 @@ BACK_RANK, BACK_RANKS = U(0xFF), U(0xFF000000000000FF)
 
 
 # ------------------------------------------------------------------ fields
-# Where a field is not certain, what reads it ends at `stop`, the newline: there nothing else can be read.
+# A reader of an uncertain field ends at `stop`, the newline: there nothing else can be read.
 @inner
 def _is_blank(c: uint8 | int64) -> bool:
     return c == SPACE or c == TAB or c == RETURN
@@ -77,7 +78,7 @@ def _skip_blanks(text: Pointer[uint8], at: int64) -> int64:
 
 @inner
 def _next_field(text: Pointer[uint8], at: int64, stop: int64) -> int64:
-    """Returns where the field after one that ends here begins; `stop` if there is no blank."""
+    """Returns the begin of the field after one that ends here; `stop` if there is no blank."""
     return _skip_blanks(text, at) if _is_blank(text[at]) else stop
 
 
@@ -211,7 +212,7 @@ def _read_clock(text: Pointer[uint8], at: int64, missing: int64) -> tuple[int64,
     return int64(-1), begin
 
 
-# ------------------------------------------------------------------ what follows the first four fields
+# ------------------------------------------------------------------ after the first four fields
 @inner
 def _read_operand(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
     """Returns the number of an operation that goes on ` 12;`, and where that ends; -1 for another text."""
@@ -264,7 +265,7 @@ def _begins_with_operation(text: Pointer[uint8], at: int64) -> bool:
 
 @inner
 def _read_rest(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns halfmove clock and move number of what follows the en passant field; -1 if not certain."""
+    """Returns halfmove clock and move number from the text after the en passant field; -1 if not certain."""
     clock, at = _read_clock(text, at, int64(0))
     number, at = _read_clock(text, at, int64(1))
     at = _skip_blanks(text, at)

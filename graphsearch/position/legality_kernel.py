@@ -1,4 +1,4 @@
-"""Whether a position that comes from outside is one of chess."""
+"""Checks whether a position from outside is legal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _has_castling(s: Position, right: int64) -> bool:
 
 @inner
 def _has_all_castling(s: Position) -> bool:
-    """Returns whether the castling rights fit the men, and the rest of META that tells of them fits these."""
+    """Returns whether the castling rights fit the men, and the rest of META fits the rights."""
     for right in range(4):
         if not _has_castling(s, int64(right)):
             return False
@@ -86,7 +86,7 @@ def is_legal(T: BoardTable, s: Position) -> bool:
 
 @inner
 def kind_of(T: BoardTable, s: Position, moves: int64) -> int64:
-    """Returns the terminal kind, as `position.terminal_kind`."""
+    """Returns the terminal kind, as `terminal_kind` of `board.py` does."""
     if is_dead(s):
         return int64(3)
     if moves:

@@ -25,13 +25,13 @@ def list_all(
     moves: NDArray[np.uint16],
     kinds: NDArray[np.uint8],
 ) -> None:
-    """Lists the legal moves of positions, and how those ended that have ended.
+    """Lists the legal moves of positions, and the kind of the terminal ones.
 
     Args:
       T: the table of `tables.py`. words: `[10 B]` uint64.
       offsets: `[B + 1]` int64 out, where the moves of each position begin.
       moves: `[256 B]` uint16 out, in canonical order.
-      kinds: `[B]` uint8 out, as `position.terminal_kind`.
+      kinds: `[B]` uint8 out, as of `terminal_kind` in `board.py`.
     """
     offsets[0] = 0
     for b in range(len(kinds)):

@@ -1,4 +1,4 @@
-"""Which moves may give check, and mates in one: what a search sees of every new position."""
+"""Moves that may give check, and mates in one: the look that a search takes at every new position."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAST_RANKS = U(0xFF000000000000FF)
 
 
 class CheckMasks(NamedTuple):
-    """Squares that a move must come to, or leave, to give check.
+    """Squares that a checking move must enter or leave.
 
     Attributes:
       pawn, knight, diagonal, straight: where such a piece attacks the opponent's king; `pawn` also has the

@@ -1,4 +1,4 @@
-"""The rules on arrays: what Python calls of `board.py`."""
+"""The rules on arrays, for the Python callers of `board.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..jit.types import Pointer, int64, uint16, uint64
 from .board_kernel import PW, generate_moves, in_check, is_dead, make_move
 from .words import BoardTable
 
-MAX_LEGAL_MOVES = 256  # room for a move list; no position that is let in has more than 253
+MAX_LEGAL_MOVES = 256  # room for a move list; no legal position has more than 253
 
 
 @inner
@@ -74,7 +74,7 @@ def play(T: NDArray[np.uint64], words: NDArray[np.uint64], move: uint16, child: 
 
 @kernel
 def verdict(T: NDArray[np.uint64], words: NDArray[np.uint64], out: NDArray[np.uint16]) -> int64:
-    """Returns the terminal kind (0 none, 1 checkmate, 2 stalemate, 3 dead), as `position.terminal_kind`."""
+    """Returns the terminal kind (0 none, 1 checkmate, 2 stalemate, 3 dead), as `board.terminal_kind`."""
     s = ptr(words, 0)
     if is_dead(s):
         return 3

@@ -1,4 +1,4 @@
-"""Legal moves and the positions behind them, for many positions at once: what walks through a file needs."""
+"""Legal moves and the positions behind them, for many positions at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def list_moves(
                 if generate_moves(table, c, ptr(replies, 0)) == 0:
                     mark = CHECK | MATE
             marks[MAX_MOVES * i + k] = uint8(mark)
-    return U(child[0]) + U(out[0] + replies[0])  # keeps them alive until here
+    return U(child[0]) + U(out[0] + replies[0])  # keeps the arrays alive until here
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""What records are worth and their best moves, for all at once; `record/ranking.py` says it in Python."""
+"""Values and best moves of many records at once; `record/ranking.py` has the same rules in Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPEN = int64(2)  # of a move: nothing is proven exactly; else its result
 def _resets(
     T: BoardTable, s: Position, c: Records, i: int64, k: int64, moves: Pointer[uint16], keys: Pointer[int64]
 ) -> bool:
-    """Returns whether the move of edge `k` of record `i` sets the clock back."""
+    """Returns whether the move of edge `k` of record `i` resets the clock."""
     first = c.code_offsets[i]
     count = c.code_offsets[i + 1] - first
     if generate_moves(T, s, moves) != count:
@@ -85,7 +85,7 @@ def _is_draw_first(c: Records, i: int64, results: Pointer[int64]) -> bool:
 def _place(
     result: int64, n: int64, value: float64, d: int64, longest: int64, draws_lead: bool
 ) -> tuple[int64, int64, int64, float64]:
-    """Returns what an edge is ranked by, least first: group, length, -n, -value."""
+    """Returns the ranking key of an edge, least first: group, length, -n, -value."""
     if result == 1:
         return int64(0), d, -n, 0.0
     if result == -1:
@@ -109,7 +109,7 @@ def _best_edge(
     moves: Pointer[uint16],
     keys: Pointer[int64],
 ) -> int64:
-    """Returns the edge, by place in descending P, that comes first in the ranking."""
+    """Returns the edge that ranks first, as an index in descending P."""
     begin = c.edge_offsets[i]
     edges = c.edge_offsets[i + 1] - begin
     for k in range(edges):
@@ -173,10 +173,10 @@ def worth(
     bounds: NDArray[np.int64],
     best: NDArray[np.int64],
 ) -> int64:
-    """Fills what records are worth; returns their number.
+    """Fills the values of records; returns the number of records.
 
     Args:
-      T: the table of `tables.py`. columns: a batch of sound records, as `codec.Columns`.
+      T: the table of `position/tables.py`. columns: a batch of sound records, as `Columns`.
       visits: int64, node N. q: float32, node Q. draws: int64, draw share per mille.
       bounds: int64, `lower * 4 + upper`. best: int64, the best move's place in canonical order, -1 if none is
         known: without visits.
@@ -212,9 +212,9 @@ def worth(
 
 @kernel
 def find_same(old: Columns, new: Columns, places: NDArray[np.int64], same: NDArray[np.bool_]) -> None:
-    """Fills which records of `new` are the same in every number as those of `old` that they meet.
+    """Marks the records of `new` that equal their partner of `old` in every number.
 
-    Runs, evaluators and clocks do not count. `places`: of `store.union.pairing_kernel.pair`.
+    Runs, evaluators and clocks are not compared. `places`: from `store.union.pairing_kernel.pair`.
     """
     a, b = pointers(old), pointers(new)
     for j in range(len(places)):

@@ -1,8 +1,8 @@
-"""Counting the visited edges that lead to each position of a file, with the table of `sweep_kernel.py`.
+"""Counts the visited edges that lead to each position of a file, with the table of `sweep/sweep_kernel.py`.
 
-Of its two words a place, the second holds other numbers here: the portion of the file that the record stands
-in, plus 1, in the upper half (0 in an empty place), the ways in in the lower half. Records and edges come as
-the entries of `parts_kernel.py`.
+The second word of a place differs here: its upper half is the portion of the file that holds the record, plus
+1 (0 in an empty place), its lower half the ways in. Records and edges come as the entries of
+`sweep/parts_kernel.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_WAYS = (1 << 32) - 1
 
 @kernel
 def enter(table: NDArray[np.uint64], entries: NDArray[np.uint64]) -> int64:
-    """Enters records without ways; returns how many were new. The caller has seen to it that there is room.
+    """Adds records without ways; returns how many were new. The caller makes sure that there is room.
 
     Args:
       table: `[places * 2]` uint64. entries: `[2 K]` uint64; their number is the portion of the file, from 1.
@@ -40,7 +40,7 @@ def enter(table: NDArray[np.uint64], entries: NDArray[np.uint64]) -> int64:
 
 @kernel
 def count_ways(table: NDArray[np.uint64], edges: NDArray[np.uint64]) -> None:
-    """Adds edges to the positions that they lead to, if the table has these.
+    """Counts edges at the positions that they lead to, if the table has these.
 
     Args:
       table: as for `enter`. edges: `[2 K]` uint64, entries.

@@ -1,4 +1,4 @@
-"""What is proven about a position, and how an edge carries it. Pure, without Numba.
+"""Proven results of positions, and their encoding in an edge. Pure, without Numba.
 
 A node's bounds [L, H] come from the rules, from tablebases, and from its edges: L is the largest lower bound
 of a move, H the largest upper bound if every move has been visited. An edge carries the proof of the node
@@ -11,9 +11,9 @@ behind it, seen from its own side, in the field that holds the draw share of an 
              d 1012..1021  at most a draw; 100 (d - 1012)
     else     d 0..1000     nothing proven; the draw share per mille
 
-So a record says all by itself, whatever of its neighbours is lost or not in memory, and recomputing it
-changes nothing. A decisive proof holds for a path only if the mate, or the move that sets the clock back,
-comes before the 50-move rule: clock + plies <= 100. `graph/bounds_kernel.py` is the same for kernels.
+So a record is complete without its neighbours, and recomputing it changes nothing. A decisive proof holds for
+a path only if the mate, or the move that resets the clock, comes before the 50-move rule: clock + plies <=
+100. `bounds_kernel.py` is the same for kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from ..position.board import CLOCK_DRAW
 
-MOST_MATE = 500  # plies of a mate that an edge can tell
+MOST_MATE = 500  # longest mate that an edge can hold, in plies
 DRAWN = 1001
 AT_LEAST, AT_MOST, STEPS = 1002, 1012, 10
 MOST_CODE = AT_MOST + STEPS - 1
@@ -40,7 +40,7 @@ class Proof:
     Attributes:
       result: 1, 0 or -1 for the side to move.
       mate: plies to the mate; None for a draw, and if the mate is unknown.
-      plies: how many may pass before the clock is set back or the game is over; 0 for a draw.
+      plies: how many may pass before the clock is reset or the game is over; 0 for a draw.
     """
 
     result: int
@@ -53,7 +53,7 @@ class Proof:
 
     @property
     def moves(self) -> int | None:
-        """Moves to the mate, negative if the side to move is mated; None if it is no mate, or unknown."""
+        """Moves to the mate, negative if the side to move is mated; None without a mate of known length."""
         return None if self.mate is None else moves_of(self.result, self.mate)
 
 
@@ -93,7 +93,7 @@ def bounds_of(q: float, d: int) -> Bounds:
 
 
 def proof_of(q: float, d: int) -> Proof | None:
-    """Returns what an edge proves exactly, None if it leaves more than one result.
+    """Returns the exact proof of an edge, None if it leaves more than one result.
 
     >>> proof_of(1.0, 5)
     Proof(result=1, mate=5, plies=5)
@@ -109,7 +109,7 @@ def proof_of(q: float, d: int) -> Proof | None:
 
 
 def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> Bounds:
-    """Returns the bounds that the edges of a node give it.
+    """Returns the bounds of a node computed from its edges.
 
     Args:
       edges: (n - r, q, d) of each. moves: legal moves, > 0.
@@ -125,10 +125,10 @@ def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> Bounds:
 def node_proof(
     bounds: Bounds, edges: Iterable[tuple[int, float, int]], moves: int, clock: int, known: int = 0
 ) -> Proof | None:
-    """Returns what is proven about a node whose result is exact, None if it is not.
+    """Returns the proof of a node whose result is exact, None if it is not.
 
-    The shortest win, the longest loss. A win that no edge supports is that of a tablebase: it holds for the
-    clock of the record and those below.
+    It is the shortest win, or the longest loss. A win that no edge supports is from a tablebase: it holds for
+    the clock of the record and those below.
 
     Args:
       bounds: of the node. edges, moves: as for `edge_bounds`. clock: at which the record was evaluated.
@@ -145,7 +145,7 @@ def node_proof(
         return proof_of(1.0, min(codes))
     if bounds[0] < 0 and codes and len(codes) == moves:
         if max(codes) <= MOST_MATE:
-            mate = min(max(codes), known or MOST_MATE)  # the edges' mates may be longer than need be
+            mate = min(max(codes), known or MOST_MATE)  # the edges' mates may be longer than necessary
             return Proof(-1, mate, mate)
         return Proof(-1, None, max(code - MOST_MATE if code > MOST_MATE else code for code in codes))
     if known or not moves:
@@ -157,7 +157,7 @@ def edge_code(proof: Proof, *, resets: bool) -> int:
     """Returns the `d` of an edge to a node with a proven result.
 
     Args:
-      resets: whether the move sets the clock back.
+      resets: whether the move resets the clock.
 
     >>> edge_code(Proof(-1, 4, 4), resets=False), edge_code(Proof(1, None, 100), resets=True)
     (5, 501)

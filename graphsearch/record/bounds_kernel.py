@@ -1,4 +1,4 @@
-"""Proven results in the arena: what edges carry, and the bounds that follow. `bounds.py` says it in words.
+"""Proven results in the arena: encoding in edges, and the bounds that follow. `bounds.py` explains them.
 
 A node's code is that of an edge that led to it, before the ply of the move itself is counted:
 
@@ -131,7 +131,7 @@ def tightened(flags: int64, tally: tuple[int64, int64, int64, int64, int64], cov
 def decisive_code(
     won: bool, tally: tuple[int64, int64, int64, int64, int64], covers: bool, clock: int64, known: int64
 ) -> int64:
-    """Returns the code of a won or lost node with moves; what nothing else supports is a tablebase's.
+    """Returns the code of a won or lost node with moves; without support by edges it is a tablebase's.
 
     `known`: plies of a mate that the record itself holds, 0 for none.
     """
@@ -141,7 +141,7 @@ def decisive_code(
     if won and win < NO_CODE:
         return win if win > MOST_MATE else (win + 1 if win < MOST_MATE else int64(2 * MOST_MATE))
     if not won and covers and (mated or lost):
-        if known and lost == 0:  # the edges' mates may be longer than need be
+        if known and lost == 0:  # the edges' mates may be longer than necessary
             mated = min(mated, known)
         if lost == 0 and mated < MOST_MATE:
             return mated + 1

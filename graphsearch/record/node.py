@@ -1,4 +1,4 @@
-"""Node records as values: what a position's record holds, alone and in bulk. Pure, without Numba.
+"""Node records as values, alone and in bulk. Pure, without Numba.
 
 `schema/node_record.md` is the reference for every field.
 """
@@ -38,7 +38,7 @@ class Edge:
       n: completed visits, u32.
       r: those of n that ended in a draw that belongs to the path (repetition, clock), r <= n.
       q: value of the other n - r visits in [-1, 1], float32; 0 where n = r.
-      d: their draw probability per mille, 0..1000, or what is proven of the move (`bounds.py`), up to 1021;
+      d: their draw probability per mille, 0..1000, or the proof of the move (`bounds.py`), up to 1021;
         0 where n = r.
     """
 
@@ -67,7 +67,7 @@ class Edge:
 
     @property
     def proof(self) -> Proof | None:
-        """What is proven of the move exactly, None if nothing is."""
+        """The exact proof of the move, None if nothing is proven."""
         return proof_of(self.q, self.d) if self.n > self.r else None
 
 
@@ -76,9 +76,9 @@ class NodeRecord:
     """One position's record.
 
     Attributes:
-      words: packed position, 10 integers (see `position.py`).
+      words: packed position, 10 integers (see `position/words.py`).
       v: the evaluator's value in [-1, 1] for the side to move, float32.
-      d: the evaluator's draw probability per mille; where V is 1 or -1 by a mate that was known, its plies.
+      d: the evaluator's draw probability per mille; where V is 1 or -1 by a known mate, its plies.
       evaluator: number of the evaluator in its file, 0..255.
       flags: terminal kind and bounds.
       codes: P codes 1..63 in canonical move order, one per legal move.
@@ -103,7 +103,7 @@ class NodeRecord:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Proven lower and upper result, in -1, 0, 1: what the flags say and what the edges prove."""
+        """Proven lower and upper result, in -1, 0, 1: the flags' bounds tightened by the edges."""
         lower, upper = (self.flags >> LOWER_SHIFT & 3) - 1, (self.flags >> UPPER_SHIFT & 3) - 1
         if not any(edge.d for edge in self.edges):
             return lower, upper
@@ -113,7 +113,7 @@ class NodeRecord:
 
     @property
     def proof(self) -> Proof | None:
-        """What is proven about the position exactly, None if nothing is."""
+        """The exact proof of the position, None if nothing is proven."""
         known = self.d if abs(self.v) == 1.0 else 0
         return node_proof(self.bounds, self._valued(), len(self.codes), clock_of_words(self.words), known)
 
@@ -121,10 +121,10 @@ class NodeRecord:
         return [(edge.n - edge.r, edge.q, edge.d) for edge in self.edges]
 
     def bounds_at(self, clock: int) -> tuple[int, int]:
-        """Returns what is proven for a path that reaches the position with this halfmove clock.
+        """Returns the bounds that hold for a path that reaches the position with this halfmove clock.
 
-        A win or a loss is proven as far as the mate, or the next move that sets the clock back, comes before
-        the 50-move rule. A draw, and what ends the game, stay what they are.
+        A win or a loss holds as far as the mate, or the next move that resets the clock, comes before the
+        50-move rule. A draw, and the end of a game, hold at every clock.
         """
         lower, upper = self.bounds
         proof = self.proof
@@ -133,7 +133,7 @@ class NodeRecord:
         return lower, upper
 
     def proof_at(self, clock: int) -> Proof | None:
-        """Returns what is proven exactly for a path that reaches the position with this halfmove clock."""
+        """Returns the exact proof that holds for a path reaching the position with this halfmove clock."""
         proof = self.proof
         return proof if proof and proof.holds_at(clock) else None
 
@@ -305,7 +305,7 @@ class RecordBatch:
         return cls(**columns) if batches else cls.empty(0, 0, 0)
 
     def copied(self) -> RecordBatch:
-        """Returns the records in arrays of their own, which hold nothing else in memory."""
+        """Returns the records in arrays of their own, which keep nothing else in memory."""
         return RecordBatch(*(getattr(self, one.name).copy() for one in fields(self)))
 
     def part(self, first: int, last: int) -> RecordBatch:

@@ -202,7 +202,7 @@ def _spread(session: int64 | uint32) -> uint64:
 
 @inner
 def _gathered(word: uint64) -> int64:
-    """Returns what `_spread` put into a word."""
+    """Undoes `_spread`."""
     x = (word >> U(6)) & U(0x0303030303030303)
     x = (x | (x >> U(6))) & U(0x000F000F000F000F)
     x = (x | (x >> U(12))) & U(0x000000FF000000FF)
@@ -211,7 +211,7 @@ def _gathered(word: uint64) -> int64:
 
 @inner
 def set_source(A: RecordArena, rec: int64, evaluator: int64 | uint8, session: int64 | uint32) -> None:
-    """Notes where a record comes from; its P codes must be there already, for they share their bytes."""
+    """Sets the source of a record; its P codes must be there already, for they share their bytes."""
     hb = header_bytes(A, rec)
     hb[layout.SOURCE_BYTE] = uint8(int64(evaluator) | ((int64(session) >> 16) << 4))
     if hb[layout.MOVES_BYTE]:
@@ -229,7 +229,7 @@ def evaluator_of(A: RecordArena, rec: int64) -> int64:
 
 @inner
 def set_by_rule(A: RecordArena, rec: int64) -> None:
-    """Notes that the rules have spoken: a record's evaluator is 0 from now on."""
+    """Sets a record's evaluator to 0: the result comes from the rules."""
     header_bytes(A, rec)[layout.SOURCE_BYTE] &= uint8(255 - layout.MAX_EVALUATOR)
 
 
@@ -343,7 +343,7 @@ def edge_q(A: RecordArena, edge: int64) -> float32:
 
 @inner
 def edge_draws(A: RecordArena, edge: int64) -> int64:
-    """Returns the draw field of an edge: draw share per mille, or what is proven (`bounds_kernel.py`)."""
+    """Returns the draw field of an edge: draw share per mille, or its proof (`bounds_kernel.py`)."""
     return int64(A.blocks[edge + layout.EDGE_MOVE] >> uint32(layout.EDGE_DRAW_SHIFT))
 
 

@@ -12,7 +12,7 @@ Record (uint64 words; a slot is the index of its first word):
 
 Free words between records: next free slot | the one before << 32, 0 none; number of words; state FREE.
 
-Block (uint32 words): a header of what follows from the edges (recomputed whenever one changes, never
+Block (uint32 words): a header of values computed from the edges (recomputed whenever one changes, never
 stored), then edges in descending P, ties in canonical order, always a prefix of that order:
 
     header  0 1 / sum(code ** 4), float32 | 1 sum of n | 2 node Q, float32 | 3 D per mille, tag of
@@ -33,13 +33,13 @@ HEADER_WORDS = 3
 BLOCK_AND_V, MISC_WORD = 1, 2  # words of a record; the first is its key
 MOVES_BYTE, CLASS_BYTE, BEST_BYTE, STATE_BYTE, CLOCK_BYTE, SOURCE_BYTE = range(6)  # of its word 2
 DRAW_HALF = 3  # 16-bit half of word 2: D and flags
-MAX_EVALUATOR, MAX_RUN = 15, (1 << 20) - 1  # what 4 and 20 bits hold; the run 0 is unknown
+MAX_EVALUATOR, MAX_RUN = 15, (1 << 20) - 1  # the largest values of 4 and 20 bits; the run 0 is unknown
 BLOCK_HEADER = 4
 NORM, BLOCK_VISITS, BLOCK_Q, BLOCK_D = 0, 1, 2, 3
 EDGE_N, EDGE_Q, EDGE_MOVE, EDGE_R = 0, 1, 2, 3  # words of an edge in a block
 MOVE_BITS, EDGE_CODE_SHIFT, EDGE_DRAW_SHIFT = 0xFFFF, 16, 22  # of its third word
 BELOW_DRAWS = (1 << EDGE_DRAW_SHIFT) - 1  # the move and the P code
-DRAW_BITS, FLAGS_SHIFT = (1 << 10) - 1, 10  # a draw field; what stands above it in DRAW_HALF
+DRAW_BITS, FLAGS_SHIFT = (1 << 10) - 1, 10  # a draw field; the flags above it in DRAW_HALF
 
 KIND_BITS, BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT = 3, 3, 2, 4  # of flags
 
@@ -53,7 +53,7 @@ CAPACITY = 0  # where the `ints` of an arena hold the number of edges by block c
 # state bits: not yet in the file as it is | in no version in the file | block header out of date
 # | being written | visited since the clock hand passed | part of a wave under way | noted in the overlay
 # | no record, but free words
-# (typed, for as literals each would compile another variant of what takes them)
+# (typed, for as literals each would compile another variant of its callers)
 DIRTY, FRESH, STALE, SAVING, USED, PINNED, HELD, FREE = (int64(1 << bit) for bit in range(8))
 CODE = 63  # bits of a P code in its byte
 

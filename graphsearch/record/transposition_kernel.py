@@ -1,14 +1,14 @@
 """Transposition entries of fixed-depth searches and mate proofs: a table of buckets in memory.
 
     keys  uint64, the graph's key of the position; 0: no entry
-    data  uint64, what is known of it: `transposition_layout.py` has the fields
+    data  uint64, the entry: `transposition_layout.py` has the fields
     ages  uint8, UNSAVED | the search that wrote or used the entry last
 
     bucket  | place | place | place | place |   a key may stand in one of four; the least valuable gives way
 
 A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
-mated in n plies, counted from the entry's position. `schema/entries.md` is the reference of what the file
-keeps of them.
+mated in n plies, counted from the entry's position. `schema/entries.md` is the reference of the file's
+format.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..position.scores import LEAST_MATE
 from . import transposition_layout as layout
 from .transposition_layout import VALUE_BIAS
 
-# as kernels take them: what meets words is uint64, all else int64
+# as kernels take them: uint64 where they meet words, else int64
 UPPER, LOWER, EXACT = int64(layout.UPPER), int64(layout.LOWER), int64(layout.EXACT)
 NO_TYPE, PV, CUT, ALL = (int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
 PROOF, MOST_CUT = int64(layout.PROOF), int64(layout.MOST_CUT)
@@ -135,18 +135,6 @@ def proves_mate(value: int64, bound: int64) -> bool:
 
 
 @inner
-def type_in(data: uint64) -> int64:
-    """Returns the node type that was expected: PV, CUT, ALL or NO_TYPE."""
-    return int64((data >> TYPE_AT) & TYPE_MASK)
-
-
-@inner
-def cut_in(data: uint64) -> int64:
-    """Returns which move in order made the cut, from 1, at most MOST_CUT; 0: none did."""
-    return int64((data >> CUT_AT) & CUT_MASK)
-
-
-@inner
 def check_in(data: uint64) -> uint64:
     """Returns the check bits of an entry, uint64."""
     return data >> CHECK_AT
@@ -178,7 +166,7 @@ def find_entry(P: EntryPointers, key: uint64, check: uint64) -> int64:
 
 @inner
 def _worth(P: EntryPointers, i: int64) -> int64:
-    """Returns how much an entry is worth keeping: those of this search before others, then by depth."""
+    """Returns the replacement priority of an entry: those of this search before others, then by depth."""
     if P.keys[i] == ZERO:
         return int64(-1)
     fresh = 256 if int64(P.ages[i]) & AGE == P.counters[GENERATION] else 0

@@ -1,15 +1,15 @@
-"""The data word of a transposition entry: where each field stands. Without Numba.
+"""The data word of a transposition entry: its fields. Without Numba.
 
     bits  0-17  value + VALUE_BIAS, thousandths of a pawn for the side to move
          18-33  best move, 0 none
          34-40  depth, plies of full width; PROOF: it holds at every depth     } the kind of an entry:
-         41-42  bound: UPPER, LOWER or EXACT, 0 only the move is known         } what the file lists
+         41-42  bound: UPPER, LOWER or EXACT, 0 only the move is known         } the file lists it
          43-44  node type that was expected: PV, CUT or ALL, 0 none            } as one symbol
          45-47  which move in order made the cut, from 1, at most MOST_CUT     }
          48-63  low bits of the check hash
 
 `schema/entries.md` is the reference. `transposition.py` has entries as values, `transposition_kernel.py`
-reads and writes words in compiled code; whoever has columns of words uses `field`.
+reads and writes words in compiled code; columns of words are read by `field`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ VALUE_MASK, MOVE_MASK, DEPTH_MASK, BOUND_MASK, TYPE_MASK, CUT_MASK, CHECK_MASK, 
 VALUE_BIAS = 1 << (VALUE_BITS - 1)
 UPPER, LOWER, EXACT = 1, 2, 3  # bounds
 NO_TYPE, PV, CUT, ALL = 0, 1, 2, 3  # expected node types
-PROOF = DEPTH_MASK  # the depth of what holds at every depth: a proven mate
+PROOF = DEPTH_MASK  # the depth of a proven mate: it holds at every depth
 MOST_DEPTH = PROOF - 1
 MOST_CUT = CUT_MASK
 
@@ -69,5 +69,5 @@ def values(data: Words) -> NDArray[np.int64]:
 
 
 def checks(data: Words) -> Words:
-    """Returns the check bits of data words, as words: what tells positions of one key apart."""
+    """Returns the check bits of data words, as words: they distinguish positions with one key."""
     return data >> np.uint64(CHECK_AT)

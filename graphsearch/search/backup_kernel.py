@@ -1,4 +1,4 @@
-"""From the leaves to the root: new records for what was evaluated, then edges, deepest first.
+"""From the leaves to the root: new records for evaluated leaves, then edges, deepest first.
 
 An edge takes its visits and its child's value as it is now (`q_a = -Q(child)`); a node's Q is always
 recomputed from all of its edges, so doing it twice changes nothing.
@@ -56,7 +56,7 @@ from .flight_kernel import land
 from .wave_kernel import WavePointers, check_of, field, set_field, words_of
 
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between asking for memory and using it
-BY_RULE = 0  # the evaluator of what rules or tablebases say
+BY_RULE = 0  # the evaluator of results by rules or tablebases
 
 
 @inner
@@ -108,9 +108,9 @@ def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int
 
 @inner
 def _remember_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Notes every edge of a visit that only this game's history made a draw.
+    """Adds every edge of a visit that only this game's history made a draw to the overlay.
 
-    To take it back before saving.
+    Before a save these visits are taken back.
     """
     drawn = int64(1)
     a = int64(e)
@@ -146,10 +146,10 @@ def _mixed(
 
 
 @inlined
-def told_by(A: ArenaPointers, child: int64) -> tuple[float32, int64, int64, int64, int64]:
-    """Returns what a node tells the edges that lead to it: (Q, draw share, flags, code of a decisive one, N).
+def child_summary(A: ArenaPointers, child: int64) -> tuple[float32, int64, int64, int64, int64]:
+    """Returns the summary of a node for the edges that lead to it: (Q, draw share, flags, decisive code, N).
 
-    Q is seen from its own side.
+    Q is seen by the side to move at the node.
     """
     refresh_if_stale(A, child)
     flags = flags_of(A, child)
@@ -164,20 +164,19 @@ def told_by(A: ArenaPointers, child: int64) -> tuple[float32, int64, int64, int6
 
 
 @inlined
-def take_told(
+def set_from_child(
     A: ArenaPointers,
     edge: int64,
     stride: int64,
-    told: tuple[float32, int64, int64, int64, int64],
+    summary: tuple[float32, int64, int64, int64, int64],
     resets: bool,
 ) -> None:
-    """Sets the q and draw field of an edge to what its child tells, seen from this side.
+    """Sets the q and draw field of an edge from its child's summary, seen from this side.
 
-    A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the visits
-    it lacks keep the value that the edge remembers. What the edge has proven it keeps for good. `resets`:
-    its move sets the clock back.
+    A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the missing
+    visits keep the edge's old value. Proofs of the edge stay for good. `resets`: its move resets the clock.
     """
-    value, draws, flags, code, known = told
+    value, draws, flags, code, known = summary
     before, old = edge_q(A, edge), edge_draws(A, edge)
     keeps = is_special(before, old)
     q = float32(0.0) - value
@@ -200,7 +199,7 @@ def take_told(
 
 @inlined
 def ask_for(A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Asks for the memory of entries that come later: records first, blocks when those have come."""
+    """Prefetches the memory of later entries: records first, blocks when the records have arrived."""
     if e >= RECORDS_AHEAD and field(W, e - RECORDS_AHEAD, wave.DONE):
         prefetch(A.records, field(W, e - RECORDS_AHEAD, wave.SLOT))
         parent = field(W, e - RECORDS_AHEAD, wave.PARENT)
@@ -217,16 +216,16 @@ def entry_backer(
     take: Callable[[ArenaPointers, WavePointers, int64, int64, int64, bool], None],
     remember: Callable[[ArenaPointers, WavePointers, int64], None],
 ) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None]:
-    """Returns what backs up one entry: `(T, A, W, e)`.
+    """Returns the function that backs up one entry: `(T, A, W, e)`.
 
     Args:
       take: sets the value of the edge that leads to an entry: `(A, W, e, edge, stride, resets)`.
-      remember: notes the edges of a visit that only this game's history made a draw: `(A, W, e)`.
+      remember: adds the edges of a visit that only this game's history made a draw: `(A, W, e)`.
     """
 
     @inlined
     def back_up_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
-        """Counts what an entry completed on the edge that led to it, with the value that it has now."""
+        """Adds the completed visits of an entry to the edge that led to it, with its present value."""
         done = field(W, e, wave.DONE)
         parent = field(W, e, wave.PARENT)
         if done == 0 or parent < 0:
@@ -252,7 +251,7 @@ def entry_backer(
 @inlined
 def take_here(A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool) -> None:
     """Sets the value of the edge that leads to an entry from the entry's own record."""
-    take_told(A, edge, stride, told_by(A, field(W, e, wave.SLOT)), resets)
+    set_from_child(A, edge, stride, child_summary(A, field(W, e, wave.SLOT)), resets)
 
 
 _back_up_entry = entry_backer(take_here, _remember_overlay)
@@ -260,7 +259,7 @@ _back_up_entry = entry_backer(take_here, _remember_overlay)
 
 @inner
 def _land_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Counts what an entry completed, on the edge that led to it; at the root, for the wave."""
+    """Adds the completed visits of an entry to the edge that led to it; at the root, to the wave's count."""
     done = field(W, e, wave.DONE)
     parent = field(W, e, wave.PARENT)
     if parent < 0:
@@ -274,7 +273,7 @@ def _land_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> N
 
 @inner
 def settle(T: BoardTable, A: ArenaPointers, W: WavePointers, first: int64) -> None:
-    """Backs up what a round, whose entries begin at `first`, completed without an evaluation, and lands it.
+    """Backs up and lands the visits of a round, from entry `first` on, that needed no evaluation.
 
     Children come after their parents, so from the last entry to the first is deepest first.
     """
@@ -307,12 +306,12 @@ def back_up_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 def back_up(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
     """Completes every visit of a wave, deepest entries first.
 
-    Returns how many there were, with those that were counted while the wave was gathered.
+    Returns the number of completed visits, those completed while the wave was gathered included.
     """
     for up in range(W.counts[wave.DEEPEST]):
         e = W.heads[W.counts[wave.DEEPEST] - up]
         while e >= 0:
-            ask_for(A, W, e)  # the next of a depth is, as a rule, the entry before
+            ask_for(A, W, e)  # the next of a depth is usually the entry before
             _back_up_entry(T, A, W, e)
             e = field(W, e, wave.NEXT)
     completed = int64(0)

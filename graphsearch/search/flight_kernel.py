@@ -131,7 +131,7 @@ def send(W: WavePointers, node: int64, j: int64, visits: int64, room: int64) -> 
 
 @inner
 def land(W: WavePointers, node: int64, j: int64, visits: int64) -> None:
-    """Takes visits over edge `j` of a node out of flight: they were counted, or went nowhere."""
+    """Takes visits over edge `j` of a node out of flight, counted or not."""
     fields = fields_of(W, node)
     if j < fields[wave.ROOM]:
         W.flight[fields[wave.AT] + j] -= visits

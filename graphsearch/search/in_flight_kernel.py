@@ -1,8 +1,8 @@
-"""Putting a wave together again that was in flight when its search stopped: level by level from the root.
+"""Restores a wave that was in flight when its search stopped: level by level from the root.
 
 place_level    positions by their moves, records found, those that may be in the file noted as missing
 check_level    inner positions are known, leaves are not; else the graph has changed, and the wave is dropped
-send_flights   what is in flight over every edge
+send_flights   visits in flight over every edge
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def place_level(
 
 @inner
 def _enters(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, leaf: int64) -> bool:
-    """Puts an entry's position in flight; returns False if it is not what it was."""
+    """Puts an entry's position in flight; returns False if it has changed."""
     rec = field(W, e, wave.SLOT)
     if leaf < 0:
         if rec == 0 or move_count(A, rec) == 0:
@@ -117,7 +117,7 @@ def _enters(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, leaf: in
 def check_level(
     T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, tree: NDArray[np.int64], begin: int64, end: int64
 ) -> bool:
-    """Puts placed rows in flight, what was missing read by now; returns whether all are what they were."""
+    """Puts placed rows in flight, missing records read by now; returns whether all are unchanged."""
     Tp, Ap, Wp = ptr(T, 0), pointers(A), wave_pointers(W, W)
     for i in range(Wp.counts[wave.MISSES]):
         e = Wp.misses[i]
@@ -133,7 +133,7 @@ def check_level(
 def send_flights(
     T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, flights: NDArray[np.int64], leaves: int64
 ) -> bool:
-    """Opens the leaves, in their order, and puts all visits in flight; returns False if that cannot be."""
+    """Opens the leaves, in their order, and puts all visits in flight; returns False if that fails."""
     Tp, Ap, Wp = ptr(T, 0), pointers(A), wave_pointers(W, W)
     for leaf in range(leaves):
         e = Wp.leaf_entry[leaf]

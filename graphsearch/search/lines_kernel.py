@@ -1,4 +1,4 @@
-"""How the leaves of a wave were reached: the last positions of each path, with the game before its root.
+"""The lines to the leaves of a wave: the last positions of each path, with the game before its root.
 
     game 1 <- game 0 <- root <- entry <- entry <- leaf        a place is an entry, or -1 - i for `game` i
 
@@ -31,7 +31,7 @@ def _words_at(entries: Pointer[uint64], game: Pointer[uint64], place: int64) -> 
 
 @inner
 def _before(entries: Pointer[uint64], length: int64, place: int64) -> int64:
-    """Returns the place before a place, NOWHERE if nothing is known of it."""
+    """Returns the place before a place, NOWHERE if it is not known."""
     i = int64(0)
     if place >= 0:
         parent = as_i64(entries)[place * ENTRY_WORDS + PARENT]

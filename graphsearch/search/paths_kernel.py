@@ -1,7 +1,4 @@
-"""What the path to a position, or the position itself, decides.
-
-Draws of the path, terminals, leaves, catch-up.
-"""
+"""Draws of the path, terminals, leaves, catch-up: the ends of visits."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from ..record.node_layout import TERMINAL_FLAGS, USED
 from ..record.transposition_kernel import STORED
 from ..store.index.locate_kernel import FilterPointers, may_be_stored
 from . import wave_kernel as wave
-from .layout import CATCH_UP_RATIO
+from .param_layout import CATCH_UP_RATIO
 from .wave_kernel import WavePointers, field, set_field, words_of
 
 MATE_FLAGS, STALEMATE_FLAGS, DEAD_FLAGS = (TERMINAL_FLAGS[kind] for kind in (CHECKMATE, STALEMATE, DEAD))
@@ -149,9 +146,9 @@ def _records_mate_in_one(
 
 @inner
 def open_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, check: uint64) -> int64:
-    """Makes an entry whose position is unknown a leaf of the batch, or records at once what the rules decide.
+    """Makes an entry whose position is unknown a leaf of the batch, or records a result by the rules.
 
-    They decide terminals and mates in one. Returns its kind.
+    The rules give terminals and mates in one. Returns its kind.
     """
     s = words_of(W, e)
     leaf = W.counts[wave.LEAVES]
@@ -247,7 +244,7 @@ def look_up(
 ) -> int64:
     """Finds the record of an entry on a single path; returns its slot, 0 if it is unknown, -1 if it waits.
 
-    It waits if the record may be in the file; called again (`waited`), what is not in memory is unknown.
+    It waits if the record may be in the file; called again (`waited`), a missing record is unknown.
     """
     s = words_of(W, e)
     rec, check = locate(T, A, s)
@@ -262,6 +259,6 @@ def look_up(
 
 @inner
 def miss(W: WavePointers, e: int64) -> None:
-    """Notes that an entry's record may be in the file."""
+    """Lists an entry whose record may be in the file."""
     W.misses[W.counts[wave.MISSES]] = e
     W.counts[wave.MISSES] += 1

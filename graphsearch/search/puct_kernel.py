@@ -35,7 +35,7 @@ from ..record.node_kernel import (
 )
 from ..record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
 from . import puct
-from .layout import CPUCT, CPUCT_BASE, CPUCT_FACTOR, EXPLORATION, EXPLORATION_ENTRIES, FPU_VALUE
+from .param_layout import CPUCT, CPUCT_BASE, CPUCT_FACTOR, EXPLORATION, EXPLORATION_ENTRIES, FPU_VALUE
 
 NEVER = -1e300  # a score below all others
 
@@ -62,7 +62,7 @@ def exploration(A: ArenaPointers, visits: int64) -> float64:
 
 @inner
 def scale_of(A: ArenaPointers, block: int64, visits: int64) -> float64:
-    """Returns what code ** 4 of an edge is multiplied with to give its gain, for so many visits spent."""
+    """Returns the factor that turns code ** 4 of an edge into its gain, for so many visits spent."""
     return exploration(A, visits) * float64(A.values[block + NORM])
 
 
@@ -97,7 +97,7 @@ def best_unmade(A: ArenaPointers, rec: int64, fpu: float64, scale: float64) -> f
 
 @inlined
 def is_out(A: ArenaPointers, edge: int64, s: Position) -> bool:
-    """Returns whether a visited edge's result is proven at its position: more visits say nothing new."""
+    """Returns whether a visited edge's result is proven at its position: more visits tell nothing new."""
     d = edge_draws(A, edge)
     return is_special(edge_q(A, edge), d) and d <= DRAWN and holds_here(A, edge, s)
 
@@ -108,7 +108,7 @@ def _best_edge(
 ) -> tuple[float64, int64, int64, float64]:
     """Returns (score, number) of the best visited edge, the first one without visits, the visited powers.
 
-    The number is -1 if there is none; `heeds`: edges with a proven result are passed over.
+    The number is -1 if there is none; `heeds`: edges with a proven result are skipped.
     """
     stride = stride_at(A, rec)
     best = NEVER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..graph.arena import Arena
-from . import layout
+from . import param_layout as layout
 from .params import GATHERERS, SearchParams
 from .puct_kernel import fill_exploration
 

@@ -23,7 +23,7 @@ from ..position.board import POSITION_WORDS
 from ..record.node_layout import flags_with
 
 ENTRY_WORDS = 20
-# (typed, as the kinds are: as literals each would compile another variant of what takes them)
+# (typed, as the kinds are: as literals each would compile another variant of their callers)
 PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
     int64(place) for place in range(POSITION_WORDS, ENTRY_WORDS)
 )
@@ -31,7 +31,7 @@ PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
 NOT_THERE = 1 << 62
 MAX_PLIES = 500  # visits deeper than this end at the value known there
 
-# what an entry turned out to be | in a cluster: another shard's position, a place before one that came from
+# kinds of an entry | in a cluster: another shard's position, a place before one that came from
 # another shard
 NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DROPPED, AWAY, GHOST = (
     int64(kind) for kind in range(11)
@@ -81,7 +81,7 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ALLOWED, ROUND = 264, 265, 266, 2
 )
 GIVEN = SPLIT + 256 + 24
 COUNTS = GIVEN + 256
-# where a gather that waits for records from the file goes on
+# where a gather that waits for records from the file resumes
 NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 # `floats`: scratch columns by edge: b, c P, 1 + n + in flight | most visits that it may take (`exclude`), or
 # its part of the collisions (`budget`)
@@ -119,7 +119,7 @@ class WaveArrays(NamedTuple):
 
 
 class WavePointers(NamedTuple):
-    """Pointers to them, in the same order, and the limits that are checked."""
+    """Pointers to the arrays, in the same order, and the limits that are checked."""
 
     words: Pointer[uint64]  # the array `entries`
     entries: Pointer[int64]  # the same memory
@@ -153,7 +153,7 @@ class WavePointers(NamedTuple):
 
 @inner
 def wave_pointers(W: WaveArrays, B: WaveArrays) -> WavePointers:
-    """Returns the pointer bundle of a wave's arrays and of what the wave `B` before it has in flight.
+    """Returns the pointer bundle of a wave's arrays and of the visits in flight of the wave `B` before it.
 
     `B` is an empty wave if there is none, and does not matter where nothing is gathered.
     """
@@ -262,7 +262,7 @@ def check_of(W: WavePointers, e: int64) -> uint64:
 
 @inner
 def clear_wave(W: WavePointers) -> None:
-    """Empties a wave; costs what the last wave used, not what there is room for."""
+    """Empties a wave; the cost depends on the last wave's size, not on the capacity."""
     counts = W.counts
     for i in range(counts[HASHED]):
         W.hash[2 * W.hash_used[i]] = ZERO

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..graph import arena_kernel
 from ..graph.graph import Graph
-from . import layout, waves_kernel
+from . import param_layout as layout
 from . import wave_kernel as wave
+from . import waves_kernel
 from .gatherers import others_kernel
 from .in_flight import InFlight, plies_of, put_together
 from .leaves import Answer, LeafEvaluation

@@ -26,7 +26,7 @@ from .backup_kernel import back_up, expand
 from .gatherers.flow_kernel import can_be_followed, gather_ahead, gather_flow
 from .gatherers.levels_kernel import start_at_root
 from .gatherers.sequential_kernel import gather_one
-from .layout import RESTRICTED
+from .param_layout import RESTRICTED
 from .paths_kernel import locate, open_leaf
 from .wave_kernel import (
     WaveArrays,
@@ -39,10 +39,10 @@ from .wave_kernel import (
     words_of,
 )
 
-# why `run_waves` returned, or `gather` in place of the number of leaves
+# return values of `run_waves`, or of `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
-# why `run_waves` returned with a wave that the caller has evaluated: it is large enough for several threads,
-# or another can be gathered meanwhile
+# return values of `run_waves` with a wave that the caller has evaluated: it is large enough for several
+# threads, or another can be gathered meanwhile
 MANY_LEAVES, CAN_BE_FOLLOWED = 1, 2
 ANY_NUMBER = 1 << 60
 
@@ -139,14 +139,14 @@ def _gather(
 @inner
 def is_over(A: ArenaPointers, rec: int64, s: Position) -> bool:
     """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
-    if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # what stood in the game may spoil a proof
+    if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # a position of the game may spoil a proof
         return False
     return clock_of(s) < CLOCK_DRAW and is_decided(A, rec, s)
 
 
 @kernel
 def is_root_decided(T: NDArray[np.uint64], A: ArenaArrays, root: NDArray[np.uint64]) -> bool:
-    """Returns whether the search of a root, `uint64[10]`, has nothing left to prove."""
+    """Returns whether the root of a search, `uint64[10]`, has nothing left to prove."""
     Ap = pointers(A)
     return is_over(Ap, locate(ptr(T, 0), Ap, ptr(root, 0))[0], ptr(root, 0))
 
@@ -199,7 +199,7 @@ def look_ahead(
 
 @kernel
 def end_look_ahead(W: WaveArrays, entries: int64) -> None:
-    """Makes a gathered wave what it was before it was looked ahead from, with `entries` entries."""
+    """Undoes a look-ahead from a gathered wave, which had `entries` entries."""
     Wp = wave_pointers(W, W)
     drop_entries(Wp, entries)
     Wp.counts[wave.CANDIDATES] = 0
@@ -327,7 +327,7 @@ def run_waves(
     overlaps: bool = False,
     many: int = ANY_NUMBER,
 ) -> int:
-    """Runs waves until `limits` is reached; returns LIMITS_REACHED or why it wants something of the caller.
+    """Runs waves until `limits` is reached; returns LIMITS_REACHED, or why the caller must act.
 
     After NO_SPACE and NO_RECORDS the caller does what `gather` says and calls again. After MANY_LEAVES and
     CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed.

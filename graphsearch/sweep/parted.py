@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..record.node import RecordBatch
+from ..store.codec.bulk import columns_of
 from ..store.portions import portions
 from ..store.scanning import Portion
 from ..store.store import Store
 from . import parts_kernel
-from .columns import columns_of
 from .parts import Bytes, Listed, PartedGraph, U64s, by_part, listed, table_bytes
 from .sweep_kernel import COUNTS, new_scratch
 

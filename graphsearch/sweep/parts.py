@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from ..errors import CapacityError
 from ..record.node import RecordBatch
-from ..store.codec.bulk import board_tables
-from .columns import columns_of
+from ..store.codec.bulk import board_tables, columns_of
 from .parts_kernel import ENTRY_WORDS, list_graph
 from .sweep_kernel import PLACE_WORDS, new_scratch
 

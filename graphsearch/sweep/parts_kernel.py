@@ -1,9 +1,9 @@
-"""The graph of a file as lists, for graphs whose table has no room in memory (`parts.py` has the picture).
+"""The graph of a file as lists, for graphs whose table does not fit in memory (`parts.py` has the picture).
 
 entry   two words for a record or an edge: the key of the position (of an edge: of its child), then
         check hash << 32 | a number: node N of the record, or the visits that the edge has a value from
-worth   one word for a record: node Q as float32 << 32 | node code; or what an edge cannot have from its
-        child, UNKNOWN or LOST
+worth   one word for a record: node Q as float32 << 32 | node code; or a code that no child gives, UNKNOWN
+or LOST
 table   as in `sweep_kernel.py`, for one part of the keys; its second word holds node N << 32 | the place
         of the record in its part
 """
@@ -46,7 +46,7 @@ ANY_VISITS, VALUED = 0, 1  # which edges are listed: those with visits; those wi
 
 @inner
 def _enters(c: Records, e: int64, which: int64) -> int64:
-    """Returns for how many visits an edge is listed, 0 if it is not."""
+    """Returns the number of visits with which an edge is listed, 0 if it is not."""
     n = int64(c.n[e])
     return n - int64(c.r[e]) if which == VALUED else n
 
@@ -94,9 +94,9 @@ def list_graph(
     """Lists records and their edges; returns the number of edges.
 
     Args:
-      T: the table of `tables.py`. columns: a batch, as `codec.Columns`. scratch: of `new_scratch`.
+      T: the table of `position/tables.py`. columns: a batch of `columns_of`. scratch: of `new_scratch`.
       which: ANY_VISITS or VALUED.
-      records: `[2 R]` uint64, filled with entries. worths: `[R]` uint64, with what they are worth now.
+      records: `[2 R]` uint64, filled with entries. worths: `[R]` uint64, filled with their present values.
       misfits: `[R]` uint8, 1 for a record whose P do not fit its moves: none of its edges is listed.
       edges: `[2 E]` uint64, entries. resets: `[E]` uint8, 1 where the child's clock is 0.
     """
@@ -123,14 +123,14 @@ def list_graph(
 
 @inner
 def set_worth(p: Pointer[uint64], q: float32, code: int64) -> None:
-    """Writes what a record is worth to the word at a pointer."""
+    """Writes a record's value to the word at a pointer."""
     as_u32(p)[0] = uint32(code)
     as_f32(p)[1] = float32(q)
 
 
 @inner
 def turned_key(key: uint64) -> uint64:
-    """Returns a key by the halves exchanged: those of one part differ in the low half alone."""
+    """Returns a key with its halves exchanged: keys of one part differ only in the low half."""
     return (key << U(32)) | (key >> U(32))
 
 
@@ -148,7 +148,7 @@ def entry_visits(second: uint64) -> int64:
 
 @kernel
 def enter_part(table: NDArray[np.uint64], entries: NDArray[np.uint64], first: int64) -> None:
-    """Enters records of one part, whose places in it are `first` and up; there is room.
+    """Adds records of one part, whose places in it are `first` and up; there is room.
 
     Args:
       table: `[places * 2]` uint64. entries: `[2 K]` uint64.
@@ -166,7 +166,7 @@ def enter_part(table: NDArray[np.uint64], entries: NDArray[np.uint64], first: in
 def find_children(
     table: NDArray[np.uint64], edges: NDArray[np.uint64], places: NDArray[np.uint32], count: int64
 ) -> None:
-    """Fills where the children of edges stand in their part: `count` for a lost one, `count + 1` if unknown.
+    """Fills the places of edges' children in their part: `count` for a lost one, `count + 1` if unknown.
 
     Args:
       table: of the part. edges: `[2 K]` uint64, entries of it. places: `[K]` uint32.
@@ -226,7 +226,7 @@ def sweep_answers(
     tolerance: float64,
     counts: NDArray[np.int64],
 ) -> float64:
-    """Recomputes what records are worth from what their children are; returns the largest change of a Q.
+    """Recomputes records from the values of their children; returns the largest change of a Q.
 
     Args:
       columns, misfits, resets, scratch: as for `list_graph`.
@@ -256,7 +256,7 @@ def freshen_answers(
     scratch: Scratch,
     counts: NDArray[np.int64],
 ) -> None:
-    """Gives edges, in place, the values of their children, and counts what that changes.
+    """Writes the values of their children to edges, in place, and counts the changes.
 
     Args: as for `sweep_answers`; `q`, `edge_d` and `flags` of the columns are written.
     """

@@ -26,7 +26,7 @@ from ..graph.summary import root_values, top_rows
 from ..position.board import board_of
 from ..position.tables import load_tables
 from ..record.node import RecordBatch
-from ..store.codec.bulk import owned
+from ..store.codec.bulk import columns_of, owned
 from ..store.portions import all_records
 from ..store.sizes import SIZES, Sizes
 from ..store.store import Store
@@ -34,7 +34,6 @@ from ..store.tables import games, history, provenance
 from ..store.upkeep.compact import tidy
 from ..store.upkeep.rewrite import rewrite
 from . import sweep_kernel as sweep
-from .columns import columns_of
 from .parted import PartedSweeps
 from .parts import parts_for, table_bytes
 

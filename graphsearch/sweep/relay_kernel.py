@@ -4,7 +4,7 @@ Edges are a prefix of the moves in descending P. With other P the order is anoth
 
     before   a .5 (n 7)   b .3 (n 2) | c .2          after   c .6 (n 0)   b .3 (n 2)   a .1 (n 7)
 
-What was visited stays visited; a move without visits that has come to stand before one with visits gets an
+Visited edges stay visited; an unvisited move that now stands before a visited one gets an
 edge of n = 0.
 """
 
@@ -34,7 +34,7 @@ def list_moves(
     """Lists the legal moves of positions; returns the first position that has another number, or -1.
 
     Args:
-      T: the table of `tables.py`. words: `[10 R]` uint64.
+      T: the table of `position/tables.py`. words: `[10 R]` uint64.
       offsets: `[R + 1]` int64, where the moves of each position go.
       moves: uint16, filled in canonical order. scratch: `[ROOM]` uint16.
     """
@@ -83,7 +83,7 @@ def relay_edges(
         edges = edge_offsets[i + 1] - begin
         first = code_offsets[i]
         moves = code_offsets[i + 1] - first
-        left = int64(0)  # edges with visits that have no place yet
+        left = int64(0)  # edges with visits that have not been placed
         if edges:
             for j in range(moves):
                 place[j] = -1

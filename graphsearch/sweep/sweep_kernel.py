@@ -1,13 +1,13 @@
-"""Sweeps of stale q over records in any order, with a table of what every node is worth.
+"""Sweeps of stale q over records in any order, with a table of every node's value.
 
 The table has two words a place, 16 bytes, by open addressing from `key * places >> 64` on:
 
-    word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of `bounds_kernel.py`: draw share
-             per mille, or what is proven
+    word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of `record/bounds_kernel.py`: draw
+    share per mille, or the proof
     word 1   node N << 32 | node Q, float32; N is 0 in an empty place, the largest for a terminal,
              which supports every visit
 
-The place tells the highest bits of the key, so positions are told apart by some 75 bits of both hashes.
+The place gives the highest bits of the key, so some 75 bits of both hashes distinguish positions.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ScratchPointers(NamedTuple):
 
 
 def new_scratch() -> Scratch:
-    """Returns the arrays that `sweep` and `freshen` work with."""
+    """Returns the work arrays of `sweep` and `freshen`."""
     return Scratch(
         np.zeros(ROOM, np.uint16),
         np.zeros(256, np.int64),
@@ -160,8 +160,8 @@ def mean_of(
 ) -> tuple[float32, int64, int64, int64]:
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
-    As `statistics_kernel.refresh` does in memory. The code is that of `bounds_kernel.node_code`: the draw
-    share while nothing is proven.
+    As `graph/statistics_kernel.py` does in memory. The code is that of `node_code` in
+    `record/bounds_kernel.py`: the draw share while nothing is proven.
     """
     begin = c.edge_offsets[i]
     edges = c.edge_offsets[i + 1] - begin
@@ -181,7 +181,7 @@ def mean_of(
     if edges:
         flags = tightened(flags, tally, edges == moves)
     q_now, share = mean(flags, total, draws, visits + 1)
-    if edges == 0:  # as it was evaluated, within what is proven
+    if edges == 0:  # as evaluated, within the proven bounds
         low, high = float32(lower_in(flags)), float32(upper_in(flags))
         q_now, share = min(max(as_f32(c.v)[i], low), high), int64(c.d[i])
     if not is_decisive(flags):
@@ -204,7 +204,7 @@ def take(
     tolerance: float64,
     counts: Pointer[int64],
 ) -> None:
-    """Takes what the child of edge `k` is worth; what the edge has proven it keeps."""
+    """Writes the value of edge `k`'s child to the scratch; the proof of the edge stays."""
     old = int64(x.draws[k])
     q = float32(0.0) - child_q
     code = turned(q, child_code, resets)
@@ -224,8 +224,8 @@ def take(
 
 @inner
 def rank_edges(T: BoardTable, c: Records, i: int64, x: ScratchPointers) -> bool:
-    """Fills the moves of a record, and the keys that say which of them its edges take; returns False if its
-    P do not fit its moves."""
+    """Fills the moves of a record, and the keys that select those of its edges; returns False if its P do not
+    fit its moves."""
     first = c.code_offsets[i]
     moves = c.code_offsets[i + 1] - first
     if generate_moves(T, adv(c.words, i * PW), x.moves) != moves:
@@ -246,7 +246,7 @@ def _take_from_children(
 ) -> bool:
     """Fills the values of a record's edges in the scratch; returns False if its P do not fit its moves.
 
-    An edge whose child is unknown, or was lost and has not caught up, keeps what it remembers.
+    An edge whose child is unknown, or was lost and has not caught up, keeps its values.
     """
     if not rank_edges(T, c, i, x):
         return False
@@ -273,7 +273,7 @@ def _take_from_children(
 
 @inner
 def write_back(c: Records, i: int64, x: ScratchPointers, counts: Pointer[int64]) -> None:
-    """Gives the edges of a record, and its bounds, what the scratch has; counts what that changes."""
+    """Writes the scratch's values to the edges and bounds of a record; counts the changes."""
     begin = c.edge_offsets[i]
     before = counts[CHANGED_EDGES]
     for k in range(c.edge_offsets[i + 1] - begin):
@@ -290,10 +290,10 @@ def write_back(c: Records, i: int64, x: ScratchPointers, counts: Pointer[int64])
 
 @kernel
 def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], columns: Columns) -> None:
-    """Enters records as they are; the caller has seen to it that there is room.
+    """Adds records with their present values; the caller makes sure that there is room.
 
     Args:
-      T: the table of `tables.py`. table: `[places * 2]` uint64. columns: a batch, as `codec.Columns`.
+      T: the table of `position/tables.py`. table: `[places * 2]` uint64. columns: a batch of `columns_of`.
     """
     Tp = ptr(T, 0)
     t = table_of(table)
@@ -318,7 +318,7 @@ def sweep(
 ) -> float64:
     """Recomputes records from their children into the table; returns the largest change of a Q.
 
-    Each is there for the next one to see.
+    The new value of each is visible to the next one.
 
     Args:
       T, table, columns: as for `enter`; columns are only read. scratch: of `new_scratch`.
@@ -349,7 +349,7 @@ def freshen(
     scratch: Scratch,
     counts: NDArray[np.int64],
 ) -> None:
-    """Gives edges, in place, the values that the table has for their children, and counts what that changes.
+    """Writes the table's values of their children to edges, in place, and counts the changes.
 
     Args: as for `sweep`; `q`, `edge_d` and `flags` of the columns are written.
     """

@@ -23,54 +23,54 @@ ARRAYS = new_search_arrays(1 << 16)
 
 
 @inner
-def _is_drawn(X: Any, s: Any, ply: Any) -> Any:
+def _is_drawn(S: Any, s: Any, ply: Any) -> Any:
     """Returns whether a position that has moves is a draw by material, clock or repetition."""
     if is_dead(s) or clock_of(s) >= 100:
         return True
     repeated = False
     for back in range(2, ply + 1):
-        repeated |= X.positions[(ply - back) * PW + 9] == s[9]
+        repeated |= S.positions[(ply - back) * PW + 9] == s[9]
     return repeated
 
 
 @inner
-def _valued(X: Any, s: Any, ply: Any, depth: Any) -> Any:
+def _valued(S: Any, s: Any, ply: Any, depth: Any) -> Any:
     """Returns the value of a position that is not searched further, FAR for one that is; lists its moves."""
-    n = int64(generate_moves(X.table, s, adv(X.moves, ply * 256)))
-    X.frames[2 * ply] = -FAR
-    X.frames[2 * ply + 1] = n
+    n = int64(generate_moves(S.table, s, adv(S.moves, ply * 256)))
+    S.frames[2 * ply] = -FAR
+    S.frames[2 * ply + 1] = n
     if is_dead(s):
         return int64(0)
     if n == 0:
-        return ply - MATE if in_check(X.table, s) else int64(0)
-    if _is_drawn(X, s, ply):
+        return ply - MATE if in_check(S.table, s) else int64(0)
+    if _is_drawn(S, s, ply):
         return int64(0)
     if ply == depth:
-        return quiesce(X, s, ply, int64(-FAR), int64(FAR), int64(UNKNOWN))
+        return quiesce(S, s, ply, int64(-FAR), int64(FAR), int64(UNKNOWN))
     return int64(FAR)
 
 
 @kernel
-def _negamax(T: Any, W: Any, S: Any, depth: Any) -> Any:
+def _negamax(T: Any, W: Any, arrays: Any, depth: Any) -> Any:
     """Returns the negamax value of the position at ply 0, every move tried, no window, no table."""
-    X = search_pointers(T, W, S)
+    S = search_pointers(T, W, arrays)
     ply = int64(0)
-    value = _valued(X, X.positions, ply, depth)
+    value = _valued(S, S.positions, ply, depth)
     while True:
         if value != FAR:
             ply -= 1
             if ply < 0:
                 return value
-            X.frames[2 * ply] = max(X.frames[2 * ply], -value)
-        if X.frames[2 * ply + 1] == 0:
-            value = X.frames[2 * ply]
+            S.frames[2 * ply] = max(S.frames[2 * ply], -value)
+        if S.frames[2 * ply + 1] == 0:
+            value = S.frames[2 * ply]
             continue
-        n = X.frames[2 * ply + 1] - 1
-        X.frames[2 * ply + 1] = n
-        s = adv(X.positions, ply * PW)
-        make_move(X.table, s, adv(s, PW), X.moves[ply * 256 + n])
+        n = S.frames[2 * ply + 1] - 1
+        S.frames[2 * ply + 1] = n
+        s = adv(S.positions, ply * PW)
+        make_move(S.table, s, adv(s, PW), S.moves[ply * 256 + n])
         ply += 1
-        value = _valued(X, adv(s, PW), ply, depth)
+        value = _valued(S, adv(s, PW), ply, depth)
 
 
 def negamax(board: chess.Board, depth: int) -> int:

@@ -18,7 +18,7 @@ from graphsearch.graph.arena import Arena
 from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
 from graphsearch.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
-from graphsearch.search import layout
+from graphsearch.search import param_layout as layout
 from graphsearch.store.codec.bulk import sort_keys
 from graphsearch.store.store import Store
 

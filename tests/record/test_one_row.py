@@ -25,7 +25,6 @@ from graphsearch.store import order, segments
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.soundness import unsound
 from graphsearch.store.upkeep import forecast, prune
-from graphsearch.sweep import columns as sweep_columns
 
 from ..store.records import random_board, record_of
 
@@ -68,8 +67,8 @@ CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "sort": lambda batch: order.newest_in_order(batch.words, order.sort_keys(batch.words)),
     "take": lambda batch: bulk.take(batch, np.arange(len(batch))[::-1].copy()),
     "soundness": unsound,
+    "columns of a batch": bulk.columns_of,
     "columns of an export": columns.columns_of,
-    "columns of a sweep": sweep_columns.columns_of,
     "values of a diff": diff.values_of,
     "values of filters": filters.values_of,
 }

@@ -1,4 +1,4 @@
-"""Which moves of many positions lead to positions that a file knows: a step of a walk through its entries."""
+"""Lists moves to positions that a file knows: one step of a walk through its entries."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def list_steps(
     It stops early when there may be no room for the moves of a position.
 
     Args:
-      T: the table of `tables.py`. E: `EntryIndex`. F: `FilterArrays` of the records.
+      T: the table of `position/tables.py`. E: `EntryIndex`. F: `FilterArrays` of the records.
       words: `[R * 10]` uint64, positions. best: `[R]` int64, the best move of each, 0 if none is known.
       first: the position to begin with.
       counts: `[R]` int16, filled with the number of legal moves.

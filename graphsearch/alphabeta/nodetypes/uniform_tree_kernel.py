@@ -1,4 +1,4 @@
-"""Alpha-beta on a tree of b moves at every node and n plies, made of hashes: what node types are counted on.
+"""Alpha-beta on a tree of b moves at every node and n plies, made of hashes, to count node types.
 
 Two kinds of trees, both the same for a seed wherever the search goes:
 
@@ -174,7 +174,7 @@ def hand_up(
     counters: Pointer[int64],
     value: int64,
 ) -> None:
-    """Gives the parent the value of a finished child; goes down again if the scout failed high."""
+    """Passes the value of a finished child to its parent; descends again if the scout failed high."""
     counters[PLY] -= 1
     f = adv(frames, FRAME * counters[PLY])
     value = -value
@@ -221,7 +221,7 @@ def go_on(
     types: NDArray[np.int64],
     most: int64,
 ) -> bool:
-    """Searches on until so many nodes have been begun in all, or to the end; returns whether that is reached.
+    """Searches on until `most` nodes have been begun in all, or to the end; returns whether it is finished.
 
     The value of the root is then `counters[FOUND]`.
     """

@@ -1,9 +1,9 @@
 """How one node splits visits over its edges: by arithmetic, however many they are.
 
-Visits that came one by one, each to the edge with the highest score, would leave all edges at one common
-score t. So t is what is looked for: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above
-it, b_a its value, f_a the visits in flight (with a c that grows with the visits given this is the
-regularised policy of Grill et al. 2020, arXiv 2007.12509). What remains of whole visits goes to the leaders,
+Visits one by one, each to the edge with the highest score, would leave all edges at one common score t. So t
+is computed: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above it, b_a its value, f_a
+the visits in flight (with a c that grows with the visits given this is the
+regularised policy of Grill et al. 2020, arXiv 2007.12509). The remainder of whole visits goes to the leaders,
 in runs until the runner-up overtakes. With one visit and nothing in flight this is plain PUCT.
 
             b + c P / (1 + n + f)
@@ -189,7 +189,7 @@ def tried_powers(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, gro
 
 @inner
 def spent_below(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, k: int64, grows: bool) -> int64:
-    """Returns the visits that c(N) sqrt(N) goes by when k more are given.
+    """Returns the visits in c(N) sqrt(N) when k more are given.
 
     Those completed, and if it grows, all in flight and all that are given but one.
     """

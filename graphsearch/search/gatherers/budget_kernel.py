@@ -17,7 +17,7 @@ from ...position.words import BoardTable, Position
 from ...store.index.locate_kernel import FilterPointers
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
-from ..layout import COLLISION_VISITS
+from ..param_layout import COLLISION_VISITS
 from ..wave_kernel import WavePointers, field, words_of
 from .allocate_kernel import allocate, divide
 from .levels_kernel import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round

@@ -23,7 +23,7 @@ from ...store.index.locate_kernel import FilterPointers
 from .. import wave_kernel as wave
 from ..backup_kernel import back_up_path
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight, send
-from ..layout import COLLISION_EVENTS, COLLISION_VISITS
+from ..param_layout import COLLISION_EVENTS, COLLISION_VISITS
 from ..paths_kernel import completed_over, end_entry, ends_at_known, ends_by_path, look_up, open_leaf
 from ..puct_kernel import best_unmade
 from ..wave_kernel import (
@@ -150,7 +150,7 @@ def _send_path(A: ArenaPointers, W: WavePointers, e: int64, visits: int64) -> No
 
 @inner
 def _end_visit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, first: int64) -> None:
-    """Does what the end of a visit, whose entries begin at `first`, calls for."""
+    """Handles the end of a visit, whose entries begin at `first`."""
     kind = field(W, e, wave.KIND)
     if kind == wave.LEAF:
         W.counts[wave.IN_VAIN] = 0

@@ -1,6 +1,6 @@
 """`exclude`: a leaf in flight counts as an illegal move.
 
-            root           Round 1 sends down what the batch lacks. A leaf that was taken, and a terminal, are
+            root           Round 1 sends down the missing visits. A leaf that was taken, and a terminal, are
            /    \\          barred at their parent; a node whose edges are all barred has nothing left to give
           A      B         and is barred at its own parent, up to the root. What could not be spent comes
         x/ \\x   / \\        back, and round 2 spends it on what is live. There is no virtual loss: of the
@@ -49,7 +49,7 @@ _send_down = sender(admit, _pass_on)
 
 @inner
 def _has_nothing_left(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
-    """Returns whether this wave can get nothing more through an entry's edge."""
+    """Returns whether this wave can get no more visits through an entry's edge."""
     kind = field(W, e, wave.KIND)
     if kind == wave.NODE:
         return fields_of(W, field(W, e, wave.NODE_OR_LEAF))[wave.BARRED] >= move_count(
@@ -60,7 +60,7 @@ def _has_nothing_left(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
 
 @inner
 def take_back(A: ArenaPointers, W: WavePointers, first: int64) -> None:
-    """Takes the unspent visits of a round out of flight, and bars what has nothing left, children first.
+    """Takes the unspent visits of a round out of flight, and bars exhausted edges, children first.
 
     `shares` counts the visits below an entry that stay in flight, or were counted and landed already.
     """

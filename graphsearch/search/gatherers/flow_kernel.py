@@ -1,13 +1,13 @@
-"""`flow`: a node's whole budget is one allocation, and exploration grows with what is in flight.
+"""`flow`: a node's whole budget is one allocation, and exploration grows with the visits in flight.
 
         visits so far      ####  ##  #            all edges of a node end at one score, as far as a search
         in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
                            ---------------- t     as the search itself would, instead of piling up
 
 Every node takes a share of its own N in flight at most (MaxWaveShare): a sequential search would stop sending
-visits to a young node as soon as the first ones disappoint, and a wave cannot know. What a node does not take
-stays in flight above it, and the next round goes elsewhere, or the wave is smaller. Unknown positions are
-admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
+visits to a young node as soon as the first ones disappoint, and a wave cannot know. Visits that a node does
+not take stay in flight above it, and the next round goes elsewhere, or the wave is smaller. Unknown positions
+are admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .. import rounds
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import all_in_flight
-from ..layout import WAVE_SHARE
+from ..param_layout import WAVE_SHARE
 from ..rounds import MAX_ROUNDS
 from ..wave_kernel import WavePointers, field, set_field, words_of
 from .allocate_kernel import allocate, allocate_first
@@ -74,7 +74,7 @@ def sort_descending(keys: Pointer[int64], n: int64) -> None:
 
 @inner
 def _candidate(asked: int64, e: int64) -> int64:
-    """Returns what candidates are sorted by: visits << 32 | 2 ** 32 - 1 - entry."""
+    """Returns the sort key of a candidate: visits << 32 | 2 ** 32 - 1 - entry."""
     return (min(asked, int64(MOST_ASKED)) << 32) | (MOST_ENTRY - e)
 
 
@@ -113,7 +113,8 @@ def in_parts(
         [Pointer[uint64], ArenaPointers, WavePointers, Pointer[uint64], int64, int64, int64, bool], int64
     ],
 ) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, Pointer[uint64], int64, int64, int64], int64]:
-    """Returns what splits the visits of a node part by part; `split`: `allocate`, or `allocate_listed`.
+    """Returns a function that splits the visits of a node part by part; `split`: `allocate`, or
+    `allocate_listed`.
 
     c(N + f) grows with every visit, and FPU falls with every edge that is tried. Split at once, by the c of
     the last visit and the FPU of the first, the visits of a young node would be spread too thin.

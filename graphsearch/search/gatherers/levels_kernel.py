@@ -1,13 +1,13 @@
-"""Sending visits down level by level: what the gatherers that split whole budgets share.
+"""Sends visits down level by level, for the gatherers that split whole budgets.
 
-        root  B=9            a level is probed as a whole, so that cache misses overlap and what has to be
-        /  |  \\              read from the file is read at once; a position that two parents reach is one
+        root  B=9            a level is probed as a whole, so that cache misses overlap and missing records
+        /  |  \\              are read from the file at once; a position that two parents reach is one
       4    3    2             in-flight node or one leaf
      / \\   |   / \
     3  1   3  1   1
 
-A round starts at the root. When it is down, what it has completed without an evaluation (terminals, draws of
-the path, catch-ups) is backed up, before the next one starts.
+A round starts at the root. When it is down, its visits without an evaluation (terminals, draws of the path,
+catch-ups) are backed up before the next one starts.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _probe_level(T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64,
 
 @inner
 def prefetch_place(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Asks for what tells whether an entry's position is in flight, and its place in the arena's table."""
+    """Prefetches an entry's places in the wave's hash table and in the arena's table."""
     key = position_key(T, words_of(W, e))
     tag = position_tag(key, check_of(W, e))
     prefetch(A.table, table_index(A, key))
@@ -185,7 +185,7 @@ def admit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: in
 
 @inlined
 def goes_on_from(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> int64:
-    """Ends an entry at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN; `spent` as `ends_at_known`."""
+    """Ends an entry at a known result; returns GOES_ON, ENDED_HERE or UNKNOWN; `spent` as `ends_at_known`."""
     rec = field(W, e, wave.SLOT)
     if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
         rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
@@ -197,7 +197,7 @@ def goes_on_from(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, spe
 
 @inlined
 def _goes_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
-    """Ends an entry where its path ends or at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN."""
+    """Ends an entry where its path ends or at a known result; returns GOES_ON, ENDED_HERE or UNKNOWN."""
     if ends_by_path(T, A, W, e):
         return ENDED_HERE
     return goes_on_from(T, A, W, e, completed_over(A, W, e) + visits_over(W, e))
@@ -229,7 +229,7 @@ def sender(
     """Returns a gatherer's `send_down`: how the visits of a round go down, level by level.
 
     Args:
-      open_unknown: what to do with an entry whose position is unknown: `(T, A, W, e, target)`.
+      open_unknown: handles an entry whose position is unknown: `(T, A, W, e, target)`.
       pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
     """
 
@@ -271,7 +271,7 @@ def sender(
                     return False
             for first in range(begin, end, PART_OF_LEVEL):
                 last = min(end, first + PART_OF_LEVEL)
-                if F.segment_count == 0:  # part by part: what was prefetched is still in the cache
+                if F.segment_count == 0:  # part by part: prefetched memory is still in the cache
                     _probe_level(T, A, W, first, last)
                 pass_part(T, A, W, first, last, target)
             counts[wave.LEVEL_BEGIN] = end

@@ -16,7 +16,7 @@ from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, 
 from ...record.node_layout import BLOCK_VISITS
 from .. import wave_kernel as wave
 from ..flight_kernel import bar
-from ..layout import LISTED, RESTRICTED
+from ..param_layout import LISTED, RESTRICTED
 from ..puct_kernel import NEVER, edge_value, fpu_value, power_of, scale_of, score
 from ..wave_kernel import WavePointers, field
 from .allocate_kernel import LEVEL_FROM, columns, give

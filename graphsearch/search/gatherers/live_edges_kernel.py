@@ -1,7 +1,7 @@
 """How `exclude` splits visits over the edges that are still live: P renormalised, a new leaf takes one visit.
 
 P   .5 x   .3   .2          the first edge leads to a leaf in flight: it counts as an illegal move,
-     |      |    |          and the others share what is left: .3 / .5 = .6 and .2 / .5 = .4
+     |      |    |          and the others share the rest: .3 / .5 = .6 and .2 / .5 = .4
    leaf    .6   .4
 """
 
@@ -146,7 +146,7 @@ def _level(W: WavePointers, count: int64, k: int64) -> float64:
 
 @inner
 def _fill_live(W: WavePointers, count: int64, k: int64) -> int64:
-    """Gives every live edge the whole visits above the common level; returns what remains of `k`."""
+    """Gives every live edge the whole visits above the common level; returns the remainder of `k`."""
     t = _level(W, count, k)
     left = int64(k)
     for j in range(count):
@@ -167,7 +167,7 @@ def _take(W: WavePointers, j: int64, given: int64) -> None:
 
 @inner
 def _hide_full(W: WavePointers, count: int64) -> None:
-    """Takes the edges that may take no more out of the running for what remains."""
+    """Excludes the full edges from the remainder."""
     for j in range(count):
         if W.floats[wave.MOST + j] < 1.0:
             W.floats[wave.BASE + j] = NEVER
@@ -175,7 +175,7 @@ def _hide_full(W: WavePointers, count: int64) -> None:
 
 @inner
 def _give_rest(W: WavePointers, count: int64, left: int64) -> None:
-    """Gives what remains to the live leaders, in runs; stops when no edge may take more."""
+    """Gives the remainder to the live leaders, in runs; stops when no edge may take more."""
     _hide_full(W, count)
     while left > 0:
         j, rival = leaders(W, count)

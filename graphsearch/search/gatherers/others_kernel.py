@@ -12,7 +12,7 @@ from ...jit.types import int64
 from ...position.words import BoardTable, Position
 from ...store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
 from .. import wave_kernel as wave
-from ..layout import SCHEME
+from ..param_layout import SCHEME
 from ..params import BUDGET, CLASSIC
 from ..wave_kernel import WaveArrays, WavePointers, wave_pointers
 from ..waves_kernel import NO_RECORDS, NO_SPACE, begin_or_resume, lacks_space
@@ -44,7 +44,7 @@ def gather_otherwise(
     root: NDArray[np.uint64],
     target: int64,
 ) -> int64:
-    """Gathers the leaves of one wave by `classic`, `budget` or `exclude`, else as `waves_kernel.gather`."""
+    """Gathers the leaves of a wave by `classic`, `budget` or `exclude`; else like `waves_kernel.gather`."""
     Ap = pointers(A)
     Wp = wave_pointers(W, B)
     if lacks_space(Ap, Wp, target):

@@ -341,7 +341,7 @@ def decode(
     """Decodes blocks into columns from record `first` on; returns the first unsound block, or their number.
 
     Args:
-      T: the table of `tables.py`.
+      T: the table of `position/tables.py`.
       data: uint8, blocks one after the other as they were before compression.
       ends: `[blocks]` int64, end of each block in `data`.
       start: as in `encode`.

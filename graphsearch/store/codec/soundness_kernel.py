@@ -1,7 +1,7 @@
 """Whether records can be: their position is legal, and what they say fits its legal moves and itself.
 
 `decoding_kernel.py` has seen that every number is in the range of its field. Here a record is held to chess
-and to the rules of `record.problems`:
+and to the rules of `record.node.problems`:
 
     position   castling rights and the en-passant square fit the men; the side that has moved is not in check
     kind       it is marked as what the position is: open, mate, stalemate or dead
@@ -91,7 +91,7 @@ def find_unsound(T: NDArray[np.uint64], columns: Columns, bad: NDArray[np.bool_]
     """Fills which records cannot be; returns their number.
 
     Args:
-      T: the table of `tables.py`.
+      T: the table of `position/tables.py`.
       columns: `Columns` of decoded records: one king a side, every number in the range of its field.
       bad: `[R]` bool, filled.
     """

@@ -208,7 +208,7 @@ def find_blocks(
     It stops early when there is no room for all blocks of a position.
 
     Args:
-      T: the table of `tables.py`.
+      T: the table of `position/tables.py`.
       F: `FilterArrays`. B: `BlockArrays`.
       words: `[10 K]` uint64, positions.
       left: int64, which of them to look for.

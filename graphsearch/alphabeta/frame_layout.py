@@ -1,8 +1,8 @@
-"""Where a fixed-depth search keeps what: words of a frame, counters, places of the leaf cache. Without Numba.
+"""Layout of a fixed-depth search: words of a frame, counters, slots of the leaf cache. Without Numba.
 
-    frame     FRAME int64, one for the root and one for each ply below it: its window and what was found,
-              what is left to try, what the value rests on
-    counters  COUNTERS int64: those of `results.Counts`, and where the search stands
+    frame     FRAME int64, one for the root and one for each ply below it: its window, its results so far,
+              the moves left to try, the repetitions its value rests on
+    counters  COUNTERS int64: those of `results.Counts`, and the state of the search
     cache     two words for each place: key ^ data | data, whose fields are below
 
 Kernels and Python read them by name: `frame[layout.DEPTH]`, `counters[layout.HITS]`.
@@ -14,7 +14,7 @@ from ..record.transposition_layout import MOST_DEPTH
 
 PLIES = MOST_DEPTH + 2  # a frame for the root, for every ply below, and for the one made ahead
 MOVE_ROOM = 256
-QUIET_PLIES = 16  # of quiescence; what stands there counts as it is
+QUIET_PLIES = 16  # of quiescence; at the last ply the static value counts
 QUIET_FRAMES = QUIET_PLIES + 2
 
 # A frame. ALPHA and BETA are its window, alpha as it is now, LOW as it was; KIND is the type expected of it.

@@ -1,8 +1,8 @@
-"""What a search keeps in the `floats` and `ints` of an arena: its parameters, and the root's listed edges."""
+"""The `floats` and `ints` of an arena: the search's parameters, and the root's listed edges."""
 
 from __future__ import annotations
 
-from ..graph.arena_kernel import FLOATS, INTS, SEARCH_FLOATS, SEARCH_INTS
+from ..graph.arena_kernel import FLOATS, SEARCH_FLOATS, SEARCH_INTS
 
 (
     CPUCT,
@@ -19,4 +19,3 @@ EXPLORATION_ENTRIES = FLOATS - EXPLORATION
 # take no visits of this search
 SCHEME, COLLISION_EVENTS, COLLISION_VISITS, RESTRICTED = range(SEARCH_INTS, SEARCH_INTS + 4)
 LISTED = SEARCH_INTS + 8  # by edge, in descending P
-LISTED_ENTRIES = INTS - LISTED

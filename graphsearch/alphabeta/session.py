@@ -53,12 +53,12 @@ def search_to_depth(
     """Searches a position to a depth, saves everything, and returns the result.
 
     It begins with the first depth that the graph's entries do not know exactly. File and graph order moves
-    and save work; they do not change values, except for what the graph has proven.
+    and save work; they do not change values, except for proofs of the graph.
 
     Args:
       graph: its entries are used and saved (`Graph.use_entries`); its evaluator is not asked.
       board: the position, with its game as move stack: positions that stood twice in it count as draws.
-      limits: how deep, and what ends the search before.
+      limits: depth, and the limits that end the search earlier.
       table_bytes: most memory of the entries, if the graph uses none yet.
       use_graph: let stored visits order moves, and stored proofs end positions.
       on_depth: called after each iteration. on_progress: about every `interval` seconds within one.
@@ -66,7 +66,7 @@ def search_to_depth(
 
     Raises:
       InvalidPositionError: if the position is not legal.
-      UnsavedError: if the file cannot be written; its `result` is what was found.
+      UnsavedError: if the file cannot be written; its `result` is the search's result.
       StoreError: if the file cannot be read.
       GraphSearchError: if another search is running on the graph.
     """

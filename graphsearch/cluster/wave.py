@@ -80,7 +80,7 @@ class ShardWaves:
         self._bound: tuple[Any, ...] = (None,) * 6
 
     def close(self, gathered: Gathered | None = None) -> None:
-        """Drops what is in flight, and ends the thread of an evaluator outside the kernels."""
+        """Drops the wave in flight, and ends the thread of an evaluator outside the kernels."""
         self._leaves.close(gathered.answer if gathered else None)
         self._graph.pager.under_way = ()
 

@@ -72,7 +72,7 @@ class WaveRunner:
         overlap: bool = False,
         game: Sequence[NDArray[np.uint64]] = (),
     ) -> None:
-        """Makes the working memory for waves of up to `batch` leaves; `root` is a packed position.
+        """Creates the working memory for waves of up to `batch` leaves; `root` is a packed position.
 
         Args:
           overlap: gather the next wave while one is being evaluated, where that pays.
@@ -100,7 +100,7 @@ class WaveRunner:
         self._scouted_at = -SCOUT_VISITS
 
     def close(self) -> None:
-        """Drops what is in flight and ends the thread of an evaluator outside the kernels."""
+        """Drops the waves in flight and ends the thread of an evaluator outside the kernels."""
         self._leaves.close(self._flying.answer if self._flying else None)
         self._keep(None)
 
@@ -118,7 +118,7 @@ class WaveRunner:
 
         Raises:
           CapacityError: if there is no memory left, or a count has reached its limit.
-          EvaluatorError: if the evaluator fails; what was in flight is dropped.
+          EvaluatorError: if the evaluator fails; the waves in flight are dropped.
           StoreError: if the file cannot be read, or not written when memory has to be freed.
         """
         if self._flying or (self._overlaps and not self._inside):
@@ -132,14 +132,14 @@ class WaveRunner:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
     def finish(self, *, goes_on: bool = True) -> None:
-        """Completes what is being evaluated.
+        """Completes the wave in flight.
 
         Args:
-          goes_on: gather behind it what a search without a stop would have gathered, as `in_flight` tells;
+          goes_on: gather the next wave behind it, as a search without a stop would, for `in_flight`;
             else nothing is in flight afterwards.
 
         Raises:
-          EvaluatorError: if the evaluator fails; what was in flight is dropped.
+          EvaluatorError: if the evaluator fails; the waves in flight are dropped.
         """
         flying = self._flying
         if flying and goes_on and flying.answer:
@@ -156,7 +156,7 @@ class WaveRunner:
         return InFlight.of(flying.wave, search=search, waves=self._flown).text() if flying else None
 
     def resume(self, text: str, search: str) -> None:
-        """Takes up what the same search had in flight; if it was another, or the graph changed, nothing."""
+        """Resumes the wave in flight of the same search; drops that of another search or graph."""
         found = InFlight.parse(text, most=len(self.wave.candidates)) if self._overlaps else None
         if found is None or found.search != search or found.leaves > self._batch:
             return
@@ -226,14 +226,14 @@ class WaveRunner:
         self._visits_at_room = visits
 
     def _serve(self, w: wave.WaveArrays, code: int) -> None:
-        """Does what a kernel returned for: makes room, or reads records."""
+        """Serves a kernel's request: makes room, or reads records."""
         if code == waves_kernel.NO_SPACE:
             self._make_more_room()
         else:
             self._bring(w)
 
     def _bring(self, w: wave.WaveArrays) -> None:
-        """Reads the records that a wave waits for; for a lone path also what the next ones will meet."""
+        """Reads the records that a wave waits for; for a lone path also those of the next paths."""
         self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
         visits = int(self._arena.counters[arena_kernel.VISITS])
         if self._batch == 1 and visits >= self._scouted_at + SCOUT_EVERY:
@@ -241,9 +241,9 @@ class WaveRunner:
             self._send_scout(w)
 
     def _send_scout(self, waiting: wave.WaveArrays) -> None:
-        """Reads what the next visits will meet, level by level, as far as this can be told now.
+        """Reads the records of the next visits, level by level, as far as they can be predicted.
 
-        A wave walks as many visits on as it can and is forgotten: only what is in memory changes.
+        A wave walks as many visits on as it can and is dropped: only the memory's content changes.
         """
         arena, pager = self._arena, self._graph.pager
         if self._scout is None:
@@ -285,7 +285,7 @@ class WaveRunner:
             self._waves_per_slice = max(1, self._waves_per_slice // 2)
 
     def _run_waves(self, left: NDArray[np.int64]) -> int:
-        """Runs waves inside the kernels, within what `left` says; returns what is wanted of this side."""
+        """Runs waves inside the kernels, within the limits in `left`; returns the kernels' request."""
         return waves_kernel.run_waves(
             self._arena.tables,
             self._arena.arrays,
@@ -435,7 +435,7 @@ class WaveRunner:
 
     # ---------------------------------------------------------- evaluating
     def evaluate(self, leaves: int) -> None:
-        """Fills in what the evaluator says of the gathered leaves, reading ahead meanwhile if that pays."""
+        """Evaluates the gathered leaves, reading ahead meanwhile if that pays."""
         if not self._looks_ahead:
             self._leaves.evaluate(self.wave, leaves)
             return
@@ -450,7 +450,7 @@ class WaveRunner:
         return self._batch >= THREAD_FROM and not self._graph.pager.complete
 
     def _look_ahead(self, answer: Answer) -> None:
-        """Reads what the next wave will need, as far as that can be told before this one is evaluated.
+        """Reads the records of the next wave, as far as they can be predicted before this one is evaluated.
 
         It walks the same number of visits on from this wave's, then forgets them: only memory changes.
         """

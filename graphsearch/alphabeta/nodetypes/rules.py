@@ -50,8 +50,8 @@ def expected(rules: Rules, parent: str, arrival: Arrival) -> str:
     deepening changes nothing.
 
     Pradu Kannan: below PV and All nodes the same; in a Cut node the first child and those of all candidate
-    cutoff moves are All, the null move among them. Then the node itself becomes All (`becomes`), and what
-    follows below it is Cut. He does not name verification, bad pruning and deepening; Garms's rules apply.
+    cutoff moves are All, the null move among them. Then the node itself becomes All (`becomes`), and
+    its later children are Cut. He does not name verification, bad pruning and deepening; Garms's rules apply.
 
     >>> expected(Rules.GARMS, CUT, Arrival.CANDIDATE), expected(Rules.KANNAN, CUT, Arrival.CANDIDATE)
     ('cut', 'all')

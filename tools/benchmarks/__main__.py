@@ -12,17 +12,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
-from .harness import REGISTRY, Benchmark, find, run
+from .harness import REGISTRY, Benchmark, find, options_of, run
 from .table import draw, tables
 
 
 def add_options(parser: argparse.ArgumentParser, how: Benchmark) -> None:
     """Adds an option for every keyword argument of a measurement; a tuple takes several values."""
-    types = get_type_hints(how.measure)
-    for name, parameter in inspect.signature(how.measure).parameters.items():
-        kind, options = types[name], dict[str, Any](dest=name)
+    for name, kind, default in options_of(how.measure):
+        options: dict[str, Any] = {"dest": name}
         if isinstance(kind, UnionType):
             kind = next(one for one in get_args(kind) if one is not NoneType)
         if get_origin(kind) is tuple:
@@ -31,11 +30,10 @@ def add_options(parser: argparse.ArgumentParser, how: Benchmark) -> None:
             options["action"] = "store_true"
         else:
             options |= {"type": kind, "metavar": kind.__name__.upper()}
-        if parameter.default is inspect.Parameter.empty:
+        if default is inspect.Parameter.empty:
             options["required"] = True
         else:
-            options["default"] = parameter.default
-            options["help"] = f"default: {parameter.default}"
+            options |= {"default": default, "help": f"default: {default}"}
         parser.add_argument(f"--{name.replace('_', '-')}", **options)
 
 

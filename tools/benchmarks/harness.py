@@ -20,11 +20,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from multiprocessing import get_context
 from numbers import Real
 from statistics import fmean, median, stdev
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from graphsearch.bench.speed import machine
 
@@ -95,6 +95,30 @@ def find(name: str) -> Benchmark:
     return found
 
 
+def options_of(measure: Measure) -> Iterator[tuple[str, Any, Any]]:
+    """Yields name, type and default of every option of a measurement; a dataclass bundles some."""
+    types = get_type_hints(measure)
+    for name, parameter in inspect.signature(measure).parameters.items():
+        if is_dataclass(types[name]):
+            own = get_type_hints(types[name])
+            yield from ((field.name, own[field.name], field.default) for field in fields(types[name]))
+        else:
+            yield name, types[name], parameter.default
+
+
+def samples_with(measure: Measure, options: Row) -> Iterator[Row]:
+    """Returns the samples of a measurement with these options, and defaults for the others."""
+    types, given = get_type_hints(measure), dict(options)
+    bundles = {
+        name: types[name] for name in inspect.signature(measure).parameters if is_dataclass(types[name])
+    }
+    made = {
+        name: kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
+        for name, kind in bundles.items()
+    }
+    return measure(**given, **made)
+
+
 # ------------------------------------------------------------------ running
 def fresh(work: Callable[..., T], *arguments: Any) -> T:
     """Returns the result of a call in a new process."""
@@ -105,7 +129,7 @@ def fresh(work: Callable[..., T], *arguments: Any) -> T:
 def samples_of(name: str, options: Row) -> list[Row]:
     """Returns the samples of one run, and says on stderr how far it is."""
     chosen, found, said = find(name), list[Row](), time.monotonic()
-    for sample in chosen.measure(**options):
+    for sample in samples_with(chosen.measure, options):
         found.append(sample)
         if time.monotonic() - said > SAY_SECONDS:
             said = time.monotonic()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, islice, product
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -28,6 +29,50 @@ PRESETS = {  # variants of one evaluator; the first is the base
 APPROACHES, RATE_EVALUATIONS = 3, 64  # searches that find how many evaluations a time affords
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variants:
+    """The variants that are searched: texts, or a preset with each evaluator."""
+
+    variant: tuple[str, ...] = ()
+    preset: str = "batches"
+    evaluator: tuple[str, ...] = ("builtin",)
+    pairs: bool = False
+
+    def texts(self) -> tuple[str, ...]:
+        """Returns the texts of all variants.
+
+        >>> Variants(preset="evaluator", evaluator=("builtin", "uniform"), pairs=True).texts()[1]
+        'policy=builtin value=uniform'
+        """
+        names = list(self.evaluator)
+        if self.pairs:
+            names = [a if a == b else f"policy={a} value={b}" for a, b in product(names, repeat=2)]
+        return self.variant or tuple(
+            f"{name} {how}".strip() for name in names for how in PRESETS[self.preset]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the positions come from."""
+
+    reference: Path | None = None
+    epd: Path | None = None
+    games: tuple[Path, ...] = ()
+    judge: str = "stockfish"
+    judge_nodes: int = 100_000
+    positions: int = 160
+
+    def cases(self) -> Iterable[Case]:
+        """Returns the positions; without a file those of games that the built-in evaluator plays."""
+        if self.games:
+            return from_games(self.games, self.positions, self.judge, self.judge_nodes)
+        if self.reference or self.epd:
+            known = read_reference(self.reference) if self.reference else []
+            return (known + (read_epd(self.epd) if self.epd else []))[: self.positions]
+        return played(self.positions)
+
+
 @benchmark(
     "evaluations",
     "variant",
@@ -37,19 +82,11 @@ APPROACHES, RATE_EVALUATIONS = 3, 64  # searches that find how many evaluations 
 )
 def quality(
     *,
-    variant: tuple[str, ...] = (),
-    preset: str = "batches",
-    evaluator: tuple[str, ...] = ("builtin",),
-    pairs: bool = False,
+    variants: Variants,
+    sources: Sources,
     evaluations: tuple[int, ...] = (400,),
     seconds: float = 0.0,
     head_start: int = 0,
-    reference: Path | None = None,
-    epd: Path | None = None,
-    games: tuple[Path, ...] = (),
-    judge: str = "stockfish",
-    judge_nodes: int = 100_000,
-    positions: int = 160,
     workers: int = 1,
 ) -> Iterator[Row]:
     """What variants of a search find at equal evaluations: batches, gatherers, evaluators, shards, engines.
@@ -72,41 +109,18 @@ def quality(
     a_wave      evaluations of a wave. visits, catch_ups: per evaluation. below: the reply's share of them
     ms          CPU-milliseconds of an evaluation
     """
-    texts = variant or tuple(variants(preset, evaluator, pairs=pairs))
-    cases: Iterator[Case]
-    if games:
-        cases = from_games(games, positions, judge, judge_nodes)
-    elif reference or epd:
-        cases = chain(read_reference(reference) if reference else (), read_epd(epd) if epd else ())
-    else:
-        cases = iter(played(positions))
-    work = partial(_samples, texts, evaluations, seconds, head_start)
-    chosen = islice(cases, positions)
+    work = partial(_samples, variants.texts(), evaluations, seconds, head_start)
     if workers == 1:
         try:
-            for case in chosen:
+            for case in sources.cases():
                 yield from work(case)
         finally:
             while _searchers:
                 _searchers.popitem()[1].close()
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as processes:
-        for rows in processes.map(work, chosen):
+        for rows in processes.map(work, sources.cases()):
             yield from rows
-
-
-def variants(preset: str, evaluators: Sequence[str], *, pairs: bool = False) -> Iterator[str]:
-    """Yields the texts of a preset.
-
-    >>> list(variants("evaluator", ["builtin", "uniform"], pairs=True))[1]
-    'policy=builtin value=uniform'
-    """
-    names = list(evaluators)
-    if pairs:
-        names = [a if a == b else f"policy={a} value={b}" for a, b in product(evaluators, repeat=2)]
-    for name in names:
-        for how in PRESETS[preset]:
-            yield f"{name} {how}".strip()
 
 
 def _samples(

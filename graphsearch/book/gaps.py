@@ -12,6 +12,7 @@ from ..position.board import board_of, key_of, legal_moves
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.rows import checked
+from .config import BookConfig, Ruling
 from .positions import LEAF, OPEN, BookMove
 from .shape import BOTH, Shape
 
@@ -129,7 +130,9 @@ class _Searcher:
         self._games = games
         self._min_p = min_p
         self._min_games = min_games
-        self._rulings = _Rulings(shape.config)
+        self._config = _config(shape)
+        rulings = self._config.excluded if self._config else ()
+        self._excluded = {_key(ruling): {move.uci() for move in ruling.moves} for ruling in rulings}
 
     def gaps_at(self, number: int, reach: float) -> list[Gap]:
         """Returns the gaps at a position, which is reached as likely as that."""
@@ -139,16 +142,17 @@ class _Searcher:
             return [Gap(position=number, reply=None, san=None, reach=reach, p=None, games=0)]
         if (own and self._shape.side != BOTH) or position.state != OPEN:
             return []
-        max_ply = self._rulings.max_ply
-        if position.key in self._rulings.only or (max_ply is not None and position.ply + 1 >= max_ply):
-            return []
+        if self._config is not None:
+            only = {_key(ruling) for ruling in self._config.forced if ruling.only}
+            if position.key in only or position.ply + 1 >= self._config.max_ply:
+                return []
         return self._missing(number, reach)
 
     def _missing(self, number: int, reach: float) -> list[Gap]:
         position = self._shape.positions[number]
         board = board_of(position.fen)
         counts = self._games.get(position.key, {})
-        left_out = position.moves.keys() | self._rulings.excluded.get(position.key, set())
+        left_out = position.moves.keys() | self._excluded.get(position.key, set())
         gaps = []
         for move, p in self._replies(board):
             name, games = move.uci(), counts.get(move.uci(), 0)
@@ -166,39 +170,15 @@ class _Searcher:
         return list(zip(moves, record.priors, strict=True))
 
 
-class _Rulings:
-    """What a book's TOML text leaves out on purpose: excluded replies, and all but forced ones."""
+def _config(shape: Shape) -> BookConfig | None:
+    """Returns the configuration of a book; None if another version wrote it."""
+    from .toml import stored_config
 
-    def __init__(self, config: str) -> None:
-        from .toml import load_toml
-        from .toml_lines import lines_of
+    try:
+        return stored_config(shape.config, shape.name)
+    except BookConfigError:
+        return None
 
-        self.excluded: dict[str, set[str]] = {}
-        self.only: set[str] = set()
-        self.max_ply: int | None = None
-        try:
-            data = load_toml(config, "the book")
-        except BookConfigError:  # of another version: then nothing is known to be left out
-            return
-        self._read(data, lines_of(config))
 
-    def _read(self, data: dict[str, object], lines: Mapping[tuple[str | int, ...], int]) -> None:
-        from .toml import KEYS
-        from .toml_roots import read_ruling
-        from .toml_table import Faults, Table
-
-        faults = Faults("", lines)
-        self.max_ply = Table("[book]", data.get("book", {}), ("book",), KEYS["book"], faults).whole(
-            "max_ply", 1, 10**6
-        )
-        for kind in ("force", "exclude"):
-            tables = data.get(kind, [])
-            for place, table in enumerate(tables if isinstance(tables, list) else []):
-                ruling = read_ruling(Table(kind, table, (kind, place), KEYS[kind], faults), None)
-                if ruling is None:
-                    continue
-                key = f"{key_of(ruling.board):016x}"
-                if kind == "exclude":
-                    self.excluded.setdefault(key, set()).update(move.uci() for move in ruling.moves)
-                elif ruling.only:
-                    self.only.add(key)
+def _key(ruling: Ruling) -> str:
+    return f"{key_of(ruling.board):016x}"

@@ -19,12 +19,12 @@ from functools import partial
 
 from ..errors import GraphSearchError, InvalidParameterError
 from ..evaluators.factory import create
-from ..evaluators.pool.evaluator import LOCAL
 from ..evaluators.protocol import Evaluator
 from ..position.board import board_of
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import games
+from ..workers.launcher import LOCAL
 from . import queue, rows
 from .config import BookConfig
 from .desk import Desk, Outcome, Task

@@ -9,8 +9,9 @@ from ..cluster.making import cluster_at, identity_of
 from ..cluster.store import open_to_write
 from ..errors import InvalidParameterError
 from ..evaluators.factory import create
-from ..evaluators.pool.evaluator import LOCAL, check_place
 from ..evaluators.protocol import Evaluator
+from ..workers import launcher
+from ..workers.launcher import LOCAL
 from . import rows
 from .config import BookConfig
 from .desk import Desk
@@ -18,7 +19,7 @@ from .desk import Desk
 
 def check_pool(pool: str | None, config: BookConfig) -> None:
     """Raises InvalidParameterError if a pool is none, or each of its workers would join one."""
-    check_place(pool or LOCAL)
+    launcher.check_pool(pool)
     if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
         raise InvalidParameterError(
             f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
@@ -41,15 +42,15 @@ def crew_of(
     path: str | os.PathLike[str], config: BookConfig, workers: int, pool: str | None, ram_bytes: int | None
 ) -> tuple[rows.Started, Desk]:
     """Returns the numbers of a build, and the desk of its workers."""
-    from .workers.desk import WorkerDesk
-    from .workers.sites import site_for
+    from .workers.desk import WorkerDesk, check_workers
 
-    site = site_for(path, workers, pool)  # before the file is made: there may be no such place
+    check_workers(workers)
+    starter = launcher.launcher_for(pool, workers)  # before the file is made: there may be no such pool
     try:
         with closing(create(config.evaluator)) as made:
             started = start(path, made, config, workers)
     except BaseException:
-        site.close()
+        starter.close()
         raise
     desk = WorkerDesk(
         path,
@@ -57,7 +58,7 @@ def crew_of(
         workers,
         book=started.book,
         run=started.run,
-        site=site,
+        launcher=starter,
         ram_bytes=ram_bytes,
     )
     return started, desk

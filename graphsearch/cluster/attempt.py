@@ -21,7 +21,7 @@ from ..store.sharded.manifest import Manifest
 from ..version import __version__
 from ..workers.messages import Failure
 from .host import Setting
-from .hosts import Running, Site
+from .hosts import Hosts, ShardProcess
 from .job import Job, Progress, ShardReport
 from .saved_waves import Save, go_back
 
@@ -36,13 +36,13 @@ class Plan:
     """What is searched with, whatever is lost on the way.
 
     Attributes:
-      folder, manifest: of the cluster. site: where shards run.
+      folder, manifest: of the cluster. hosts: starts the processes of shards.
       spec: what each shard evaluates with. ram_bytes: memory of each.
     """
 
     folder: Path
     manifest: Manifest
-    site: Site
+    hosts: Hosts
     spec: EvaluatorSpec
     ram_bytes: int
 
@@ -58,11 +58,11 @@ class Attempt:
         """Starts the processes."""
         self.places: list[str] = []
         self._plan = plan
-        self._hosts: list[Running] = []
+        self._hosts: list[ShardProcess] = []
         token = secrets.token_bytes(TOKEN_BYTES)
         try:
             for number in range(plan.manifest.shards):
-                self._hosts.append(plan.site.start(self._setting(number, token)))
+                self._hosts.append(plan.hosts.start(self._setting(number, token)))
         except BaseException:
             self.kill()
             raise
@@ -76,7 +76,7 @@ class Attempt:
             evaluator=plan.spec,
             ram_bytes=plan.ram_bytes,
             token=token,
-            is_far=plan.site.is_far,
+            is_far=plan.hosts.is_far,
         )
 
     def leave(self) -> None:
@@ -106,7 +106,7 @@ class Attempt:
           ShardLostError: if a process has ended.
           GraphSearchError: if a shard lacks something; nothing was written then.
         """
-        self.places = self._ask("where", seconds=self._plan.site.patience)
+        self.places = self._ask("where", seconds=self._plan.hosts.patience)
         for host, place in zip(self._hosts, self.places, strict=True):
             host.place = place
         self._ask("check", __version__)
@@ -196,7 +196,7 @@ class Attempt:
                 _value(reply)
         except TimeoutError:
             silent = next(number for number, reply in enumerate(replies) if not reply.done())
-            advice = self._plan.site.advice
+            advice = self._plan.hosts.advice
             raise StoreError(f"shard {silent} has not started in {seconds:.0f} s; {advice}") from None
         return [reply.result() for reply in replies]
 

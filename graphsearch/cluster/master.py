@@ -15,13 +15,13 @@ from pathlib import Path
 import chess
 
 from ..evaluators.factory import EvaluatorSpec, with_threads
-from ..evaluators.pool.evaluator import LOCAL, check_place, threads_per_worker
 from ..graph.memory import default_budget
 from ..search.params import Limits, SearchParams
 from ..store.lock import WriteLock
 from ..store.sharded.manifest import NAME
+from ..workers.launcher import check_pool, threads_per_worker
 from .attempt import Plan
-from .hosts import site_for
+from .hosts import hosts_for
 from .making import cluster_at, identity_of
 from .shards import ClusterSearch, OnProgress, Shards, nothing
 
@@ -95,19 +95,19 @@ def searching(
       StoreError: if its files do not belong together.
       EvaluatorError: if there is no such pool.
     """
-    check_place(pool or LOCAL)  # before a cluster is made
+    check_pool(pool)  # before a cluster is made
     spec, target = evaluator or EvaluatorSpec(), Path(folder)
     with ExitStack() as stack:
         manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
         stack.callback(WriteLock(target / NAME).release)
-        site = site_for(pool, manifest.shards)
-        stack.callback(site.close)
+        hosts = hosts_for(pool, manifest.shards)
+        stack.callback(hosts.close)
         plan = Plan(
             folder=target,
             manifest=manifest,
-            site=site,
+            hosts=hosts,
             spec=_for_each(spec, manifest.shards, pool),
-            ram_bytes=ram_bytes or default_budget() // site.crowd,
+            ram_bytes=ram_bytes or default_budget() // hosts.crowd,
         )
         yield stack.enter_context(Shards(plan, on_ready, on_loss))
 
@@ -116,4 +116,4 @@ def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSp
     """Returns what each shard evaluates with: with its share of this machine's cores."""
     alone = replace(spec, pool=None)
     has_threads = any(name == "threads" for name, _ in spec.options)
-    return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool or LOCAL))
+    return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool))

@@ -37,8 +37,12 @@ Hear = Callable[[Any], object]  # takes a message; what it returns, unless None,
 _starting = threading.Lock()
 
 
-class Talker(ABC):
-    """A process that is spoken to by pipes. It is never started again: another one takes its place.
+def nothing() -> None:
+    """Does nothing."""
+
+
+class WorkerProcess(ABC):
+    """A process at the other end of some pipes. It is never restarted: the supervisor starts another one.
 
     Attributes:
       pid: of the process; 0: of another machine.
@@ -68,7 +72,7 @@ class Talker(ABC):
         self._outbox.put(message)
 
     @abstractmethod
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         """Ends the process at once; `lost` follows."""
 
     @abstractmethod
@@ -133,7 +137,7 @@ class Talker(ABC):
             raise
 
 
-class Child(Talker):
+class Child(WorkerProcess):
     """A process of this machine."""
 
     def __init__(
@@ -144,7 +148,7 @@ class Child(Talker):
         threads: int,
         hear: Sequence[Hear],
         lost: Callable[[str], None],
-        died: Callable[[], None] = lambda: None,
+        died: Callable[[], None] = nothing,
     ) -> None:
         """Starts a process.
 
@@ -152,7 +156,7 @@ class Child(Talker):
           work: what it does; called there with its end of every pipe.
           name: of the process.
           threads: how many it should use.
-          hear, lost, died: as `Talker`.
+          hear, lost, died: as `WorkerProcess`.
 
         Raises:
           EvaluatorError: if no process can be started.
@@ -173,7 +177,7 @@ class Child(Talker):
         self.pid = self._process.pid or 0
         self._begin(ours)
 
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         """Ends the process at once; `lost` follows."""
         self._process.kill()
 

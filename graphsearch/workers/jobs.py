@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import EvaluatorError, GraphSearchError
 from .supervisor import Assignment, Seat, Supervisor
+
+if TYPE_CHECKING:
+    from .launcher import Launcher
 
 CLOSING_SECONDS = 10.0  # for a job under way to fail
 
@@ -36,8 +40,8 @@ class JobSupervisor(Supervisor[P]):
 
     closed = "the pool of workers is closed"
 
-    def __init__(self, workers: int) -> None:
-        super().__init__(workers)
+    def __init__(self, workers: int, launcher: Launcher | None = None) -> None:
+        super().__init__(workers, launcher)
         self._running = threading.Lock()
         self._job: Job | None = None
 
@@ -48,7 +52,7 @@ class JobSupervisor(Supervisor[P]):
           GraphSearchError: what went wrong with it, or with a worker; or if this was ended meanwhile.
         """
         with self._running, self.changed:
-            self._job = job
+            self._job, self._alive_at = job, time.monotonic()
             try:
                 self._fill_seats(len(parts))  # again, if they have failed in an earlier job
                 self.submit(*parts)
@@ -70,6 +74,7 @@ class JobSupervisor(Supervisor[P]):
             for seat in self.seats:
                 seat.error, seat.lost_at_start = None, 0
             raise errors[0]
+        self._check_patience()
 
     def end(self, seconds: float) -> None:
         """Ends all workers, idle ones when they have left, at most so late; a job under way fails."""

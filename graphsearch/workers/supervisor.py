@@ -16,12 +16,15 @@ from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from math import inf
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ..errors import EvaluatorError, GraphSearchError
 from .child import ENDING_SECONDS
 from .messages import Beat, Failure, Leave, Ready
 from .process import ADVICE
+
+if TYPE_CHECKING:
+    from .launcher import Launcher
 
 MOST_LOST = 3  # workers in a row over one assignment, or at their start
 START_SECONDS = 600.0  # until a worker is ready: it may load a large network
@@ -29,15 +32,21 @@ LONGEST_REST = 3600.0
 
 
 class WorkerHandle(Protocol):
-    """A worker that was started: `Child`, or what stands for one on another machine."""
+    """A worker that was started: a process, or an engine that a thread talks to.
 
-    pid: int  # 0: not known yet, or of another machine
+    Attributes:
+      pid: of its process on this machine; 0: unknown yet, or on another machine.
+      alive_since: when it began to run, by `time.monotonic`; `inf`: not yet, or it limits its start itself.
+    """
+
+    pid: int
+    alive_since: float
 
     def send(self, message: object) -> None:
         """Tells it something; it never waits."""
 
-    def kill(self, *, for_good: bool = False) -> None:
-        """Ends it at once. `for_good`: no other worker will take its seat."""
+    def kill(self) -> None:
+        """Ends it at once."""
 
 
 @dataclass(eq=False)
@@ -58,6 +67,7 @@ class Seat(Generic[A]):
       worker: the process. is_ready: whether that has said so. answers: how many it has given.
       assignment: what it works on, since `since`, until `deadline`, when it counts as hung.
       lost_at_start: processes in a row that ended before they were ready.
+      is_killed: whether it was killed because it hung.
       error: why nobody works here any more.
     """
 
@@ -69,6 +79,7 @@ class Seat(Generic[A]):
     since: float = 0.0
     deadline: float = inf
     lost_at_start: int = 0
+    is_killed: bool = False
     error: GraphSearchError | None = None
 
 
@@ -83,13 +94,16 @@ class Supervisor(ABC, Generic[A]):
     """
 
     most_lost = MOST_LOST
-    start_seconds = START_SECONDS
     advice = ADVICE  # what to do if workers end as they start
-    is_far = False  # whether a message has to say on which machine something failed
+    patience = inf  # seconds until the first worker runs
+    is_far = False  # whether workers may be on other machines, which messages name then
     is_eager = True  # whether a worker is replaced also while nothing waits
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, launcher: Launcher | None = None) -> None:
+        if launcher is not None:
+            self.advice, self.patience, self.is_far = launcher.advice, launcher.patience, launcher.is_far
         self.changed = threading.Condition()
+        self._alive_at = time.monotonic()  # when a worker last ran
         self.seats = [Seat[A](number) for number in range(workers)]
         self.waiting: deque[A] = deque()
         self.greeting: Ready | None = None
@@ -122,7 +136,9 @@ class Supervisor(ABC, Generic[A]):
 
     def deadline(self, seat: Seat[A]) -> float:
         """Returns when a worker counts as hung, by `time.monotonic`."""
-        return seat.deadline
+        if seat.worker is None or seat.is_killed:
+            return inf
+        return seat.deadline if seat.is_ready else seat.worker.alive_since + START_SECONDS
 
     # ---------------------------------------------------------- for whoever has work
     def start(self, most: int | None = None) -> Ready:
@@ -139,11 +155,19 @@ class Supervisor(ABC, Generic[A]):
             return self.greeting
 
     def check(self) -> None:
-        """Raises what has ended all workers."""
+        """Raises the error that has ended all workers, or that none has run for too long."""
         errors = [seat.error for seat in self.seats]
         if all(errors):
             assert errors[0] is not None
             raise errors[0]
+        self._check_patience()
+
+    def _check_patience(self) -> None:
+        now = time.monotonic()
+        if any(seat.worker is not None and seat.worker.alive_since < inf for seat in self.seats):
+            self._alive_at = now
+        elif now >= self._alive_at + self.patience:
+            raise EvaluatorError(f"no worker has started in {self.patience:.0f} s; {self.advice}")
 
     @property
     def processes(self) -> list[int]:
@@ -158,7 +182,7 @@ class Supervisor(ABC, Generic[A]):
 
     def rest(self, until: float = inf) -> None:
         """Waits until something happens, or that time; kills who hangs. Whoever calls holds `changed`."""
-        soonest = min(until, *(self.deadline(seat) for seat in self.seats))
+        soonest = min(until, self._alive_at + self.patience, *(self.deadline(seat) for seat in self.seats))
         self.changed.wait(min(max(0.0, soonest - time.monotonic()), LONGEST_REST))
         self.kill_what_hangs()
 
@@ -168,7 +192,7 @@ class Supervisor(ABC, Generic[A]):
         with self.changed:
             for seat in self.seats:
                 if seat.worker is not None and now >= self.deadline(seat):
-                    seat.deadline = inf
+                    seat.is_killed = True
                     seat.worker.kill()
 
     # ---------------------------------------------------------- the end
@@ -189,7 +213,7 @@ class Supervisor(ABC, Generic[A]):
                 if seat.is_ready and (spare_busy or seat.assignment is None):
                     seat.worker.send(Leave())
                 else:
-                    seat.worker.kill(for_good=True)
+                    seat.worker.kill()
 
     def wait(self, seconds: float) -> bool:
         """Returns whether all workers have ended in so many seconds, and what they sent is taken in."""
@@ -202,7 +226,7 @@ class Supervisor(ABC, Generic[A]):
             self.is_over = True
             for seat in self.seats:
                 if seat.worker is not None:
-                    seat.worker.kill(for_good=True)
+                    seat.worker.kill()
 
     def close(self, seconds: float, *, spare_busy: bool = False) -> None:
         """Ends all workers; those who may leave have so many seconds for that."""
@@ -289,7 +313,7 @@ class Supervisor(ABC, Generic[A]):
                 self._start(seat)
 
     def _start(self, seat: Seat[A]) -> None:
-        seat.answers, seat.deadline = 0, time.monotonic() + self.start_seconds
+        seat.answers, seat.deadline, seat.is_killed = 0, inf, False
         try:
             seat.worker = self._worker(seat)
         except GraphSearchError as error:

@@ -23,18 +23,18 @@ import pytest
 from graphsearch.book import rows
 from graphsearch.book.build import BuildLimits, build, build_at
 from graphsearch.book.config import BookConfig, Leaf, Root, Window
-from graphsearch.book.workers import ray_site
 from graphsearch.book.workers.desk import WorkerDesk
 from graphsearch.book.workers.messages import Errand, Finished
-from graphsearch.book.workers.sites import site_for
 from graphsearch.book.workers.worker import Setup
 from graphsearch.errors import InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.version import __version__
+from graphsearch.workers import ray_workers
 from graphsearch.workers.calls import CallNumber, Calls, call, hang_up
-from graphsearch.workers.child import Hear, Talker
+from graphsearch.workers.child import Hear, WorkerProcess
+from graphsearch.workers.launcher import launcher_for
 from graphsearch.workers.messages import Failure, Ready
 
 from ..conftest import ROOT
@@ -45,7 +45,7 @@ from .test_workers import task
 
 
 # ---------------------------------------------------------- leases
-class Puppet(Talker):
+class Puppet(WorkerProcess):
     """A worker without a process, which says what the test has it say."""
 
     def __init__(self, number: int, hear: Sequence[Hear], lost: Callable[[str], None]) -> None:
@@ -67,24 +67,24 @@ class Puppet(Talker):
     def end(self, how: str) -> None:
         self._lost(how)
 
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         """Does nothing."""
 
     def _ended(self) -> str:
         raise AssertionError("it has no pipes")
 
 
-class PuppetSite:
-    """A place without machines."""
+class PuppetLauncher:
+    """Starts puppets."""
 
-    reads_files, has_own_memory, is_far = False, False, True
-    threads, patience, advice = 1, 60.0, "look"
+    shares_files, is_far = False, True
+    threads, per_machine, patience, advice = 1, 2, 60.0, "look"
 
     def __init__(self) -> None:
         self.puppets: list[Puppet] = []
 
-    def worker(self, number: int, setup: Setup, *, hear: Any, died: Any, lost: Any) -> Talker:
-        self.puppets.append(Puppet(number, hear, lost))
+    def start(self, work: Any, *, name: str, hear: Any, lost: Any, died: Any = None) -> WorkerProcess:
+        self.puppets.append(Puppet(int(name.rpartition("-")[2]), hear, lost))
         return self.puppets[-1]
 
     def close(self) -> None:
@@ -105,9 +105,9 @@ def leases(path: Path) -> list[tuple[str, int]]:
 
 def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[Path, int]) -> None:
     path, run = file
-    site = PuppetSite()
+    site = PuppetLauncher()
     one, two = task("d3d4"), task("e2e4")
-    with WorkerDesk(path, HashEvaluator, 2, book=1, run=run, site=site) as desk:
+    with WorkerDesk(path, HashEvaluator, 2, book=1, run=run, launcher=site) as desk:
         until(lambda: len(site.puppets) == 2)
         desk.submit(one)
         desk.submit(two)
@@ -202,7 +202,7 @@ def acted(calls: Calls, ray: FakeRay) -> tuple[list[Any], list[str]]:
     heard: list[Any] = []
     lost: list[str] = []
     setup: Any = None
-    ray_site._RayWorker(ray, ray, 1, setup, calls, hear=[heard.append], died=lambda: None, lost=lost.append)
+    ray_workers.RayWorker(ray, ray, 1, setup, calls, hear=[heard.append], died=lambda: None, lost=lost.append)
     return heard, lost
 
 
@@ -219,7 +219,7 @@ def test_an_actor_of_another_version_is_one_line_that_names_machine_and_remedy(c
 def test_an_actor_whose_machine_is_gone_is_lost_although_its_connection_stays(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_site, "LAST_WORDS_SECONDS", 0.05)
+    monkeypatch.setattr(ray_workers, "LAST_WORDS_SECONDS", 0.05)
     pipes: list[Any] = []
 
     def work(number: CallNumber) -> None:
@@ -276,7 +276,7 @@ def built_by_actors(path: Path, make: Any, begun: Callable[[], object]) -> None:
     """Builds the book with two actors of a Ray of its own; `begun` is called when one is there."""
     with Store.open(path, identity=HashEvaluator.identity, create=True) as store:
         started = rows.start(store, CONFIG, 2)
-    desk = WorkerDesk(path, make, 2, book=started.book, run=started.run, site=site_for(path, 2, "ray"))
+    desk = WorkerDesk(path, make, 2, book=started.book, run=started.run, launcher=launcher_for("ray", 2))
     begun()
     report = build_at(path, CONFIG, started, desk, limits=BuildLimits(), stop=threading.Event())
     assert (report.ended, report.failed) == ("complete", ())

@@ -18,12 +18,12 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.desk import Outcome, Task
 from graphsearch.book.workers.desk import WorkerDesk
-from graphsearch.book.workers.sites import LocalSite
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.position.board import key_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers.launcher import LocalLauncher
 
 from ..conftest import ROOT
 from ..support.graphs import check_invariants, numbers_below
@@ -119,10 +119,11 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
     file: tuple[Path, int], log: Path, tmp_path: Path, reads_file: bool
 ) -> None:
     path, run = file
-    site = LocalSite(1, reads_files=reads_file)
+    launcher = LocalLauncher(1)
+    launcher.shares_files = reads_file
     tasks = [task(params=PLAIN), task("d3d4", evaluations=None, visits=500, params=PLAIN)]
     tasks.append(task("e2e4", params=PLAIN, moves=("d6c5", "d6e6")))
-    with WorkerDesk(path, Oracle(log), 1, book=1, run=run, site=site) as desk:
+    with WorkerDesk(path, Oracle(log), 1, book=1, run=run, launcher=launcher) as desk:
         outcomes = [done(desk, one)[one.fen] for one in tasks]
     assert [outcome.error for outcome in outcomes] == ["", "", ""]
     with Graph.open(tmp_path / "local.graph", evaluator=HashEvaluator()) as local:

@@ -32,13 +32,13 @@ from graphsearch.cluster.shards import ATTEMPTS
 from graphsearch.cluster.talk import Talk
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.evaluators.pool.cluster import ENVIRONMENT
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import NAME
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers.ray_cluster import ENVIRONMENT
 
 from ..support.clusters import ThreadSite, records_of, search_shards, use
 from ..support.pools import children, is_alive, run_script, until
@@ -297,7 +297,7 @@ def test_what_cannot_be_begun_leaves_no_new_cluster_behind(
             master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), **wrong)
         assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(host, "create", lambda spec: 1 / 0)
-    monkeypatch.setattr(master, "site_for", lambda pool, shards: ThreadSite())
+    monkeypatch.setattr(master, "hosts_for", lambda pool, shards: ThreadSite())
     with pytest.raises(EvaluatorError, match="division by zero"):
         master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), shards=2)
     assert list(tmp_path.iterdir()) == []
@@ -367,10 +367,10 @@ def ray_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_address: str
 ) -> None:
-    started: list[hosts.Running] = []
-    start = hosts.RayHosts.start
+    started: list[hosts.ShardProcess] = []
+    start = hosts.Hosts.start
 
-    def noted(site: hosts.RayHosts, setting: Setting) -> hosts.Running:
+    def noted(site: hosts.Hosts, setting: Setting) -> hosts.ShardProcess:
         started.append(start(site, setting))
         return started[-1]
 
@@ -378,7 +378,7 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
         if len(started) == 2 and progress.new_visits > 20_000:
             os.kill(int(started[1].place.rpartition(" ")[2]), signal.SIGKILL)
 
-    monkeypatch.setattr(hosts.RayHosts, "start", noted)
+    monkeypatch.setattr(hosts.Hosts, "start", noted)
     limits, params = Limits(visits=100_000), SearchParams(overlap=0, minibatch_size=1024)
     with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
         alone = analyze(graph, chess.Board(), limits, params)
@@ -399,5 +399,5 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
     assert re.search(r"^shard \d is lost: .* \(.*, process \d+\)$", found.losses[0])
     assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
     assert found.result.evaluations == alone.evaluations
-    with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 shards need one each"):
-        hosts.site_for(f"ray:{ray_address}", 3)
+    with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 processes need one each"):
+        hosts.hosts_for(f"ray:{ray_address}", 3)

@@ -14,7 +14,7 @@ import pytest
 from graphsearch import Limits, SearchParams
 from graphsearch.cluster import master, parting
 from graphsearch.cluster.host import Setting
-from graphsearch.cluster.hosts import Running
+from graphsearch.cluster.hosts import ShardProcess
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.sources import GivenFile
@@ -63,7 +63,7 @@ class _Mortal:
 
     place = ""
 
-    def __init__(self, shard: Running) -> None:
+    def __init__(self, shard: ShardProcess) -> None:
         self._shard, self._searches = shard, 0
         self.leave, self.kill = shard.leave, shard.kill
 

@@ -111,7 +111,7 @@ class ThreadSite:
 def use(patch: pytest.MonkeyPatch, site: ThreadSite | None, *evaluators: Evaluator) -> None:
     """Has searches run in threads, or not at all, with these evaluators."""
     made = iter(evaluators)
-    patch.setattr(master, "site_for", lambda pool, shards: site)
+    patch.setattr(master, "hosts_for", lambda pool, shards: site)
     patch.setattr(host, "create", lambda spec: next(made))
 
 

@@ -33,13 +33,14 @@ class Puppet:
     pid = 0
 
     def __init__(self) -> None:
+        self.alive_since = time.monotonic()
         self.told: list[object] = []
         self.kills = 0
 
     def send(self, message: object) -> None:
         self.told.append(message)
 
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         self.kills += 1
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 
-from ...errors import EvaluatorError, GraphSearchError
+from ...errors import GraphSearchError
 from ...record.node import RecordBatch
-from ...workers.child import Hear, Talker
+from ...workers.child import Hear, WorkerProcess
+from ...workers.launcher import Launcher
 from ...workers.messages import Failure, failure_of
-from ...workers.supervisor import START_SECONDS, Assignment, Seat, Supervisor
+from ...workers.supervisor import Assignment, Seat, Supervisor
 from ..desk import Outcome, Task
 from .held import Lookout
 from .leases import Lease
 from .ledger import Holder, Ledger
 from .messages import Answers, Ask, Catchup, Errand, Finished, GiveBack, News, Publish, Saved, Stop
 from .office import Office
-from .sites import Site
-from .worker import Setup
+from .worker import Setup, work
 
 
 @dataclass(eq=False)
@@ -46,17 +45,15 @@ class TaskWorkers(Supervisor[_TaskOnItsWay]):
         setup: Setup,
         workers: int,
         *,
-        site: Site,
+        launcher: Launcher,
         run: int,
         ledger: Ledger,
         office: Office,
         silent: float,
     ) -> None:
         """Prepares workers that write records of one run; `silent`: as in `WorkerDesk`."""
-        super().__init__(workers)
-        self._site = site
-        self.advice, self.is_far = site.advice, site.is_far
-        self._stirred = time.monotonic()  # when a worker was last there
+        super().__init__(workers, launcher)
+        self._launcher = launcher
         self.outcomes: deque[Outcome] = deque()
         self._setup, self._run, self._silent = setup, run, silent
         self._ledger, self._office = ledger, office
@@ -91,7 +88,7 @@ class TaskWorkers(Supervisor[_TaskOnItsWay]):
                     seat.worker.send(Stop())
 
     # ---------------------------------------------------------- what the work is
-    def _worker(self, seat: Seat[_TaskOnItsWay]) -> Talker:
+    def _worker(self, seat: Seat[_TaskOnItsWay]) -> WorkerProcess:
         holder = self._ledger.enter(seat.number)
         lookout = Lookout(self._office.store)
         hear: list[Hear] = [
@@ -102,9 +99,9 @@ class TaskWorkers(Supervisor[_TaskOnItsWay]):
         if not self._setup.reads_file:
             hear.append(lookout.answer)
         try:
-            worker = self._site.worker(
-                seat.number,
-                self._setup,
+            worker = self._launcher.start(
+                partial(work, self._setup),
+                name=f"graphsearch-book-{seat.number}",
                 hear=hear,
                 died=partial(self._ledger.end, holder),
                 lost=partial(self._ended, seat, holder, lookout),
@@ -116,29 +113,10 @@ class TaskWorkers(Supervisor[_TaskOnItsWay]):
         return worker
 
     def deadline(self, seat: Seat[_TaskOnItsWay]) -> float:
-        """Returns when a worker has evaluated nothing, or given no sign of life, for too long.
-
-        One that has to wait for room on a machine may do so.
-        """
-        worker = seat.worker
-        if not isinstance(worker, Talker):
-            return inf
-        if not seat.is_ready:
-            return worker.alive_since + START_SECONDS
-        return min(self._holders[seat.number].deadline, worker.last_heard + self._silent)
-
-    def check(self) -> None:
-        """Raises what has ended all workers, or that none has been there for too long."""
-        super().check()
-        now = time.monotonic()
-        if any(isinstance(seat.worker, Talker) and seat.worker.alive_since < inf for seat in self.seats):
-            self._stirred = now
-        elif now > self._stirred + self._site.patience:
-            raise EvaluatorError(f"no worker has started in {self._site.patience:.0f} s; {self.advice}")
-
-    def rest(self, until: float = inf) -> None:
-        """Waits as every supervisor, and so that `check` is asked in time."""
-        super().rest(min(until, self._stirred + self._site.patience))
+        """Returns when a worker has evaluated nothing, or sent no sign of life, for too long."""
+        if not isinstance(seat.worker, WorkerProcess) or not seat.is_ready or seat.is_killed:
+            return super().deadline(seat)
+        return min(self._holders[seat.number].deadline, seat.worker.last_heard + self._silent)
 
     def _next(self, seat: Seat[_TaskOnItsWay]) -> _TaskOnItsWay | None:
         """Returns a task whose position no worker has."""

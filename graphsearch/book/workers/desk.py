@@ -18,20 +18,28 @@ from ...graph.memory import default_budget
 from ...record.node import NodeRecord
 from ...record.provenance import EvaluatorIdentity
 from ...search.params import LEAST_RAM
+from ...store.sharded.manifest import is_sharded
+from ...workers.launcher import Launcher, LocalLauncher
 from ..desk import Note, Outcome, Task
 from . import leases
 from .crew import TaskWorkers
 from .leases import LEASE_SECONDS
 from .ledger import Ledger
 from .office import Office
-from .sites import Site, site_for
 from .worker import Setup
 from .writer import Writer
 
 TICK_SECONDS, REST_SECONDS = 0.25, 0.05  # between two looks at what hangs, at most and at least
 SILENT_SECONDS = 60.0  # without a sign of life until a worker counts as hung
+MOST_WORKERS = 256
 CLOSING_SECONDS = 60.0  # for the waves under way
 COORDINATOR_SHARE = 8  # one part of so many of the memory is for what is shared out here
+
+
+def check_workers(workers: int) -> None:
+    """Raises InvalidParameterError for a number of workers out of range."""
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
 
 class WorkerDesk:
@@ -48,7 +56,7 @@ class WorkerDesk:
         *,
         book: int,
         run: int,
-        site: Site | None = None,
+        launcher: Launcher | None = None,
         ram_bytes: int | None = None,
         timeout: float | None = None,
         silent: float = SILENT_SECONDS,
@@ -60,7 +68,7 @@ class WorkerDesk:
           spec: of the evaluator that each worker makes for itself; or a function of a module that makes it.
           workers: how many, at least 1.
           book: id of the book, for the table `book_lease`. run: row of the table `run`, which records carry.
-          site: where the workers are, which it closes; default: this machine.
+          launcher: starts the workers, and is closed at the end; default: on this machine.
           ram_bytes: most memory that all graphs may take together; default: 80 % of the machine's. Of a Ray
             cluster each core stands for its part of its machine's memory.
           timeout: seconds in which a worker must have evaluated some positions, else it counts as hung;
@@ -73,11 +81,12 @@ class WorkerDesk:
           EvaluatorMismatchError: if the file is bound to another evaluator.
           StoreError: if the file cannot be opened for writing.
         """
-        self._site = site or site_for(path, workers)
+        check_workers(workers)
+        self._launcher = launcher or LocalLauncher(workers)
         try:
-            self._setup = _setup(path, spec, workers, ram_bytes, self._site)
+            self._setup = _setup(path, spec, workers, ram_bytes, self._launcher)
         except BaseException:
-            self._site.close()
+            self._launcher.close()
             raise
         self._book = book
         self._ledger = Ledger(timeout=timeout)
@@ -85,7 +94,7 @@ class WorkerDesk:
         self._workers = TaskWorkers(
             self._setup,
             workers,
-            site=self._site,
+            launcher=self._launcher,
             run=run,
             ledger=self._ledger,
             office=self._office,
@@ -101,7 +110,7 @@ class WorkerDesk:
         except BaseException:
             self._workers.close(0.0)
             atexit.unregister(self._workers.kill)
-            self._site.close()
+            self._launcher.close()
             raise
         self._office.open(self._writer)
         self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
@@ -228,7 +237,7 @@ class WorkerDesk:
             try:
                 self._end()
             finally:
-                self._site.close()
+                self._launcher.close()
 
     def __enter__(self) -> WorkerDesk:
         return self
@@ -279,17 +288,18 @@ def _setup(
     spec: EvaluatorSpec | Make,
     workers: int,
     ram_bytes: int | None,
-    site: Site,
+    launcher: Launcher,
 ) -> Setup:
     """Returns what each worker is made from.
 
     Raises:
       InvalidParameterError: for numbers out of range, or an option that the evaluator does not have.
     """
-    share = None if ram_bytes is None and site.has_own_memory else _share(workers, ram_bytes)
-    make = partial(create, with_threads(spec, site.threads)) if isinstance(spec, EvaluatorSpec) else spec
+    share = None if ram_bytes is None and launcher.is_far else _share(workers, ram_bytes)
+    make = partial(create, with_threads(spec, launcher.threads)) if isinstance(spec, EvaluatorSpec) else spec
     real = os.path.realpath(os.fspath(path))
-    return Setup(real, make, share, site.threads, workers == 1, reads_file=site.reads_files)
+    reads_file = launcher.shares_files and not is_sharded(path)
+    return Setup(real, make, share, launcher.threads, workers == 1, reads_file=reads_file)
 
 
 def _share(workers: int, ram_bytes: int | None) -> int:

@@ -1,51 +1,29 @@
-"""Parts of a batch to whichever worker is free, and their answers in order; lost parts go to another worker.
+"""Parts of a batch to idle workers, and their answers in order; lost parts go to another worker.
 
-Local processes and Ray's actors differ in how a worker is started and asked (`Site`); who does what is
-decided by `workers.Supervisor`, how large the parts are and how long they may take is decided here, for both.
+`workers.supervisor` assigns parts to workers; the sizes and time limits of parts are decided here.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
-from typing import Protocol
 
 import numpy as np
 
 from ...errors import EvaluatorError
 from ...position.board import unpack
+from ...workers.child import WorkerProcess
 from ...workers.jobs import Job, JobSupervisor, Part
+from ...workers.launcher import Launcher
 from ...workers.messages import Failure
-from ...workers.supervisor import Seat, WorkerHandle
+from ...workers.supervisor import Seat
 from ..protocol import Evaluation, PositionBatch
 from .throughput import Throughput
-from .worker import PartEvaluation
+from .worker import Make, PartEvaluation, serve
 
-
-class Site(Protocol):
-    """Where workers are started."""
-
-    patience: float  # seconds for a worker to be ready while no other one is
-    leaving_seconds: float  # to close evaluators
-    advice: str  # what to do if none starts
-    is_far: bool  # whether a message has to say on which machine something failed
-
-    def worker(
-        self, number: int, heard: Callable[[object], None], lost: Callable[[str], None]
-    ) -> WorkerHandle:
-        """Returns a worker that was just started, again if it was lost.
-
-        It says `Ready` or `Failure`; told a part, it says a `PartEvaluation` or `Failure`.
-
-        Raises:
-          EvaluatorError: if none can be started.
-        """
-
-    def close(self) -> None:
-        """Gives back what is left, once nobody waits for workers any more."""
+LEAVING_SECONDS = 5.0  # to close evaluators
 
 
 @dataclass(eq=False)
@@ -100,21 +78,17 @@ class _BatchJob(Job):
 class Dispatcher(JobSupervisor[_Rows]):
     """Keeps workers busy with the parts of one batch."""
 
-    start_seconds = inf  # a worker may wait for room in a cluster; see `rest`
-
-    def __init__(self, site: Site, workers: int, *, timeout: float | None) -> None:
-        """Takes the place where the workers will be started.
+    def __init__(self, make: Make, launcher: Launcher, workers: int, *, timeout: float | None) -> None:
+        """Makes a dispatcher without workers yet.
 
         Args:
-          site: where they are. workers: how many.
-          timeout: seconds that a part may take; None: by what parts take, generously.
+          make: returns the evaluator, in the worker.
+          timeout: seconds that a part may take; None: by the time that parts take, generously.
         """
-        super().__init__(workers)
+        super().__init__(workers, launcher)
         self.throughput = Throughput()
-        self.advice, self.is_far = site.advice, site.is_far
-        self._site = site
+        self._make, self._launcher = make, launcher
         self._timeout = timeout
-        self._stirred = time.monotonic()  # when a worker was last ready
 
     def run(self, batch: PositionBatch) -> Evaluation:
         """Returns the evaluation of a batch.
@@ -124,32 +98,19 @@ class Dispatcher(JobSupervisor[_Rows]):
         """
         sizes = self.throughput.sizes(len(batch), len(self.seats)) if len(batch) else []
         job = _BatchJob(batch, sizes)
-        with self.changed:
-            self._stirred = time.monotonic()
         self.do(job, job.parts)
         return Evaluation(job.wdl, job.priors)
 
-    def rest(self, until: float = 0.0) -> None:
-        """Waits as every supervisor, but only so long for a worker to be ready if there is none.
-
-        Raises:
-          EvaluatorError: if none has been ready for too long.
-        """
-        now, patience = time.monotonic(), self._site.patience
-        if any(seat.is_ready for seat in self.seats):
-            self._stirred = now
-        elif now >= self._stirred + patience:
-            raise EvaluatorError(f"no worker has started in {patience:.0f} s; {self.advice}")
-        super().rest(self._stirred + patience)
-
     def leave(self) -> None:
         """Ends all workers; a batch under way fails. It may be called from any thread."""
-        self.end(self._site.leaving_seconds)
-        self._site.close()
+        self.end(LEAVING_SECONDS)
+        self._launcher.close()
 
     # ---------------------------------------------------------- what the work is
-    def _worker(self, seat: Seat[_Rows]) -> WorkerHandle:
-        return self._site.worker(seat.number, partial(self._heard, seat), partial(self._lost, seat))
+    def _worker(self, seat: Seat[_Rows]) -> WorkerProcess:
+        heard, lost = partial(self._heard, seat), partial(self._lost, seat)
+        work, name = partial(serve, self._make), f"graphsearch-pool-{seat.number}"
+        return self._launcher.start(work, name=name, hear=[heard], lost=lost)
 
     def _errand(self, seat: Seat[_Rows], assignment: _Rows) -> tuple[PositionBatch, float]:
         seconds = self._timeout or self.throughput.allowance(len(assignment), first=not seat.answers)

@@ -1,4 +1,4 @@
-"""The pool as an evaluator: what one evaluator answers, from several processes or machines at once."""
+"""The pool as an evaluator: several processes or machines give the answers of one evaluator."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import weakref
 
 from ...errors import EvaluatorError, InvalidParameterError
 from ...record.provenance import EvaluatorIdentity
-from ...workers.process import cores_per_worker
+from ...workers.launcher import LOCAL, launcher_for
 from ..protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
-from .dispatch import Dispatcher, Site
-from .local import LocalSite
+from .dispatch import Dispatcher
 from .worker import Make
 
-LOCAL, RAY = "local", "ray"
 MOST_WORKERS = 1024
 
 
@@ -49,7 +47,7 @@ class PooledEvaluator(Evaluator):
           EvaluatorError: if the evaluator cannot be made, or the workers cannot be started.
         """
         _check(make, workers, timeout, cpus)
-        self._dispatcher = Dispatcher(_site(make, workers, pool, cpus), workers, timeout=timeout)
+        self._dispatcher = Dispatcher(make, launcher_for(pool, workers, cpus=cpus), workers, timeout=timeout)
         self._finalizer = weakref.finalize(self, self._dispatcher.leave)
         try:
             greeting = self._dispatcher.start()
@@ -86,17 +84,6 @@ def pooled(make: Make, workers: int, pool: str = LOCAL) -> PooledEvaluator:
     return PooledEvaluator(make, workers=workers, pool=pool)
 
 
-def threads_per_worker(workers: int, pool: str = LOCAL) -> int:
-    """Returns how many threads an evaluator should use if there are so many of it.
-
-    On this machine that is its share of the cores. An actor of Ray has reserved one CPU (`cpus`).
-
-    >>> threads_per_worker(10_000), threads_per_worker(2, "ray:auto")
-    (1, 1)
-    """
-    return cores_per_worker(workers) if pool == LOCAL else 1
-
-
 def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
     if not 1 <= workers <= MOST_WORKERS:
         raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
@@ -108,19 +95,3 @@ def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
         pickle.dumps(make)
     except Exception as error:
         raise EvaluatorError(f"what makes the evaluator cannot be sent to a worker: {error}") from None
-
-
-def check_place(pool: str) -> None:
-    """Raises InvalidParameterError unless a text says where a pool is: `local`, `ray` or `ray:ADDRESS`."""
-    kind, sign, address = pool.partition(":")
-    if pool != LOCAL and (kind != RAY or (sign and not address)):
-        raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
-
-
-def _site(make: Make, workers: int, pool: str, cpus: int) -> Site:
-    check_place(pool)
-    if pool == LOCAL:
-        return LocalSite(make, workers)
-    from .cluster import RaySite
-
-    return RaySite(make, workers, pool.partition(":")[2], cpus)

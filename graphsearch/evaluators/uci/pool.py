@@ -70,7 +70,7 @@ class EngineTask:
     """An engine as a worker: a task of the loop starts it, asks it, and ends it.
 
     Attributes:
-      pid: of its process, 0 until it is started.
+      pid: of its process, 0 until it is started. alive_since: never, as the handshake has its own limits.
       engine: None until it is ready.
     """
 
@@ -83,7 +83,7 @@ class EngineTask:
         heard: Callable[[object], None],
         lost: Callable[[str], None],
     ) -> None:
-        self.pid = 0
+        self.pid, self.alive_since = 0, inf
         self.engine: UciEngine | None = None
         self._loop, self._started, self._question = loop, started, question
         self._heard, self._lost = heard, lost
@@ -95,7 +95,7 @@ class EngineTask:
         """Asks about a position."""
         self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
 
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         """Ends the engine at once, whatever it does."""
         self._loop.call_soon_threadsafe(self._cancel)
 
@@ -134,7 +134,6 @@ class EnginePool(JobSupervisor[_Row]):
     """Engines on a loop; all methods may be called from any thread."""
 
     most_lost = 2  # engines over one position
-    start_seconds = inf  # the handshake has its own limits
     is_eager = False
 
     def __init__(self, program: Program, configure: Configure, question: Question, workers: int) -> None:

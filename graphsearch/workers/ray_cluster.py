@@ -1,8 +1,4 @@
-"""Workers as actors of a Ray cluster, on as many machines as it has.
-
-Ray places the actors, tells when one is lost and starts it again wherever there is room, also on machines
-that join later. A part is not left to Ray's retries, which would wait for the same actor: another gets it.
-"""
+"""The connection of this process to a Ray cluster: one that runs, or a new one on this machine."""
 
 from __future__ import annotations
 
@@ -10,17 +6,13 @@ import contextlib
 import importlib
 import logging
 import os
-import queue
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
-from ...errors import EvaluatorError, InvalidParameterError
-from ...workers.messages import Failure, Leave
-from .worker import Make, Worker
+from ..errors import EvaluatorError, InvalidParameterError
 
 PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes
 STORE_BYTES = 100_000_000  # of shared memory: a part takes some 150 bytes a position
@@ -39,130 +31,25 @@ HTTP2_PREFACE = (
 SETTINGS = 4  # the type of frame that a server begins with; byte 3 of it
 
 
-class RaySite:
-    """A Ray cluster, whose actors are workers; see `dispatch.Site`."""
+class RayConnection:
+    """The cluster that this process has joined. A connection from before stays at the end.
 
-    patience = 120.0  # seconds until the first actor is there
-    leaving_seconds = 2.0
-    advice = "`ray status` says what the cluster has and who uses it"
+    Attributes:
+      is_shared: whether the cluster exists without this process.
+    """
 
-    def __init__(self, make: Make, workers: int, address: str, cpus: int) -> None:
+    def __init__(self, ray: Any, address: str, cpus: int) -> None:
         """Joins a cluster, or starts one on this machine.
 
         Args:
-          make: makes the evaluator; what it needs has to be on every machine.
           address: `HOST:PORT` of the cluster, `auto` for the one that runs on this machine, `local` for a new
             one; empty: as RAY_ADDRESS says, without it the one that runs, else a new one.
-          cpus: of a machine, reserved for each worker.
+          cpus: of a new cluster.
 
         Raises:
-          EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
+          InvalidParameterError: if the address is malformed.
+          EvaluatorError: if there is no such cluster.
         """
-        self._ray = import_ray()
-        self._joined = Joined(self._ray, address, workers * cpus)
-        self.is_far = self._joined.is_shared
-        self._make = make
-        options: dict[str, Any] = {
-            "num_cpus": cpus,
-            "max_restarts": -1,
-            "max_task_retries": 0,
-            "scheduling_strategy": "SPREAD",
-        }
-        if self._joined.is_shared:
-            options["runtime_env"] = {"env_vars": ENVIRONMENT}
-        self._kind = self._ray.remote(Worker).options(**options)
-        self._actors: dict[int, Any] = {}
-        self._check_room(cpus)
-
-    def _check_room(self, cpus: int) -> None:
-        most = max(
-            (node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"]), default=0
-        )
-        if most < cpus:
-            self.close()
-            raise EvaluatorError(
-                f"no machine of the Ray cluster has {cpus} CPUs for a worker; at most {most:g}"
-            )
-
-    def worker(self, number: int, heard: Callable[[object], None], lost: Callable[[str], None]) -> _Asker:
-        """Returns a worker that was just started, or that Ray will start again."""
-        try:
-            if number not in self._actors:
-                self._actors[number] = self._kind.remote(self._make)
-            return _Asker(self._ray, self._actors[number], heard, partial(self._ended, number, lost))
-        except self._ray.exceptions.RayError as error:
-            raise EvaluatorError(f"Ray cannot start a worker: {line_of(error)}") from None
-
-    def _ended(self, number: int, lost: Callable[[str], None], error: Exception | None) -> None:
-        """Tells that a worker is lost."""
-        exceptions = self._ray.exceptions
-        if isinstance(error, exceptions.RayActorError) and not isinstance(
-            error, exceptions.ActorUnavailableError
-        ):
-            self._actors.pop(number, None)  # Ray does not start this one again
-        lost("it has left" if error is None else line_of(error))
-
-    def close(self) -> None:
-        """Ends what is left, and leaves the cluster; one that was started here ends."""
-        if self._ray.is_initialized():
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                for actor in self._actors.values():
-                    self._ray.kill(actor)
-        self._actors.clear()
-        self._joined.leave()
-
-
-class _Asker:
-    """An actor as a worker: a thread asks it, waits for it, and tells what it said."""
-
-    pid = 0
-
-    def __init__(
-        self, ray: Any, actor: Any, heard: Callable[[object], None], ended: Callable[[Exception | None], None]
-    ) -> None:
-        self._ray, self._actor = ray, actor
-        self._heard, self._ended = heard, ended
-        self._errands: queue.SimpleQueue[object] = queue.SimpleQueue()
-        greeting = actor.greet.options(max_task_retries=-1).remote()
-        threading.Thread(target=self._serve, args=(greeting,), name="graphsearch-ray", daemon=True).start()
-
-    def send(self, message: object) -> None:
-        """Gives the actor something to do."""
-        self._errands.put(message)
-
-    def kill(self, *, for_good: bool = False) -> None:
-        """Ends the actor at once; unless it is for good, Ray starts it again."""
-        with contextlib.suppress(self._ray.exceptions.RayError):
-            self._ray.kill(self._actor, no_restart=for_good)
-        self._errands.put(None)
-
-    def _serve(self, greeting: Any) -> None:
-        error: Exception | None = None
-        try:
-            self._heard(self._answer(greeting))
-            while (errand := self._errands.get()) is not None and not isinstance(errand, Leave):
-                self._heard(self._answer(self._actor.evaluate.remote(errand)))
-            if errand is not None:
-                self._answer(self._actor.leave.remote())
-        except self._ray.exceptions.RayError as found:
-            error = found
-        except Exception as found:
-            error = found
-            raise
-        finally:
-            self._ended(error)
-
-    def _answer(self, reply: Any) -> object:
-        try:
-            return self._ray.get(reply)
-        except self._ray.exceptions.RayTaskError as error:
-            return Failure("EvaluatorError", f"a worker of Ray failed: {line_of(error)}")
-
-
-class Joined:
-    """A cluster that this process has joined. One that it had joined before stays joined at the end."""
-
-    def __init__(self, ray: Any, address: str, cpus: int) -> None:
         self._ray = ray
         self.is_shared = True
         self._is_own = not ray.is_initialized()
@@ -209,7 +96,7 @@ class Joined:
         )
 
     def _silence(self) -> None:
-        """Keeps what Ray's daemons report off stdout, where results belong; Ray has no switch for that."""
+        """Keeps reports of Ray's daemons off stdout, where results belong; Ray has no switch for that."""
         module = importlib.import_module("ray._private.worker")
         self._print = getattr(module, "print_to_stdstream", None)
         if self._print is not None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..search.puct import exploration_term, score
 from .config import Expansion
 from .positions import BookMove
 
@@ -86,15 +87,14 @@ class Puct:
         self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
     ) -> BookMove:
         """Returns the move of the largest Q + U; an unknown Q is that of the position."""
-        root = math.sqrt(max(1, visits))
+        term = exploration_term(visits, self.cpuct, 1.0, 0.0)
 
-        def score(step: Step) -> tuple[float, float, str]:
+        def rank(step: Step) -> tuple[float, float, str]:
             move = step[0]
             value = values[move.move]
-            u = self.cpuct * move.p * root / (1 + move.visits)
-            return (-((q if value is None else value) + u), -move.p, move.move)
+            return (-score(q if value is None else value, term * move.p, 1 + move.visits), -move.p, move.move)
 
-        return min(steps, key=score)[0]
+        return min(steps, key=rank)[0]
 
 
 def order_of(expansion: Expansion) -> Order:

@@ -19,7 +19,7 @@ from .program import program_name
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from graphsearch.book.report import BuildReport
+    from graphsearch.book.build_report import BuildReport
 
 Config = Annotated[
     Path,

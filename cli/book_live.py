@@ -14,7 +14,7 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from graphsearch.book.report import BuildProgress
+    from graphsearch.book.build_report import BuildProgress
 
 
 def build_display(signals: StopSignals) -> AbstractContextManager[Callable[[BuildProgress], None]]:

@@ -124,13 +124,13 @@ def _filled(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
 
 def _leaf(row: UnsearchedLeaf) -> tuple[str, ...]:
     priority = "" if row.priority is None else f"{row.priority:.3f}"
-    return (priority, str(row.place.ply), row.place.line, row.place.position)
+    return (priority, str(row.target.ply), row.target.line, row.target.position)
 
 
 def _gap(row: MissingReply) -> tuple[str, ...]:
     p = "" if row.p is None else f"{100 * row.p:.1f}"
-    line = row.place.line if row.place.move else f"{row.place.line}, no move yet"
-    return (f"{100 * row.reach:.2f}", p, f"{row.games:,}" if row.games else "", line, row.place.position)
+    line = row.target.line if row.target.move else f"{row.target.line}, no move yet"
+    return (f"{100 * row.reach:.2f}", p, f"{row.games:,}" if row.games else "", line, row.target.position)
 
 
 def _verdict(row: Rivalry) -> list[tuple[str, ...]]:
@@ -148,7 +148,7 @@ def _verdict(row: Rivalry) -> list[tuple[str, ...]]:
         return [(*head, "none: already as good", "", "")]
     lines: list[tuple[str, ...]] = []
     for leaf in row.leaves:
-        text = f"{leaf.place.line} (outside)" if leaf.place.move else leaf.place.line
+        text = f"{leaf.target.line} (outside)" if leaf.target.move else leaf.target.line
         lines.append((*head, text, signed(leaf.value), signed(leaf.needed)))
         head = ("",) * 6
     return lines

@@ -11,7 +11,7 @@ from .tables import LEFT, RIGHT, WHOLE, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.book.report import BuildReport, RootValue
+    from graphsearch.book.build_report import BuildReport, RootValue
     from graphsearch.book.status import RootRow, RunRow, Status
     from graphsearch.book.why import Why
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.review.games import GameChoice
-    from graphsearch.review.report import ReviewProgress, ReviewReport
     from graphsearch.review.results import GameReview
     from graphsearch.review.review import ReviewWish
+    from graphsearch.review.review_report import ReviewProgress, ReviewReport
     from graphsearch.search.params import SearchParams
 
 PACKED = {".gz", ".zst"}

@@ -2,12 +2,12 @@
 
     python -m tools.measure_book_workers [--evaluator builtin] [--workers 1 2] [--tasks 40]
 
-Every row is one kind of desk: `local` searches the tasks one after the other in this process, the others are
-workers. In a round each of them searches the same positions, those after two half-moves from the start, in a
-file of its own; figures are medians of the rounds. `per_second` are evaluations paid for, over the seconds
-from the first task to the last outcome, saved; `ratio` is to one worker in the same round. `shared` is the
-part of the asked evaluations that another worker had paid for, `dropped` the records that lost against those
-of another one. Starting the workers is not counted: `start` has the seconds until the first was there.
+Every row is one kind of executor: `local` searches the tasks one after the other in this process, the others
+are workers. In a round each of them searches the same positions, those after two half-moves from the start,
+in a file of its own; figures are medians of the rounds. `per_second` are evaluations paid for, over the
+seconds from the first task to the last outcome, saved; `ratio` is to one worker in the same round. `shared`
+is the part of the asked evaluations that another worker had paid for, `dropped` the records that lost against
+those of another one. Starting the workers is not counted: `start` has the seconds until the first was there.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from statistics import median
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.book.desk import Task
-from graphsearch.book.workers.desk import WorkerDesk
+from graphsearch.book.executor import Task
+from graphsearch.book.workers.worker_executor import WorkerExecutor
 from graphsearch.evaluators.factory import EvaluatorSpec, parse_options
 from graphsearch.position.board import key_of
 
@@ -64,34 +64,34 @@ def searched_here(path: Path, spec: EvaluatorSpec, tasks: list[Task]) -> Row:
 def searched_by(path: Path, spec: EvaluatorSpec, tasks: list[Task], workers: int) -> Row:
     """Returns the figures of some workers."""
     began = time.monotonic()
-    with WorkerDesk(path, spec, workers, book=1, run=1) as desk:
+    with WorkerExecutor(path, spec, workers, book=1, run=1) as executor:
         start = time.monotonic() - began
-        warm(desk, workers, tasks[0].params)
-        begin, before, dropped = time.monotonic(), desk.evaluations, desk.dropped
+        warm(executor, workers, tasks[0].params)
+        begin, before, dropped = time.monotonic(), executor.evaluations, executor.dropped
         waiting, asked = list(tasks), 0
-        while waiting or desk.open_tasks:
-            while waiting and desk.open_tasks < desk.capacity:
-                desk.submit(waiting.pop(0))
-            for outcome in desk.finished(1.0):
+        while waiting or executor.open_tasks:
+            while waiting and executor.open_tasks < executor.capacity:
+                executor.submit(waiting.pop(0))
+            for outcome in executor.finished(1.0):
                 assert not outcome.error, outcome.error
                 asked += outcome.task.evaluations or 0
-        seconds, paid = time.monotonic() - begin, desk.evaluations - before
+        seconds, paid = time.monotonic() - begin, executor.evaluations - before
         return {
             "per_second": paid / seconds,
             "start": start,
             "shared": 1 - paid / asked,
-            "dropped": desk.dropped - dropped,
+            "dropped": executor.dropped - dropped,
         }
 
 
-def warm(desk: WorkerDesk, workers: int, params: tuple[tuple[str, str], ...]) -> None:
+def warm(executor: WorkerExecutor, workers: int, params: tuple[tuple[str, str], ...]) -> None:
     """Has every worker search once: positions far from those of the tasks."""
     board = chess.Board("4k3/pppppppp/8/8/8/8/PPPPPPPP/4K3 w - - 0 1")
-    while desk.open_tasks < 4 * workers:
+    while executor.open_tasks < 4 * workers:
         board.push(next(iter(board.legal_moves)))
-        desk.submit(Task(f"{key_of(board):016x}", board.fen(), evaluations=64, params=params))
-    while desk.open_tasks:
-        desk.finished(1.0)
+        executor.submit(Task(f"{key_of(board):016x}", board.fen(), evaluations=64, params=params))
+    while executor.open_tasks:
+        executor.finished(1.0)
 
 
 def measure(args: argparse.Namespace) -> list[dict[str, float | int | str]]:
@@ -119,7 +119,7 @@ def row_of(number: int, rounds: list[dict[int, Row]], reference: int) -> dict[st
     figures = {name: median(one[number][name] for one in rounds) for name in rounds[0][number]}
     ratio = median(one[number]["per_second"] / one[reference]["per_second"] for one in rounds)
     return {
-        "desk": str(number or "local"),
+        "executor": str(number or "local"),
         "per_second": round(figures["per_second"], 1),
         "ratio": round(ratio, 2),
         "shared": round(figures["shared"], 3),

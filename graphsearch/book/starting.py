@@ -1,4 +1,4 @@
-"""How a build begins: the file knows of it, and its workers are there."""
+"""The start of a build: its rows in the file, and its workers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..workers import launcher
 from ..workers.launcher import LOCAL
 from . import rows
 from .config import BookConfig
-from .desk import Desk
+from .executor import Executor
 
 
 def check_pool(pool: str | None, config: BookConfig) -> None:
-    """Raises InvalidParameterError if a pool is none, or each of its workers would join one."""
+    """Raises InvalidParameterError if there is no such pool, or its workers would start pools."""
     launcher.check_pool(pool)
     if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
         raise InvalidParameterError(
@@ -30,7 +30,7 @@ def check_pool(pool: str | None, config: BookConfig) -> None:
 def cluster_for(
     path: str | os.PathLike[str], shards: int | None, evaluator: Evaluator | None, config: BookConfig
 ) -> AbstractContextManager[object]:
-    """Returns a context in which the cluster of so many shards is there; None: whatever the path names."""
+    """Returns a context in which a cluster of so many shards exists; None: the path stays as it is."""
     if shards is None:
         return nullcontext()
     return cluster_at(
@@ -38,11 +38,11 @@ def cluster_for(
     )
 
 
-def crew_of(
+def executor_for(
     path: str | os.PathLike[str], config: BookConfig, workers: int, pool: str | None, ram_bytes: int | None
-) -> tuple[rows.Started, Desk]:
-    """Returns the numbers of a build, and the desk of its workers."""
-    from .workers.desk import WorkerDesk, check_workers
+) -> tuple[rows.Started, Executor]:
+    """Returns the numbers of a build, and an executor with workers."""
+    from .workers.worker_executor import WorkerExecutor, check_workers
 
     check_workers(workers)
     starter = launcher.launcher_for(pool, workers)  # before the file is made: there may be no such pool
@@ -52,7 +52,7 @@ def crew_of(
     except BaseException:
         starter.close()
         raise
-    desk = WorkerDesk(
+    executor = WorkerExecutor(
         path,
         config.evaluator,
         workers,
@@ -61,12 +61,12 @@ def crew_of(
         launcher=starter,
         ram_bytes=ram_bytes,
     )
-    return started, desk
+    return started, executor
 
 
 def start(
     path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig, workers: int
 ) -> rows.Started:
-    """Enters a build in the file, which is made if it is missing, and returns its numbers."""
+    """Inserts a build into the file, which is made if it is missing, and returns its numbers."""
     with open_to_write(path, identity=evaluator.identity, create=True) as store:
         return rows.start(store, config, workers)

@@ -76,7 +76,7 @@ class Attempt:
             evaluator=plan.spec,
             ram_bytes=plan.ram_bytes,
             token=token,
-            is_far=plan.hosts.is_far,
+            is_remote=plan.hosts.is_remote,
         )
 
     def leave(self) -> None:

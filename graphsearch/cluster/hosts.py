@@ -20,13 +20,13 @@ class Hosts:
     """Starts the processes of shards.
 
     Attributes:
-      is_far: whether they may be on other machines. crowd: the most of them on one machine.
+      is_remote: whether they may be on other machines. crowd: the most of them on one machine.
       patience: seconds until all of them run. advice: what to do if they do not.
     """
 
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
-        self.is_far, self.crowd = launcher.is_far, launcher.per_machine
+        self.is_remote, self.crowd = launcher.is_remote, launcher.per_machine
         self.patience, self.advice = launcher.patience, launcher.advice
 
     def start(self, setting: Setting) -> ShardProcess:

@@ -15,8 +15,8 @@ from ..position.values import shown_score_type
 from ..version import __version__
 from .formulas import GLYPHS
 from .games import SourceGame
-from .report import ReviewReport
 from .results import GameReview, MoveReview
+from .review_report import ReviewReport
 
 NAG_OF = {glyph: nag for nag, glyph in GLYPHS.items()}
 JUDGEMENTS = frozenset(range(1, 8))  # NAGs that judge a move: one is enough

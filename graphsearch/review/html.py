@@ -17,8 +17,8 @@ from ..version import __version__
 from .drawing import MARKS, curve_svg, diagram_svg, move_text, value_text
 from .formulas import PHASES, Figures
 from .games import SourceGame
-from .report import Player, ReviewReport
 from .results import COLORS, GameReview, MoveReview
+from .review_report import Player, ReviewReport
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 MOST_MOMENTS = 6  # of a game: those that lose most

@@ -21,7 +21,7 @@ from .formulas import (
     win_percent,
 )
 from .games import SourceGame
-from .places import Place, places_of
+from .position_values import Place, places_of
 from .results import COLORS, GameReview, MoveReview
 
 LINE_PLIES = 8  # of a better line

@@ -30,14 +30,14 @@ from ..store.file import real_path
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .annotating import PgnOutput
-from .desks import Desk, Work, opened_desk
 from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
 from .html import HtmlOutput
 from .judging import judge
 from .novelty import Novelties
-from .report import ReviewProgress, ReviewReport
 from .results import GameReview
+from .review_report import ReviewProgress, ReviewReport
 from .searching import GameSearcher
+from .sessions import SearchSettings, Session, open_session
 
 LEAST_VISITS = 10  # of a position: with fewer nothing can be said of its moves
 SAY_SECONDS = 0.2
@@ -126,8 +126,8 @@ def review(
             for target in (wish.pgn, wish.html):
                 check_target(target, store=work.path, source=None if given.stream else Path(given.name))
             work.count(file)
-            with opened_desk(work.path, evaluator, work.common, ram_bytes=ram_bytes) as desk:
-                work.do(desk, file)
+            with open_session(work.path, evaluator, work.common, ram_bytes=ram_bytes) as session:
+                work.do(session, file)
     except _StoppedError:
         work.report.stopped = True
     work.report.seconds = time.monotonic() - started
@@ -152,7 +152,9 @@ class _Review:
     ) -> None:
         self.path = path
         self.report = ReviewReport("", str(path), wish.visits, wish.choice)
-        self.common = Work(visits=wish.visits, params=params, stop=stop, note=self.report.notes.append)
+        self.common = SearchSettings(
+            visits=wish.visits, params=params, stop=stop, note=self.report.notes.append
+        )
         self._wish = wish
         self._stop = stop
         self._on_progress = on_progress
@@ -207,39 +209,39 @@ class _Review:
         self.report.problems.append(why)
 
     # ---------------------------------------------------------- working
-    def do(self, desk: Desk, file: Input) -> None:
+    def do(self, session: Session, file: Input) -> None:
         """Searches, judges and writes."""
-        self._search(desk, file)
+        self._search(session, file)
         if self._stop.is_set():
             raise _StoppedError
         if self.report.chosen > self.report.skipped:
-            self._write(desk, file)
+            self._write(session, file)
 
-    def _search(self, desk: Desk, file: Input) -> None:
+    def _search(self, session: Session, file: Input) -> None:
         report, began = self.report, time.monotonic()
 
         def on_visits(of_position: int) -> None:
             self._say_visits(searcher, game, of_position, time.monotonic() - began)
 
-        searcher = GameSearcher(desk, self.common, on_visits=on_visits if self._on_progress else None)
+        searcher = GameSearcher(session, self.common, on_visits=on_visits if self._on_progress else None)
         try:
             for game in self._games(file, self._leave_out):
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]
                 if not searcher.search(game.last_board()):
                     break
-            desk.finish()
+            session.finish()
         finally:
             report.searched, report.known = searcher.searched, searcher.known
             report.new_visits, report.evaluations = searcher.visits, searcher.evaluations
 
-    def _write(self, desk: Desk, file: Input) -> None:
+    def _write(self, session: Session, file: Input) -> None:
         with ExitStack() as files, open_to_read(self.path) as store:
             outputs = self._outputs(files, store)
             novelties = Novelties(store, file.digest)
             for game in self._games(file):
                 if self._stop.is_set():
                     raise _StoppedError
-                found = judge(desk.read, game, novelties.find(game))
+                found = judge(session.read, game, novelties.find(game))
                 self.report.reviewed += 1
                 self.report.players.add(found)
                 self.say("Writing", game.name, self.report.reviewed, self.report.chosen)

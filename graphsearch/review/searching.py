@@ -14,7 +14,7 @@ import chess
 from ..errors import CapacityError, GraphSearchError
 from ..position.board import NOT_TERMINAL, history_keys, key_of, terminal_kind
 from ..search.results import Progress, SearchResult
-from .desks import Desk, Work
+from .sessions import SearchSettings, Session
 
 OnVisits = Callable[[int], object]
 
@@ -31,9 +31,9 @@ class GameSearcher:
       visits, evaluations: that were added.
     """
 
-    def __init__(self, desk: Desk, work: Work, *, on_visits: OnVisits | None = None) -> None:
+    def __init__(self, session: Session, work: SearchSettings, *, on_visits: OnVisits | None = None) -> None:
         """Makes one; `on_visits` is called now and then with the visits that a position has got so far."""
-        self._desk = desk
+        self._session = session
         self._visits = work.visits
         self._stop = work.stop
         self._on_visits = on_visits
@@ -46,7 +46,8 @@ class GameSearcher:
           board: the last position, with the game on its move stack.
 
         Raises:
-          EvaluatorError, StoreError: as `analyze`. What was found is saved then, or when the desk is closed.
+          EvaluatorError, StoreError: as `analyze`. What was found is saved then, or when the session is
+            closed.
           CapacityError: if the memory of the graph is too small.
         """
         walk = board.copy()
@@ -71,7 +72,7 @@ class GameSearcher:
             if self._on_visits:
                 self._on_visits(self._visits - missing + now.new_visits)
 
-        result = self._desk.search(board, missing, show if self._on_visits else None)
+        result = self._session.search(board, missing, show if self._on_visits else None)
         self.visits += result.new_visits
         self.evaluations += result.evaluations
         if self._on_visits:
@@ -91,22 +92,22 @@ class GameSearcher:
                 "another program is reading an old state of the file, which keeps its write-ahead log"
                 " growing; close that program, and repeat the command to resume"
             )
-        record = self._desk.read(board)
+        record = self._session.read(board)
         assert record is not None, "a search records its root"
         if result.stop_reason != "stop" and record.visits < self._visits:
-            self._desk.unkept[_name(board)] = self._visits - record.visits
+            self._session.unkept[_name(board)] = self._visits - record.visits
 
     def _missing(self, board: chess.Board) -> int:
         """Returns the visits that a position is still to get; none if the rules or a proof decide it."""
         if terminal_kind(board) != NOT_TERMINAL:
             return 0
-        record = self._desk.read(board)
+        record = self._session.read(board)
         if record is None:
             return self._visits
         bounds = record.bounds_at(board.halfmove_clock)
         if bounds[0] == bounds[1] and any(edge.bounds == bounds for edge in record.edges):
             return 0
-        missing, unkept = self._visits - record.visits, self._desk.unkept
+        missing, unkept = self._visits - record.visits, self._session.unkept
         return missing - unkept.get(_name(board), 0) if missing > 0 and unkept else missing
 
 

@@ -1,4 +1,4 @@
-"""Launchers start worker processes: on this machine, or as actors of a Ray cluster."""
+"""Launchers start worker processes, on this machine or as actors of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Launcher(Protocol):
       per_machine: the most workers on one machine.
       patience: seconds until the first worker starts.
       advice: what to do if none starts.
-      is_far: whether workers may be on other machines.
+      is_remote: whether workers may be on other machines.
       shares_files: whether workers can open the files of this process.
     """
 
@@ -31,7 +31,7 @@ class Launcher(Protocol):
     per_machine: int
     patience: float
     advice: str
-    is_far: bool
+    is_remote: bool
     shares_files: bool
 
     def start(
@@ -62,7 +62,7 @@ class LocalLauncher:
 
     patience = START_SECONDS
     advice = ADVICE
-    is_far = False
+    is_remote = False
     shares_files = True
 
     def __init__(self, workers: int) -> None:
@@ -89,7 +89,7 @@ def launcher_for(pool: str | None, workers: int, *, cpus: int = 1, all_at_once: 
 
     Args:
       cpus: with Ray, CPUs of a machine to reserve for each worker.
-      all_at_once: whether no worker can do without the others.
+      all_at_once: whether the work needs all workers from its start.
 
     Raises:
       InvalidParameterError: if there is no such pool.

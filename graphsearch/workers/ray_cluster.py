@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import EvaluatorError, InvalidParameterError
 
 PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes
-STORE_BYTES = 100_000_000  # of shared memory: a part takes some 150 bytes a position
+STORE_BYTES = 100_000_000  # of shared memory, the least; messages go over TCP
 
 # Ray's own names. No usage statistics are sent; GPUs stay visible to actors that reserve none.
 ENVIRONMENT = {
@@ -131,10 +131,10 @@ def import_ray() -> Any:
 
 @contextlib.contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Takes signal handlers back afterwards: Ray ends the program at SIGTERM, where a search saves.
+    """Restores the signal handlers afterwards: Ray's end the program at SIGTERM, when a search must save.
 
-    Its C++ part has a handler below Python's, which aborts the process three seconds after a SIGTERM; setting
-    Python's again replaces it. Only the main thread can.
+    Its C++ part sets a handler below Python's that aborts the process three seconds after a SIGTERM. Setting
+    Python's again replaces it. Only the main thread can do so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

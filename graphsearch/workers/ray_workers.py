@@ -19,15 +19,15 @@ from typing import Any
 
 from ..errors import EvaluatorError
 from ..version import __version__
-from .calls import CallNumber, Calls, call, hang_up
 from .child import ENDING_SECONDS, Hear, Pipe, WorkerProcess, nothing
 from .launcher import Work
 from .messages import Failure, own_place
 from .process import end_with_parent
 from .ray_cluster import ENVIRONMENT, RayConnection, import_ray, line_of
+from .tcp_pipes import Endpoint, PipeListener, connect, shut_down
 
 THIS_MACHINE = "127.0.0.1"
-CALL_SECONDS = 60.0  # for an actor that runs to connect
+CONNECT_SECONDS = 60.0  # for an actor that runs to connect
 LAST_WORDS_SECONDS = 5.0  # for the last messages of an actor that has ended to arrive
 SAME_VERSION = "install the same version of graphsearch on all machines"
 
@@ -42,12 +42,12 @@ class WorkerActor:
         """Returns host name and process, and the version of graphsearch there."""
         return own_place(), __version__
 
-    def work(self, work: Work, number: CallNumber, pipes: int) -> None:
+    def work(self, work: Work, endpoint: Endpoint, pipes: int) -> None:
         """Connects, and calls `work` with its ends of the pipes."""
         try:
-            ends = call(number, pipes)
+            ends = connect(endpoint, pipes)
         except OSError as error:
-            where = f"{number.host}:{number.port}"
+            where = f"{endpoint.host}:{endpoint.port}"
             raise EvaluatorError(f"{own_place()} cannot reach the program at {where}: {error}") from None
         try:
             work(*ends)
@@ -73,18 +73,20 @@ class RayLauncher:
         """
         self._ray = import_ray()
         self._connection = RayConnection(self._ray, address, workers * cpus)
-        self.is_far, self.threads = self._connection.is_shared, cpus
+        self.is_remote, self.threads = self._connection.is_shared, cpus
         machines = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
         self.per_machine = math.ceil(workers / max(1, sum(map(bool, machines))))
         if fault := _lack_of_room(machines, workers, cpus, all_at_once=all_at_once):
             self._connection.leave()
             raise EvaluatorError(fault)
         options: dict[str, Any] = {"num_cpus": cpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
-        if self.is_far:
+        if self.is_remote:
             options["runtime_env"] = {"env_vars": ENVIRONMENT}
         self._kind = self._ray.remote(WorkerActor).options(**options)
         self._numbers = itertools.count()
-        self._calls = Calls(self._ray.util.get_node_ip_address() if self.is_far else THIS_MACHINE)
+        self._listener = PipeListener(
+            self._ray.util.get_node_ip_address() if self.is_remote else THIS_MACHINE
+        )
 
     def start(
         self,
@@ -101,11 +103,11 @@ class RayLauncher:
         except self._ray.exceptions.RayError as error:
             raise EvaluatorError(f"Ray cannot start a worker: {line_of(error)}") from None
         number = next(self._numbers)
-        return RayWorker(self._ray, actor, number, work, self._calls, hear=hear, lost=lost, died=died)
+        return RayWorker(self._ray, actor, number, work, self._listener, hear=hear, lost=lost, died=died)
 
     def close(self) -> None:
         """Leaves the cluster; one that was started here ends."""
-        self._calls.close()
+        self._listener.close()
         self._connection.leave()
 
 
@@ -129,7 +131,7 @@ class RayWorker(WorkerProcess):
         actor: Any,
         number: int,
         work: Work,
-        calls: Calls,
+        listener: PipeListener,
         *,
         hear: Sequence[Hear],
         lost: Callable[[str], None],
@@ -137,7 +139,7 @@ class RayWorker(WorkerProcess):
     ) -> None:
         super().__init__(hear=hear, lost=lost, died=died)
         self._ray, self._actor = ray, actor
-        self._number, self._calls = number, calls
+        self._number, self._listener = number, listener
         self._end = Future[Any]()
         self._thread(self._connect, work)
 
@@ -148,12 +150,12 @@ class RayWorker(WorkerProcess):
 
     def _connect(self, work: Work) -> None:
         """Waits until the actor runs and has connected."""
-        number, coming = self._calls.expect(self._number, len(self._hear))
+        endpoint, coming = self._listener.expect(self._number, len(self._hear))
         try:
             self._check_version(*self._ray.get(self._actor.greet.remote()))
-            reply = self._actor.work.remote(work, number, len(self._hear)).future()
+            reply = self._actor.work.remote(work, endpoint, len(self._hear)).future()
             reply.add_done_callback(partial(self._on_end, coming))
-            pipes = coming.result(CALL_SECONDS)
+            pipes = coming.result(CONNECT_SECONDS)
         except Exception as error:
             self._not_connected(error)
             return
@@ -168,13 +170,13 @@ class RayWorker(WorkerProcess):
 
     def _not_connected(self, error: Exception) -> None:
         self.kill()
-        self._calls.forget(self._number)
+        self._listener.forget(self._number)
         is_late = isinstance(error, TimeoutError)
         self._died()
-        self._lost(f"it has not connected in {CALL_SECONDS:.0f} s" if is_late else _line(error))
+        self._lost(f"it has not connected in {CONNECT_SECONDS:.0f} s" if is_late else _line(error))
 
     def _on_end(self, coming: Future[Sequence[Pipe]], reply: Future[Any]) -> None:
-        """Notes that the actor has ended. A machine that is gone closes no connection: then this does."""
+        """Handles the end of the actor. A lost machine closes no connection, so this closes it."""
         error = reply.exception()
         with contextlib.suppress(InvalidStateError):  # it has called
             coming.set_exception(error or EvaluatorError("it has left"))
@@ -188,7 +190,7 @@ class RayWorker(WorkerProcess):
 
     def _hang_up(self) -> None:
         for pipe in self._pipes:
-            hang_up(pipe)
+            shut_down(pipe)
 
     def _ended(self) -> str:
         try:

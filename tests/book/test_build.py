@@ -19,12 +19,12 @@ import pytest
 
 from graphsearch.book import rows
 from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.build_report import BuildProgress, BuildReport
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Ruling, Window
 from graphsearch.book.growth import Growth, hex_key, known_moves
 from graphsearch.book.order import order_of
 from graphsearch.book.positions import OPEN, numbered
-from graphsearch.book.report import BuildProgress, BuildReport
-from graphsearch.book.telling import searches_left
+from graphsearch.book.progress import searches_left
 from graphsearch.book.toml import parse_config
 from graphsearch.book.tree import BookTree
 from graphsearch.book.why import why

@@ -13,7 +13,7 @@ from graphsearch import Graph, Limits, analyze
 from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
 from graphsearch.book.positions import BookMove, Position
 from graphsearch.book.queue import items
-from graphsearch.book.shape import Shape
+from graphsearch.book.snapshot import BookSnapshot
 from graphsearch.book.todo import MissingReply, Rivalry, todo
 from graphsearch.errors import InvalidParameterError
 from graphsearch.store.store import Store
@@ -159,13 +159,13 @@ def test_in_a_book_of_both_sides_every_move_is_a_reply(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- bottlenecks
-def changed(shape: Shape, row: Bottleneck) -> dict[str, float]:
-    return {shape.positions[c.position].fen + " out" * c.outside: c.needed for c in row.changes}
+def changed(snapshot: BookSnapshot, row: Bottleneck) -> dict[str, float]:
+    return {snapshot.positions[c.position].fen + " out" * c.outside: c.needed for c in row.changes}
 
 
 def test_one_leaf_carries_the_choice() -> None:
-    shape = small_book().shape()
-    found = find_bottlenecks(shape)
+    snapshot = small_book().shape()
+    found = find_bottlenecks(snapshot)
     by_rival = {row.rival.move: row for row in found.rows}
     assert set(by_rival) == {"d2d4", "c2c4"}
     assert {row.best.move for row in found.rows} == {"e2e4"}
@@ -178,8 +178,8 @@ def test_one_leaf_carries_the_choice() -> None:
 
 
 def test_a_leaf_that_may_not_move_far_is_no_bottleneck() -> None:
-    shape = small_book().shape()
-    found = find_bottlenecks(shape, change=0.04)
+    snapshot = small_book().shape()
+    found = find_bottlenecks(snapshot, change=0.04)
     assert len(found.rows) == 1  # both e4's leaf down and d4's up by 0.025 would do, and by no single one
     assert [len(row.changes) for row in found.rows] == [2]
     assert found.safe == 1
@@ -210,63 +210,66 @@ def test_what_is_proven_never_changes() -> None:
     assert [len(row.changes) for row in found.rows] == [0]
 
 
-def minimax(shape: Shape, new: dict[tuple[int, bool], float], number: int) -> float:
+def minimax(snapshot: BookSnapshot, new: dict[tuple[int, bool], float], number: int) -> float:
     """Returns the value of a position with other values at some leaves; written down as defined."""
-    position = shape.positions[number]
+    position = snapshot.positions[number]
     values = []
     if position.state == "open":
-        for _, child in shape.edges(number):
+        for _, child in snapshot.edges(number):
             assert child is not None
-            assert shape.leads_on(number, child)
-            values.append(-minimax(shape, new, child))
+            assert snapshot.leads_on(number, child)
+            values.append(-minimax(snapshot, new, child))
         if position.outside is not None:
             values.append(new.get((number, True), position.outside))
-    return max(values) if values else new.get((number, False), value_at(shape, (number, False)))
+    return max(values) if values else new.get((number, False), value_at(snapshot, (number, False)))
 
 
-def root_values(shape: Shape, new: dict[tuple[int, bool], float]) -> dict[str, float]:
-    edges = shape.edges(shape.roots[0])
-    return {move.move: -minimax(shape, new, child) for move, child in edges if child is not None}
+def root_values(snapshot: BookSnapshot, new: dict[tuple[int, bool], float]) -> dict[str, float]:
+    edges = snapshot.edges(snapshot.roots[0])
+    return {move.move: -minimax(snapshot, new, child) for move, child in edges if child is not None}
 
 
-def leaves_of(shape: Shape) -> list[tuple[int, bool]]:
+def leaves_of(snapshot: BookSnapshot) -> list[tuple[int, bool]]:
     """Returns what may change: leaves, and moves outside the book but those of the root."""
     found: list[tuple[int, bool]] = []
-    for number, position in enumerate(shape.positions):
+    for number, position in enumerate(snapshot.positions):
         if position.state != "open" or not position.moves:
             found.append((number, False))
-        elif position.outside is not None and number not in shape.roots:
+        elif position.outside is not None and number not in snapshot.roots:
             found.append((number, True))
     return found
 
 
-def fewest(shape: Shape, rival: str, change: float) -> int | None:
+def fewest(snapshot: BookSnapshot, rival: str, change: float) -> int | None:
     """Returns how few leaves, at either end of where they may go, make a rival as good, by trying all."""
-    leaves = leaves_of(shape)
-    start = {place: value_at(shape, place) for place in leaves}
+    leaves = leaves_of(snapshot)
+    start = {place: value_at(snapshot, place) for place in leaves}
     for count in range(len(leaves) + 1):
         for places in itertools.combinations(leaves, count):
             for ends in itertools.product((-1.0, 1.0), repeat=count):
                 new = {
                     p: max(-1.0, min(1.0, start[p] + e * change)) for p, e in zip(places, ends, strict=True)
                 }
-                values = root_values(shape, new)
-                mine = values.get(rival, shape.positions[shape.roots[0]].outside or 0.0)
+                values = root_values(snapshot, new)
+                mine = values.get(rival, snapshot.positions[snapshot.roots[0]].outside or 0.0)
                 if all(mine >= value for value in values.values()):
                     return count
     return None
 
 
-def value_at(shape: Shape, place: tuple[int, bool]) -> float:
+def value_at(snapshot: BookSnapshot, place: tuple[int, bool]) -> float:
     number, outside = place
-    position: Position = shape.positions[number]
+    position: Position = snapshot.positions[number]
     if outside:
         assert position.outside is not None
         return position.outside
     if position.value is not None:
         return position.value
     ways = [
-        move.value for above in shape.positions for move in above.moves.values() if move.child == position.key
+        move.value
+        for above in snapshot.positions
+        for move in above.moves.values()
+        if move.child == position.key
     ]
     return -ways[0] if ways and ways[0] is not None else 0.0
 
@@ -277,37 +280,37 @@ def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool, change: flo
     compared = shared = 0
     for seed in range(120 if transpose else 330):
         book = random_book(seed, transpose=transpose, plies=3)
-        shape = book.shape()
-        if len(leaves_of(shape)) > 7 or len(shape.positions[shape.roots[0]].moves) < 2:
+        snapshot = book.shape()
+        if len(leaves_of(snapshot)) > 7 or len(snapshot.positions[snapshot.roots[0]].moves) < 2:
             continue
-        in_degrees = [move.child for p in shape.positions for move in p.moves.values()]
+        in_degrees = [move.child for p in snapshot.positions for move in p.moves.values()]
         is_tree = len(in_degrees) == len(set(in_degrees))
         shared += not is_tree
-        found = {row.rival.move: row for row in find_bottlenecks(shape, change=change).rows}
+        found = {row.rival.move: row for row in find_bottlenecks(snapshot, change=change).rows}
         for row in found.values():
-            expected = fewest(shape, row.rival.move, change)
+            expected = fewest(snapshot, row.rival.move, change)
             assert expected is not None
             assert len(row.changes) == expected if is_tree else len(row.changes) >= expected
-            assert_flips(shape, row, change)
+            assert_flips(snapshot, row, change)
             compared += 1
-        for edge in shape.positions[shape.roots[0]].moves.values():  # what is left out cannot be done
-            if edge.move not in found and is_tree and edge.move != best_of(shape):
-                assert fewest(shape, edge.move, change) is None
+        for edge in snapshot.positions[snapshot.roots[0]].moves.values():  # what is left out cannot be done
+            if edge.move not in found and is_tree and edge.move != best_of(snapshot):
+                assert fewest(snapshot, edge.move, change) is None
     assert compared > 15
     assert (shared > 3) == transpose
 
 
-def best_of(shape: Shape) -> str:
-    values = root_values(shape, {})
+def best_of(snapshot: BookSnapshot) -> str:
+    values = root_values(snapshot, {})
     return max(values, key=lambda move: values[move])
 
 
-def assert_flips(shape: Shape, row: Bottleneck, change: float) -> None:
+def assert_flips(snapshot: BookSnapshot, row: Bottleneck, change: float) -> None:
     """Asserts that the set does what it should, and that every leaf of it stays within what it may do."""
     new = {(c.position, c.outside): c.needed for c in row.changes}
-    values = root_values(shape, new)
+    values = root_values(snapshot, new)
     assert all(abs(c.needed - c.value) <= change + 1e-9 for c in row.changes)
-    assert all(value_at(shape, (c.position, c.outside)) == c.value for c in row.changes)
+    assert all(value_at(snapshot, (c.position, c.outside)) == c.value for c in row.changes)
     mine = row.rival.value if row.rival.outside else values[row.rival.move]
     assert all(mine >= value for value in values.values())
 
@@ -316,10 +319,10 @@ def test_large_sets_flip_larger_books_with_transpositions() -> None:
     sizes = set()
     for seed in range(20):
         book = random_book(1000 + seed, transpose=seed % 2 == 0, plies=6)
-        shape = book.shape()
+        snapshot = book.shape()
         for change in (2.0, 0.3, 0.1):
-            for row in find_bottlenecks(shape, change=change).rows:
-                assert_flips(shape, row, change)
+            for row in find_bottlenecks(snapshot, change=change).rows:
+                assert_flips(snapshot, row, change)
                 sizes.add(len(row.changes))
     assert max(sizes) > 2
 
@@ -335,11 +338,11 @@ def test_a_line_that_leads_back_ends_there(tmp_path: Path) -> None:
         book.link(line, san, 0.3, 0.0)
     book.link("", "e4", 0.3, 0.2)
     book.put("e4", "leaf", -0.2)
-    shape = book.shape()
+    snapshot = book.shape()
     book.write(tmp_path / "a.graph")
-    back = [(n, child) for n in range(5) for move, child in shape.edges(n) if move.san == "Ng8"]
-    assert [shape.leads_on(number, child) for number, child in back if child is not None] == [False]
-    (row,) = find_bottlenecks(shape).rows
+    back = [(n, child) for n in range(5) for move, child in snapshot.edges(n) if move.san == "Ng8"]
+    assert [snapshot.leads_on(number, child) for number, child in back if child is not None] == [False]
+    (row,) = find_bottlenecks(snapshot).rows
     assert (row.best.san, len(row.changes)) == ("e4", 1)  # the way back is no leaf; e4 can fall
     assert [r.places[0].line for r in todo(tmp_path / "a.graph", "white", "gaps").rows]
 
@@ -400,9 +403,11 @@ def test_twenty_thousand_positions_have_bottlenecks() -> None:
             )
         )
     numbers = {position.key: number for number, position in enumerate(positions)}
-    shape = Shape(name="big", side="both", config="", positions=positions, numbers=numbers, roots=(0,))
+    snapshot = BookSnapshot(
+        name="big", side="both", config="", positions=positions, numbers=numbers, roots=(0,)
+    )
     for change in (2.0, 0.1):
-        found = find_bottlenecks(shape, change=change)
+        found = find_bottlenecks(snapshot, change=change)
         assert len(found.rows) + found.safe == 8
 
 

@@ -18,9 +18,9 @@ from graphsearch.cluster.hosts import ShardProcess
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.sources import GivenFile
-from graphsearch.review.desks import UNKEPT
-from graphsearch.review.report import ReviewProgress, ReviewReport
 from graphsearch.review.review import ReviewWish, review
+from graphsearch.review.review_report import ReviewProgress, ReviewReport
+from graphsearch.review.sessions import UNKEPT
 from graphsearch.store.info import info
 from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.upkeep.verify import verify
@@ -63,14 +63,15 @@ class _Mortal:
 
     place = ""
 
-    def __init__(self, shard: ShardProcess) -> None:
+    def __init__(self, shard: Any) -> None:
         self._shard, self._searches = shard, 0
         self.leave, self.kill = shard.leave, shard.kill
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         self._searches += method == "listen"
         if self._searches < 2:
-            return self._shard.call(method, *arguments)
+            found: Future[Any] = self._shard.call(method, *arguments)
+            return found
         lost = Future[Any]()
         lost.set_exception(ShardLostError("shard 1 is lost: its process has ended"))
         return lost

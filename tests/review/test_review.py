@@ -24,9 +24,9 @@ from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.view import show
 from graphsearch.position.values import cp_of
 from graphsearch.review.games import GameChoice, read_since
-from graphsearch.review.report import ReviewReport
 from graphsearch.review.results import GameReview
 from graphsearch.review.review import ReviewWish, review
+from graphsearch.review.review_report import ReviewReport
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
@@ -412,7 +412,7 @@ def test_a_stopped_review_writes_nothing_and_the_same_command_resumes(
 
 
 _SAVING_ALWAYS = (
-    "import sys, graphsearch.review.desks as s; s.SAVE_SECONDS = 0\n"
+    "import sys, graphsearch.review.sessions as s; s.SAVE_SECONDS = 0\n"
     "from graphsearch.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 

@@ -72,7 +72,7 @@ class PriceWorkers(Supervisor[_Comparison]):
         heard, lost = partial(self._heard, seat), partial(self._lost, seat)
         return Child(work, name=name, threads=1, hear=[heard], lost=lost)
 
-    def _errand(self, seat: Seat[_Comparison], assignment: _Comparison) -> tuple[PriceTask, float]:
+    def _request(self, seat: Seat[_Comparison], assignment: _Comparison) -> tuple[PriceTask, float]:
         return assignment.task, inf
 
     def _finished(self, seat: Seat[_Comparison], assignment: _Comparison, message: object) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 
 from ...errors import EvaluatorError
 from ...position.board import unpack
+from ...workers.batches import Batch, BatchSupervisor, Part
 from ...workers.child import WorkerProcess
-from ...workers.jobs import Job, JobSupervisor, Part
 from ...workers.launcher import Launcher
 from ...workers.messages import Failure
 from ...workers.supervisor import Seat
@@ -30,7 +30,7 @@ LEAVING_SECONDS = 5.0  # to close evaluators
 class _Rows(Part):
     """Some positions of a batch, from `begin` to `end`."""
 
-    job: _BatchJob
+    batch: _EvaluationBatch
     begin: int
     end: int
 
@@ -38,32 +38,32 @@ class _Rows(Part):
         return self.end - self.begin
 
     def __str__(self) -> str:
-        first = unpack(self.job.batch.words[self.begin].tolist())
+        first = unpack(self.batch.positions.words[self.begin].tolist())
         return f"a part of {len(self)} positions that begins with {first.fen()}"
 
     @property
     def positions(self) -> PositionBatch:
-        return self.job.batch.part(self.begin, self.end)
+        return self.batch.positions.part(self.begin, self.end)
 
 
-class _BatchJob(Job):
-    """A batch on its way, and the answers so far."""
+class _EvaluationBatch(Batch):
+    """A batch of positions, and the answers so far."""
 
     def __init__(self, batch: PositionBatch, sizes: Sequence[int]) -> None:
         super().__init__(missing=len(sizes))
-        self.batch = batch
+        self.positions = batch
         self.wdl = np.empty((len(batch), 3), np.float32)
         self.priors = np.empty(len(batch.moves), np.float32)
         ends = np.cumsum(sizes, dtype=np.int64).tolist()
         self.parts = [_Rows(self, end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
     def fill_in(self, part: _Rows, answer: PartEvaluation) -> None:
-        """Takes a part's answer in.
+        """Stores the answer to a part.
 
         Raises:
           EvaluatorError: if it has another shape.
         """
-        offsets = self.batch.offsets
+        offsets = self.positions.offsets
         begin, end = int(offsets[part.begin]), int(offsets[part.end])
         if answer.wdl.shape != (len(part), 3) or answer.priors.shape != (end - begin,):
             raise EvaluatorError(
@@ -75,7 +75,7 @@ class _BatchJob(Job):
         self.missing -= 1
 
 
-class Dispatcher(JobSupervisor[_Rows]):
+class Dispatcher(BatchSupervisor[_Rows]):
     """Keeps workers busy with the parts of one batch."""
 
     def __init__(self, make: Make, launcher: Launcher, workers: int, *, timeout: float | None) -> None:
@@ -97,9 +97,9 @@ class Dispatcher(JobSupervisor[_Rows]):
           EvaluatorError: if the evaluator fails, answers in another shape or costs three workers their life.
         """
         sizes = self.throughput.sizes(len(batch), len(self.seats)) if len(batch) else []
-        job = _BatchJob(batch, sizes)
-        self.do(job, job.parts)
-        return Evaluation(job.wdl, job.priors)
+        work = _EvaluationBatch(batch, sizes)
+        self.do(work, work.parts)
+        return Evaluation(work.wdl, work.priors)
 
     def leave(self) -> None:
         """Ends all workers; a batch under way fails. It may be called from any thread."""
@@ -112,20 +112,20 @@ class Dispatcher(JobSupervisor[_Rows]):
         work, name = partial(serve, self._make), f"graphsearch-pool-{seat.number}"
         return self._launcher.start(work, name=name, hear=[heard], lost=lost)
 
-    def _errand(self, seat: Seat[_Rows], assignment: _Rows) -> tuple[PositionBatch, float]:
+    def _request(self, seat: Seat[_Rows], assignment: _Rows) -> tuple[PositionBatch, float]:
         seconds = self._timeout or self.throughput.allowance(len(assignment), first=not seat.answers)
         return assignment.positions, seconds
 
     def _finished(self, seat: Seat[_Rows], assignment: _Rows, message: object) -> None:
-        job = assignment.job
+        work = assignment.batch
         if isinstance(message, Failure):
-            self._fail(job, message.as_error(placed=self.is_far))
+            self._fail(work, message.as_error(placed=self.is_remote))
         elif isinstance(message, PartEvaluation):
-            if seat.answers > 1:  # the first is with what it loaded or compiled; no measure of the others
+            if seat.answers > 1:  # a worker's first part includes loading and compiling
                 round_trip = time.monotonic() - seat.since
                 self.throughput.learn(len(assignment), message.seconds, round_trip)
             try:
                 self._check_identity(message.identity, message.place)
-                job.fill_in(assignment, message)
+                work.fill_in(assignment, message)
             except EvaluatorError as error:
-                self._fail(job, error)
+                self._fail(work, error)

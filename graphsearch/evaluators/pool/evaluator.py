@@ -18,12 +18,12 @@ MOST_WORKERS = 1024
 class PooledEvaluator(Evaluator):
     """Evaluates with several workers at once; answers, identity and errors are those of one evaluator.
 
-    A batch is split into parts, which go to whoever is free. A worker that dies, or hangs, is replaced, and
-    its part goes to another one; a part that three workers in a row do not survive is an error.
+    A batch is split into parts, which go to idle workers. A worker that dies or hangs is replaced, and its
+    part goes to another one; it is an error if three workers in a row die over one part.
 
     Attributes:
-      identity: of the evaluator that the workers have; all have the same.
-      notes: what it has to say to a person.
+      identity: of the workers' evaluator; it is the same for all.
+      notes: of the evaluator, for the user.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class PooledEvaluator(Evaluator):
 
         Args:
           make: returns the evaluator, in the worker; a function of a module or a `functools.partial` of one.
-          workers: how many, at least 1.
+          workers: their number, at least 1.
           pool: `local`: processes of this machine; `ray`: actors of the Ray cluster that runs on this
-            machine, or of a new one; `ray:HOST:PORT`, `ray:auto`: of a cluster that is there.
-          timeout: seconds after which a worker that has a part counts as hung; None: 60 s or twenty times
-            what such a part takes, whichever is more, and ten minutes for a worker's first part.
+            machine, or of a new one; `ray:HOST:PORT`, `ray:auto`: of a cluster that runs.
+          timeout: seconds after which a worker with a part counts as hung; None: the larger of 60 s and
+            twenty times the expected time, and ten minutes for a worker's first part.
           cpus: with Ray, CPUs of a machine to reserve for a worker.
 
         Raises:
@@ -64,7 +64,7 @@ class PooledEvaluator(Evaluator):
         """Returns WDL and priors of every position.
 
         Raises:
-          EvaluatorError: if the evaluator fails, no worker can be had, or the pool is closed.
+          EvaluatorError: if the evaluator fails, no worker starts, or the pool is closed.
         """
         return self._dispatcher.run(batch)
 
@@ -80,7 +80,7 @@ class PooledEvaluator(Evaluator):
 
 
 def pooled(make: Make, workers: int, pool: str = LOCAL) -> PooledEvaluator:
-    """Returns the evaluator that `make` makes, in so many workers; see `PooledEvaluator`."""
+    """Returns a pool of so many workers with the evaluator of `make`; see `PooledEvaluator`."""
     return PooledEvaluator(make, workers=workers, pool=pool)
 
 
@@ -94,4 +94,6 @@ def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
     try:
         pickle.dumps(make)
     except Exception as error:
-        raise EvaluatorError(f"what makes the evaluator cannot be sent to a worker: {error}") from None
+        raise EvaluatorError(
+            f"the function that makes the evaluator cannot be sent to a worker: {error}"
+        ) from None

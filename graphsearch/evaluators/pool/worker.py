@@ -61,15 +61,15 @@ def _evaluated(evaluator: Evaluator, part: PositionBatch, identity: str, place: 
 
 
 def compiling_alone(evaluator: Evaluator) -> AbstractContextManager[None]:
-    """Lets one process of a machine at a time evaluate, until the evaluator's kernels are compiled."""
+    """Returns a context for one process of a machine at a time until the evaluator's kernels are compiled."""
     return compiled_once(f"pool-{evaluator.identity.kind}") if evaluator.calls_kernels else nullcontext()
 
 
 @contextmanager
 def compiled_once(purpose: str) -> Iterator[None]:
-    """Has the body compile the kernels of a purpose unless that is done; meanwhile others wait here.
+    """Runs the body alone on this machine if the kernels of a purpose are not compiled yet.
 
-    So workers that start together on a machine do not all compile the same; they share the cache on disk.
+    Workers that start together wait here and then use the cache on disk, instead of compiling all at once.
     """
     from ...jit.compiler import alone, is_compiled, mark_compiled
 

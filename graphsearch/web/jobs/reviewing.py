@@ -9,9 +9,9 @@ from typing import Any
 
 from ...exchange.sources import GivenFile
 from ...limits import open_file
-from ...review.report import ReviewProgress
 from ...review.results import GameReview
 from ...review.review import ReviewWish, review
+from ...review.review_report import ReviewProgress
 from .compiling import ready
 from .tasks import ReviewTask
 

@@ -38,7 +38,7 @@ OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class SearchSettings:
     """What all positions have in common.
 
     Attributes:
@@ -52,7 +52,7 @@ class Work:
     note: Callable[[str], None]
 
 
-class Desk(Protocol):
+class Session(Protocol):
     """Searches positions, all in one run, and remembers what no record keeps.
 
     Attributes:
@@ -72,9 +72,9 @@ class Desk(Protocol):
 
 
 @contextmanager
-def opened_desk(
-    path: Path, evaluator: Evaluator | EvaluatorSpec, work: Work, *, ram_bytes: int | None
-) -> Iterator[Desk]:
+def open_session(
+    path: Path, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
+) -> Iterator[Session]:
     """Yields what searches the positions of a review; `review.review` describes the arguments."""
     with ExitStack() as stack:
         if is_sharded(path):
@@ -82,19 +82,19 @@ def opened_desk(
                 raise InvalidParameterError(
                     f"{path} is a cluster, and each of its shards makes an evaluator: give an EvaluatorSpec"
                 )
-            yield _ShardsDesk(stack, path, evaluator, work, ram_bytes)
+            yield _ClusterSession(stack, path, evaluator, work, ram_bytes)
             return
         if isinstance(evaluator, EvaluatorSpec):
             evaluator = stack.enter_context(closing(create(evaluator)))
-        yield _GraphDesk(
+        yield _GraphSession(
             stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes)), work
         )
 
 
-class _GraphDesk:
+class _GraphSession:
     """Searches in this process."""
 
-    def __init__(self, graph: Graph, work: Work) -> None:
+    def __init__(self, graph: Graph, work: SearchSettings) -> None:
         self._graph, self._work = graph, work
         self.read = graph.read
         self.unkept: dict[str, int] = {}
@@ -151,11 +151,11 @@ class _GraphDesk:
         return write
 
 
-class _ShardsDesk:
+class _ClusterSession:
     """Has a cluster's shards search; they start with the first position that lacks visits."""
 
     def __init__(
-        self, stack: ExitStack, folder: Path, spec: EvaluatorSpec, work: Work, ram_bytes: int | None
+        self, stack: ExitStack, folder: Path, spec: EvaluatorSpec, work: SearchSettings, ram_bytes: int | None
     ) -> None:
         self._folder, self._spec, self._work, self._ram_bytes = folder, spec, work, ram_bytes
         self._files = stack.enter_context(closing(open_to_read(folder)))
@@ -199,7 +199,7 @@ class _ShardsDesk:
         return self._shards
 
 
-def _begin_run(store: Store, work: Work) -> int:
+def _begin_run(store: Store, work: SearchSettings) -> int:
     """Returns the number of a new run of a review."""
     return store.begin_run("", Limits(visits=work.visits).as_dict(), work.params.as_dict(), kind=KIND)
 

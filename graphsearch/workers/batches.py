@@ -1,4 +1,4 @@
-"""One job at a time, in parts: whoever has it waits until all of its parts are done, or something fails."""
+"""Supervisors of workers that do one batch at a time, in parts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .supervisor import Assignment, Seat, Supervisor
 if TYPE_CHECKING:
     from .launcher import Launcher
 
-CLOSING_SECONDS = 10.0  # for a job under way to fail
+CLOSING_SECONDS = 10.0  # for the batch under way to fail
 
 
 @dataclass(eq=False)
-class Job:
-    """What its parts come together in: how many are missing, and what went wrong."""
+class Batch:
+    """Work in parts: the number of missing parts, and the first error."""
 
     missing: int
     error: GraphSearchError | None = None
@@ -27,46 +27,46 @@ class Job:
 
 @dataclass(eq=False)
 class Part(Assignment):
-    """A part of a job."""
+    """A part of a batch."""
 
-    job: Job
+    batch: Batch
 
 
 P = TypeVar("P", bound=Part)
 
 
-class JobSupervisor(Supervisor[P]):
-    """Workers that do one job at a time. Only `end` may come from another thread than the caller's."""
+class BatchSupervisor(Supervisor[P]):
+    """Workers that do one batch at a time. Only `end` may be called from other threads than `do`."""
 
     closed = "the pool of workers is closed"
 
     def __init__(self, workers: int, launcher: Launcher | None = None) -> None:
         super().__init__(workers, launcher)
         self._running = threading.Lock()
-        self._job: Job | None = None
+        self._batch: Batch | None = None
 
-    def do(self, job: Job, parts: Sequence[P]) -> None:
-        """Returns when all parts of a job are done.
+    def do(self, batch: Batch, parts: Sequence[P]) -> None:
+        """Waits until all parts of a batch are done.
 
         Raises:
-          GraphSearchError: what went wrong with it, or with a worker; or if this was ended meanwhile.
+          GraphSearchError: if a part or a worker fails, or the workers are ended meanwhile.
         """
         with self._running, self.changed:
-            self._job, self._alive_at = job, time.monotonic()
+            self._batch, self._alive_at = batch, time.monotonic()
             try:
-                self._fill_seats(len(parts))  # again, if they have failed in an earlier job
+                self._fill_seats(len(parts))  # again, if they have failed in an earlier batch
                 self.submit(*parts)
-                while job.missing:
+                while batch.missing:
                     self.check()
-                    if job.error is not None:
-                        raise job.error
+                    if batch.error is not None:
+                        raise batch.error
                     self.rest()
             finally:
-                self._job = None
+                self._batch = None
                 self.waiting.clear()
 
     def check(self) -> None:
-        """Raises what has ended any worker, once; the next job tries them again."""
+        """Raises the error of any worker, once; the next batch starts the worker again."""
         if self.is_over:
             raise EvaluatorError(self.closed)
         errors = [seat.error for seat in self.seats if seat.error is not None]
@@ -77,22 +77,22 @@ class JobSupervisor(Supervisor[P]):
         self._check_patience()
 
     def end(self, seconds: float) -> None:
-        """Ends all workers, idle ones when they have left, at most so late; a job under way fails."""
+        """Ends all workers, and lets idle ones close within so many seconds; a batch under way fails."""
         self.close(seconds)
         if self._running.acquire(timeout=CLOSING_SECONDS):  # its caller has noticed
             self._running.release()
 
-    def _fail(self, job: Job, error: GraphSearchError) -> None:
-        """Ends a job; the first error counts."""
-        job.error = job.error or error
-        if job is self._job:
+    def _fail(self, batch: Batch, error: GraphSearchError) -> None:
+        """Ends a batch; the first error counts."""
+        batch.error = batch.error or error
+        if batch is self._batch:
             self.waiting.clear()
 
     def _next(self, seat: Seat[P]) -> P | None:
         while (part := super()._next(seat)) is not None:
-            if part.job is self._job:  # else of one that has failed
+            if part.batch is self._batch:  # else its batch has failed
                 return part
         return None
 
     def _given_up(self, assignment: P, why: str) -> None:
-        self._fail(assignment.job, EvaluatorError(why))
+        self._fail(assignment.batch, EvaluatorError(why))

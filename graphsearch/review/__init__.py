@@ -1,3 +1,1 @@
-"""Reviews of games: every position searched, every move judged, and what is written about it.
-
-`web` and `cli` import it."""
+"""Reviews of games: every position is searched, every move judged, results go to PGN and HTML."""

@@ -3,8 +3,8 @@
     file -> chosen games -> positions, game by game, last to first -> graph file
     file -> chosen games -> records of the graph -> judgements -> PGN, HTML, JSON, figures
 
-What is written comes from the last state of the graph file. So the same command twice writes the same twice,
-and the second time it searches nothing.
+The output depends only on the last state of the graph file. So the same command writes the same again, and
+searches nothing the second time.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from .review_report import ReviewProgress, ReviewReport
 from .searching import GameSearcher
 from .sessions import SearchSettings, Session, open_session
 
-LEAST_VISITS = 10  # of a position: with fewer nothing can be said of its moves
+LEAST_VISITS = 10  # of a position: fewer cannot judge its moves
 SAY_SECONDS = 0.2
-NAMES_SHOWN = 5  # of players, where none has the name that is asked for
+NAMES_SHOWN = 5  # of players, in the message that none has the given name
 OnProgress = Callable[[ReviewProgress], object]
 OnGame = Callable[[GameReview], object]
 OnProblem = Callable[[Problem], object]
@@ -49,12 +49,12 @@ OnProblem = Callable[[Problem], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewWish:
-    """What a review is to do.
+    """The settings of a review.
 
     Attributes:
       visits: of every position, 10 or more. choice: which games.
-      pgn, html: where the annotated games and the report go; None: nowhere.
-      bare: leave out variations, comments and glyphs of the source.
+      pgn, html: targets of the annotated games and of the report; None: not written.
+      bare: whether to drop variations, comments and glyphs of the source.
     """
 
     visits: int = 1000
@@ -66,12 +66,12 @@ class ReviewWish:
     def __post_init__(self) -> None:
         if not LEAST_VISITS <= self.visits <= WHOLE.most:
             raise InvalidParameterError(f"visits must be at least {LEAST_VISITS}, not {self.visits:,}")
-        if (both := _place(self.pgn)) and both == _place(self.html):
+        if (both := _file(self.pgn)) and both == _file(self.html):
             raise InvalidParameterError(f"the games and the report both go to {both}; name two files")
 
 
-def _place(target: Target | None) -> Path | None:
-    """Returns the file that an output goes to; None for a stream, and for nothing."""
+def _file(target: Target | None) -> Path | None:
+    """Returns the file of an output; None for a stream, and without an output."""
     return real_path(target) if isinstance(target, (str, os.PathLike)) else None
 
 
@@ -87,15 +87,15 @@ def review(
     on_progress: OnProgress | None = None,
     on_game: OnGame | None = None,
 ) -> ReviewReport:
-    """Reviews the chosen games of a PGN file, and returns what that did.
+    """Reviews the chosen games of a PGN file, and returns a report.
 
     Args:
       path: the graph file, made if it is missing, or the folder of a cluster, whose shards search. A position
         that has its visits there is not searched.
       given: the PGN file, plain, gzip or zstd.
-      stop: set it, from any thread or a signal handler, to save and return. Nothing is written then; the same
-        call again goes on.
-      evaluator: of a cluster a spec, of which each shard makes its own; its `pool` says where shards run.
+      stop: set it, from any thread or a signal handler, to save and return. No output is written then; the
+        same call resumes.
+      evaluator: for a cluster a spec, from which each shard makes its own; its `pool` is that of the shards.
       ram_bytes: memory of the graph; of a cluster, of each shard.
       on_game: called with every reviewed game.
 
@@ -103,7 +103,7 @@ def review(
       InvalidParameterError: if no game fulfils the choice.
       ImportFileError: if the PGN file cannot be read, or has no games.
       ExportError: if an output cannot be written.
-      EvaluatorError: if the evaluator fails; what was found until then is saved.
+      EvaluatorError: if the evaluator fails; all results until then are saved.
       EvaluatorMismatchError: if the graph file is bound to another one.
       StoreLockedError: if another process is writing it.
       StoreError: if it cannot be read or written.
@@ -118,7 +118,7 @@ def review(
 
     def on_bytes(done: int, total: int) -> None:
         look_at_stop()
-        work.say("Reading", given.name, done, total)
+        work.report_progress("Reading", given.name, done, total)
 
     work.report.name = given.name
     try:
@@ -135,7 +135,7 @@ def review(
 
 
 class _StoppedError(Exception):
-    """The person wants to end."""
+    """The user has stopped the review."""
 
 
 class _Review:
@@ -164,7 +164,7 @@ class _Review:
 
     # ---------------------------------------------------------- reading
     def count(self, file: Input) -> None:
-        """Counts the chosen games and their positions, which says how long it takes.
+        """Counts the chosen games and their positions, for the progress.
 
         Raises:
           InvalidParameterError: if there are none.
@@ -190,7 +190,7 @@ class _Review:
         return f"none of the {self.report.all:,} games of {name} is of {self._wish.choice}{known}"
 
     def _games(self, file: Input, leave_out: OnProblem | None = None) -> Iterator[SourceGame]:
-        """Yields the chosen games that can be read; the others are given to `leave_out`."""
+        """Yields the readable games of the choice; calls `leave_out` for the others."""
         file.rewind()
         for number, game in wanted_games(file.lines(), self._wish.choice, bare=self._wish.bare):
             try:
@@ -204,7 +204,7 @@ class _Review:
                     leave_out(Problem(game.line, f"game {number} is {reason}"))
 
     def _leave_out(self, why: Problem) -> None:
-        """Notes a game that cannot be reviewed."""
+        """Adds a game that cannot be reviewed to the report."""
         self.report.skipped += 1
         self.report.problems.append(why)
 
@@ -244,7 +244,7 @@ class _Review:
                 found = judge(session.read, game, novelties.find(game))
                 self.report.reviewed += 1
                 self.report.players.add(found)
-                self.say("Writing", game.name, self.report.reviewed, self.report.chosen)
+                self.report_progress("Writing", game.name, self.report.reviewed, self.report.chosen)
                 for output in outputs:
                     output.add(game, found)
                 if self._on_game:
@@ -269,17 +269,19 @@ class _Review:
         return found
 
     # ---------------------------------------------------------- telling
-    def say(self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0) -> None:
-        """Tells how far it is, now and then."""
+    def report_progress(
+        self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0
+    ) -> None:
+        """Reports the progress, now and then."""
         now = time.monotonic()
         if self._on_progress and now - self._said_at >= SAY_SECONDS:
             self._said_at = now
             self._on_progress(ReviewProgress(stage, name, done, total, count, rate))
 
     def _say_visits(self, searcher: GameSearcher, game: SourceGame, of_position: int, seconds: float) -> None:
-        """Tells how far the searches are; positions that have their visits count as searched."""
+        """Reports the progress of the searches; positions that had their visits count as searched."""
         visits = self._wish.visits
         done = (searcher.searched + searcher.known - 1) * visits + min(of_position, visits)
         name = f"game {game.number}, {game.name}"
         total, rate = self._positions * visits, searcher.visits / max(seconds, 1e-9)
-        self.say("Searching", name, done, total, searcher.visits, rate)
+        self.report_progress("Searching", name, done, total, searcher.visits, rate)

@@ -1,4 +1,4 @@
-"""Where the positions of a review are searched: in a graph file, or by the shards of a cluster."""
+"""Search sessions of a review: over a graph file, or over the shards of a cluster."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from ..store.store import Store
 
 KIND = "review"  # of a run
 UNKEPT = "review_unkept"  # the row of `store_info`
-MOST_UNKEPT = 20_000  # positions that it remembers
-SAVE_SECONDS = 5.0  # between two savings of a file: what a kill costs at most
+MOST_UNKEPT = 20_000  # of positions
+SAVE_SECONDS = 5.0  # between two saves of a file: the most that a kill costs
 
 OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """What all positions have in common.
+    """The settings of all searches.
 
     Attributes:
-      visits: that each is to have. stop: ends the search that is running.
-      note: is told what a person should know.
+      visits: wanted for each position. stop: ends the running search.
+      note: called with notes for the user.
     """
 
     visits: int
@@ -53,10 +53,10 @@ class SearchSettings:
 
 
 class Session(Protocol):
-    """Searches positions, all in one run, and remembers what no record keeps.
+    """Searches positions, all in one run.
 
     Attributes:
-      unkept: visits that positions lack and will not get, by names of the positions in their games.
+      unkept: visits that positions lack and cannot get, by `searching._name` of the positions.
     """
 
     unkept: dict[str, int]
@@ -65,17 +65,17 @@ class Session(Protocol):
         """Returns the record of a position."""
 
     def search(self, board: chess.Board, visits: int, on_progress: OnProgress | None) -> SearchResult:
-        """Adds visits to a position; the first one of a game is a root that the graph lists."""
+        """Adds visits to a position; the first position of a game becomes a root in the graph's list."""
 
     def finish(self) -> None:
-        """Saves all and the end of the run, if anything was searched."""
+        """Saves all records and ends the run, if anything was searched."""
 
 
 @contextmanager
 def open_session(
     path: Path, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
 ) -> Iterator[Session]:
-    """Yields what searches the positions of a review; `review.review` describes the arguments."""
+    """Yields the session of a review; `review.review` describes the arguments."""
     with ExitStack() as stack:
         if is_sharded(path):
             if not isinstance(evaluator, EvaluatorSpec):
@@ -141,7 +141,7 @@ class _GraphSession:
         self._run = _begin_run(store, self._work)
 
     def _note(self, *, finished: bool) -> Callable[[Store], None]:
-        """Returns what writes down how far the run is, and what is not kept."""
+        """Returns a function that writes the state of the run, and the visits that no record keeps."""
         run, visits, evaluations, unkept = self._begun(), self._visits, self._evaluations, dict(self.unkept)
 
         def write(store: Store) -> None:
@@ -152,7 +152,7 @@ class _GraphSession:
 
 
 class _ClusterSession:
-    """Has a cluster's shards search; they start with the first position that lacks visits."""
+    """Searches with the shards of a cluster, which start with the first position that lacks visits."""
 
     def __init__(
         self, stack: ExitStack, folder: Path, spec: EvaluatorSpec, work: SearchSettings, ram_bytes: int | None

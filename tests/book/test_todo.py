@@ -29,21 +29,21 @@ def white(tmp_path: Path) -> Path:
 # --------------------------------------------------------------------- leaves
 def test_leaves_come_in_the_order_of_their_priority_with_their_line(white: Path) -> None:
     found = todo(white, "white")
-    assert [row.places[0].line for row in found.rows] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
+    assert [row.positions[0].line for row in found.rows] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
     assert [row.as_dict()["priority"] for row in found.rows] == [1.5, 3.0, None]
     first = found.rows[0].as_dict()
     assert (first["position"], first["moves"]) == (board_after("e4 c5").fen(), ["e2e4", "c7c5"])
     assert (first["root"], first["ply"]) == (chess.STARTING_FEN, 2)
     assert len(todo(white, "white", top=2).rows) == 2
-    assert [entry.fen for entry in found.items()] == [row.places[0].position for row in found.rows]
+    assert [entry.fen for entry in found.items()] == [row.positions[0].position for row in found.rows]
 
 
 def test_leaves_that_no_line_leads_to_any_more_are_not_listed(white: Path) -> None:
-    before = [row.places[0].line for row in todo(white, "white", "leaves").rows]
+    before = [row.positions[0].line for row in todo(white, "white", "leaves").rows]
     with Store.open(white) as store, store.transaction():
         gone = store.connection.execute("DELETE FROM book_move WHERE san = 'd4'").rowcount
     assert gone == 1
-    after = [row.places[0].line for row in todo(white, "white", "leaves").rows]
+    after = [row.positions[0].line for row in todo(white, "white", "leaves").rows]
     assert after == [line for line in before if not line.startswith("1. d4")] != before
 
 
@@ -54,7 +54,7 @@ def test_a_line_has_the_move_numbers_of_its_root(tmp_path: Path) -> None:
     book.link("d4", "d5")
     book.put("d4 d5", "leaf")
     found = todo(book.write(tmp_path / "a.graph"), "white")
-    assert found.rows[0].places[0].line == "1... d5"
+    assert found.rows[0].positions[0].line == "1... d5"
 
 
 def test_an_unknown_book_names_those_there_are(white: Path) -> None:
@@ -83,7 +83,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(searched: Path, tmp_pat
     path.write_bytes(searched.read_bytes())
     small_book().write(path)
     found = gaps(path, min_p=0.04)
-    replies = [row for row in found if row.place.move]
+    replies = [row for row in found if row.target.move]
     assert replies
     with Store.open(path, read_only=True) as store:
         for line in ("e4", "d4"):
@@ -95,7 +95,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(searched: Path, tmp_pat
             likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= 0.04}
             in_book = {"e4": {"e7e5", "c7c5"}, "d4": {"d7d5"}}[line]
             assert {
-                row.place.move for row in replies if row.place.position == board.fen()
+                row.target.move for row in replies if row.target.position == board.fen()
             } == likely - in_book
     for row in replies:
         assert row.p is not None
@@ -104,7 +104,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(searched: Path, tmp_pat
 
 
 def test_own_positions_without_a_move_are_gaps_as_likely_as_the_replies_before(white: Path) -> None:
-    found = [(row.place.line, row.reach) for row in gaps(white) if row.place.move is None]
+    found = [(row.target.line, row.reach) for row in gaps(white) if row.target.move is None]
     assert found == [("1. d4 d5", 0.5), ("1. e4 c5", 0.4), ("1. e4 e5", 0.3)]
 
 
@@ -114,12 +114,12 @@ def test_imported_games_make_a_reply_a_gap_and_their_share_its_weight(tmp_path: 
     book.played("e4", "e5", 70)
     book.played("e4", "a6", 5)
     path = book.write(tmp_path / "a.graph")
-    first = [row for row in gaps(path) if row.place.position == board_after("e4").fen()]
-    assert [(row.place.line, row.reach, row.games, row.p) for row in first] == [("1. e4 c6", 0.25, 25, None)]
-    waiting = {row.place.line: row.reach for row in gaps(path) if row.place.move is None}
+    first = [row for row in gaps(path) if row.target.position == board_after("e4").fen()]
+    assert [(row.target.line, row.reach, row.games, row.p) for row in first] == [("1. e4 c6", 0.25, 25, None)]
+    waiting = {row.target.line: row.reach for row in gaps(path) if row.target.move is None}
     assert waiting["1. e4 e5"] == 0.7
     assert waiting["1. e4 c5"] == 0.0
-    assert {row.place.line for row in gaps(path, min_games=5)} >= {"1. e4 c6", "1. e4 a6"}
+    assert {row.target.line for row in gaps(path, min_games=5)} >= {"1. e4 c6", "1. e4 a6"}
 
 
 def test_the_likeliest_come_first_and_as_many_as_wanted(searched: Path, tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ def test_what_the_author_left_out_is_no_gap(tmp_path: Path) -> None:
         '[[force]]\nmoves = "1. d4"\nplay = ["d5"]\nonly = true\n'
     )
     path = book.write(tmp_path / "a.graph")
-    assert all(row.place.move is None for row in gaps(path))
+    assert all(row.target.move is None for row in gaps(path))
     book.name, book.config = "other", '[book]\nside = "white"\nmax_ply = 2\n'
     book.write(path)
-    assert all(row.places[0].move is None for row in todo(path, "other", "gaps").rows)
+    assert all(row.positions[0].move is None for row in todo(path, "other", "gaps").rows)
 
 
 def test_in_a_book_of_both_sides_every_move_is_a_reply(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_in_a_book_of_both_sides_every_move_is_a_reply(tmp_path: Path) -> None:
     book.played("", "c4", 80)
     book.played("", "e4", 20)
     path = book.write(tmp_path / "a.graph")
-    found = {row.place.line: row.reach for row in gaps(path)}
+    found = {row.target.line: row.reach for row in gaps(path)}
     assert found["1. c4"] == pytest.approx(0.8)
     assert found["1. e4 e5"] == pytest.approx(0.2 * 0.3)
 
@@ -344,7 +344,7 @@ def test_a_line_that_leads_back_ends_there(tmp_path: Path) -> None:
     assert [snapshot.leads_on(number, child) for number, child in back if child is not None] == [False]
     (row,) = find_bottlenecks(snapshot).rows
     assert (row.best.san, len(row.changes)) == ("e4", 1)  # the way back is no leaf; e4 can fall
-    assert [r.places[0].line for r in todo(tmp_path / "a.graph", "white", "gaps").rows]
+    assert [r.positions[0].line for r in todo(tmp_path / "a.graph", "white", "gaps").rows]
 
 
 def test_verdicts_are_told_with_lines_and_go_into_the_queue_once(white: Path) -> None:
@@ -355,7 +355,7 @@ def test_verdicts_are_told_with_lines_and_go_into_the_queue_once(white: Path) ->
         ("1. e4", "1. c4", True),
     ]
     assert [len(row.leaves) for row in rows] == [1, 2]
-    assert {leaf.place.line for leaf in rows[1].leaves} == {"1. d4 d5", "1. e4 e5"}
+    assert {leaf.target.line for leaf in rows[1].leaves} == {"1. d4 d5", "1. e4 e5"}
     assert len(found.items()) == 2
 
 

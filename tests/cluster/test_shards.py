@@ -14,7 +14,6 @@ import pytest
 from graphsearch import Limits, SearchParams
 from graphsearch.cluster import master, parting
 from graphsearch.cluster.host import Setting
-from graphsearch.cluster.hosts import ShardProcess
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.sources import GivenFile

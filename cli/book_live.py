@@ -1,4 +1,4 @@
-"""What building a book shows: a few lines on a terminal, a line now and then elsewhere."""
+"""The progress of a build: a few lines on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from graphsearch.exchange.sources import GivenFile
 from graphsearch.mate.beside import MateFinder
 from graphsearch.position.board import NOT_TERMINAL, terminal_kind
 from graphsearch.position.pgn_position import read_games
-from graphsearch.review.review import ReviewWish, review
+from graphsearch.review.review import ReviewSettings, review
 
 Measured = tuple[float, int]  # CPU-seconds, visits
 
@@ -63,8 +63,8 @@ def by_analyze(
 def by_review(games: Path, store: Path, visits: int, evaluator: Evaluator) -> Measured:
     """Returns the cost of a review."""
     began = time.process_time()
-    wish = ReviewWish(visits=visits, pgn=store.with_suffix(".pgn"), html=store.with_suffix(".html"))
-    report = review(store, GivenFile(str(games)), wish, evaluator=evaluator)
+    settings = ReviewSettings(visits=visits, pgn=store.with_suffix(".pgn"), html=store.with_suffix(".html"))
+    report = review(store, GivenFile(str(games)), settings, evaluator=evaluator)
     return time.process_time() - began, report.new_visits
 
 

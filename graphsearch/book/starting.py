@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, closing, nullcontext
+from typing import TYPE_CHECKING
 
 from ..cluster.making import cluster_at, identity_of
 from ..cluster.store import open_to_write
@@ -15,6 +16,9 @@ from ..workers.launcher import LOCAL
 from . import rows
 from .config import BookConfig
 from .executor import Executor
+
+if TYPE_CHECKING:
+    from .build import Resources
 
 
 def check_pool(pool: str | None, config: BookConfig) -> None:
@@ -39,13 +43,15 @@ def cluster_for(
 
 
 def executor_for(
-    path: str | os.PathLike[str], config: BookConfig, workers: int, pool: str | None, ram_bytes: int | None
+    path: str | os.PathLike[str], config: BookConfig, resources: Resources
 ) -> tuple[rows.Started, Executor]:
     """Returns the numbers of a build, and an executor with workers."""
     from .workers.worker_executor import WorkerExecutor, check_workers
 
+    workers = resources.workers
     check_workers(workers)
-    starter = launcher.launcher_for(pool, workers)  # before the file is made: there may be no such pool
+    # before the file is made, because there may be no such pool
+    starter = launcher.launcher_for(resources.pool, workers)
     try:
         with closing(create(config.evaluator)) as made:
             started = start(path, made, config, workers)
@@ -59,7 +65,7 @@ def executor_for(
         book=started.book,
         run=started.run,
         launcher=starter,
-        ram_bytes=ram_bytes,
+        ram_bytes=resources.ram_bytes,
     )
     return started, executor
 

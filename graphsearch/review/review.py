@@ -48,13 +48,14 @@ OnProblem = Callable[[Problem], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewWish:
+class ReviewSettings:
     """The settings of a review.
 
     Attributes:
       visits: of every position, 10 or more. choice: which games.
       pgn, html: targets of the annotated games and of the report; None: not written.
       bare: whether to drop variations, comments and glyphs of the source.
+      params: of the searches.
     """
 
     visits: int = 1000
@@ -62,6 +63,7 @@ class ReviewWish:
     pgn: Target | None = None
     html: Target | None = None
     bare: bool = False
+    params: SearchParams = field(default_factory=SearchParams)
 
     def __post_init__(self) -> None:
         if not LEAST_VISITS <= self.visits <= WHOLE.most:
@@ -78,10 +80,9 @@ def _file(target: Target | None) -> Path | None:
 def review(
     path: str | os.PathLike[str],
     given: GivenFile,
-    wish: ReviewWish,
+    settings: ReviewSettings,
     *,
     evaluator: Evaluator | EvaluatorSpec,
-    params: SearchParams | None = None,
     ram_bytes: int | None = None,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
@@ -109,7 +110,7 @@ def review(
       StoreError: if it cannot be read or written.
     """
     stop = stop or threading.Event()
-    work = _Review(Path(path), wish, params or SearchParams(), stop, on_progress, on_game)
+    work = _Review(Path(path), settings, stop, on_progress, on_game)
     started = time.monotonic()
 
     def look_at_stop() -> None:
@@ -123,7 +124,7 @@ def review(
     work.report.name = given.name
     try:
         with opened(given, work.path.absolute().parent, on_bytes, look_at_stop) as file:
-            for target in (wish.pgn, wish.html):
+            for target in (settings.pgn, settings.html):
                 check_target(target, store=work.path, source=None if given.stream else Path(given.name))
             work.count(file)
             with open_session(work.path, evaluator, work.common, ram_bytes=ram_bytes) as session:
@@ -144,18 +145,17 @@ class _Review:
     def __init__(
         self,
         path: Path,
-        wish: ReviewWish,
-        params: SearchParams,
+        settings: ReviewSettings,
         stop: threading.Event,
         on_progress: OnProgress | None,
         on_game: OnGame | None,
     ) -> None:
         self.path = path
-        self.report = ReviewReport("", str(path), wish.visits, wish.choice)
+        self.report = ReviewReport("", str(path), settings.visits, settings.choice)
         self.common = SearchSettings(
-            visits=wish.visits, params=params, stop=stop, note=self.report.notes.append
+            visits=settings.visits, params=settings.params, stop=stop, note=self.report.notes.append
         )
-        self._wish = wish
+        self._settings = settings
         self._stop = stop
         self._on_progress = on_progress
         self._on_game = on_game
@@ -177,7 +177,7 @@ class _Review:
             if len(names) < NAMES_SHOWN:
                 names.extend(headers[side] for side in ("White", "Black") if headers.get(side))
 
-        for _, game in wanted_games(file.lines(), self._wish.choice, bare=True, on_headers=note):
+        for _, game in wanted_games(file.lines(), self._settings.choice, bare=True, on_headers=note):
             self.report.chosen += 1
             self._positions += plies_of(game) + 1
         if not self.report.all:
@@ -186,13 +186,15 @@ class _Review:
             raise InvalidParameterError(self._nothing(file.name, names))
 
     def _nothing(self, name: str, names: list[str]) -> str:
-        known = f"; players there are {', '.join(dict.fromkeys(names))}" if self._wish.choice.player else ""
-        return f"none of the {self.report.all:,} games of {name} is of {self._wish.choice}{known}"
+        known = (
+            f"; players there are {', '.join(dict.fromkeys(names))}" if self._settings.choice.player else ""
+        )
+        return f"none of the {self.report.all:,} games of {name} is of {self._settings.choice}{known}"
 
     def _games(self, file: Input, leave_out: OnProblem | None = None) -> Iterator[SourceGame]:
         """Yields the readable games of the choice; calls `leave_out` for the others."""
         file.rewind()
-        for number, game in wanted_games(file.lines(), self._wish.choice, bare=self._wish.bare):
+        for number, game in wanted_games(file.lines(), self._settings.choice, bare=self._settings.bare):
             try:
                 yield read_game(number, game)
             except BrokenGameError as error:
@@ -253,18 +255,18 @@ class _Review:
                 output.finish(self.report)
         self.report.outputs = [
             str(target)
-            for target in (self._wish.pgn, self._wish.html)
+            for target in (self._settings.pgn, self._settings.html)
             if isinstance(target, (str, os.PathLike))
         ]
 
     def _outputs(self, files: ExitStack, store: Store) -> list[PgnOutput | HtmlOutput]:
         found: list[PgnOutput | HtmlOutput] = []
         evaluator = store.identity.kind
-        if self._wish.pgn is not None:
-            out = files.enter_context(new_output(self._wish.pgn, store=self.path))
-            found.append(PgnOutput(out, visits=self._wish.visits, evaluator=evaluator))
-        if self._wish.html is not None:
-            out = files.enter_context(new_output(self._wish.html, store=self.path))
+        if self._settings.pgn is not None:
+            out = files.enter_context(new_output(self._settings.pgn, store=self.path))
+            found.append(PgnOutput(out, visits=self._settings.visits, evaluator=evaluator))
+        if self._settings.html is not None:
+            out = files.enter_context(new_output(self._settings.html, store=self.path))
             found.append(files.enter_context(HtmlOutput(out, evaluator=evaluator)))
         return found
 
@@ -280,7 +282,7 @@ class _Review:
 
     def _say_visits(self, searcher: GameSearcher, game: SourceGame, of_position: int, seconds: float) -> None:
         """Reports the progress of the searches; positions that had their visits count as searched."""
-        visits = self._wish.visits
+        visits = self._settings.visits
         done = (searcher.searched + searcher.known - 1) * visits + min(of_position, visits)
         name = f"game {game.number}, {game.name}"
         total, rate = self._positions * visits, searcher.visits / max(seconds, 1e-9)

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from graphsearch.book import rows
-from graphsearch.book.build import BuildLimits, build, build_at
+from graphsearch.book.build import BuildLimits, Resources, build, build_at
 from graphsearch.book.config import BookConfig, Leaf, Root, Window
 from graphsearch.book.workers.messages import TaskDone, TaskRequest
 from graphsearch.book.workers.worker import Setup
@@ -257,9 +257,11 @@ def test_a_pool_in_a_pool_and_a_place_that_is_none_are_refused_before_the_file_i
 ) -> None:
     path = tmp_path / "book.graph"
     with pytest.raises(InvalidParameterError, match="cannot both have a pool"):
-        build(path, replace(CONFIG, evaluator=EvaluatorSpec(pool="ray:auto")), pool="ray")
+        build(
+            path, replace(CONFIG, evaluator=EvaluatorSpec(pool="ray:auto")), resources=Resources(pool="ray")
+        )
     with pytest.raises(InvalidParameterError, match="the pool must be"):
-        build(path, CONFIG, pool="cloud")
+        build(path, CONFIG, resources=Resources(pool="cloud"))
     assert not path.exists()
 
 

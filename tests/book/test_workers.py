@@ -17,7 +17,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.executor import Outcome, Task
-from graphsearch.book.workers.worker_executor import WorkerExecutor
+from graphsearch.book.workers.worker_executor import Timeouts, WorkerExecutor
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.position.board import key_of
@@ -201,7 +201,7 @@ def test_a_worker_whose_evaluator_hangs_is_replaced(
     board = KINGS.copy()
     board.push_uci("d3d4")
     oracle = Oracle(log, bad=board.epd(), how="hang", once=tmp_path / "once")
-    with WorkerExecutor(path, oracle, 2, book=1, run=run, timeout=1.5) as executor:
+    with WorkerExecutor(path, oracle, 2, book=1, run=run, timeouts=Timeouts(result=1.5)) as executor:
         found = done(executor, task("d3d4"), task("d3e4"))
     assert [outcome.error for outcome in found.values()] == ["", ""]
     assert (tmp_path / "once").exists()
@@ -210,7 +210,9 @@ def test_a_worker_whose_evaluator_hangs_is_replaced(
 
 def test_a_worker_that_gives_no_sign_of_life_is_replaced(file: tuple[Path, int], log: Path) -> None:
     path, run = file
-    with WorkerExecutor(path, Oracle(log, seconds=0.002), 1, book=1, run=run, silent=3.0) as executor:
+    with WorkerExecutor(
+        path, Oracle(log, seconds=0.002), 1, book=1, run=run, timeouts=Timeouts(heartbeat=3.0)
+    ) as executor:
         (before,) = executor.processes
         executor.submit(task())
         until(lambda: executor.evaluations > 30)

@@ -17,7 +17,7 @@ from graphsearch.cluster.host import Setting
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.sources import GivenFile
-from graphsearch.review.review import ReviewWish, review
+from graphsearch.review.review import ReviewSettings, review
 from graphsearch.review.review_report import ReviewProgress, ReviewReport
 from graphsearch.review.sessions import UNKEPT
 from graphsearch.store.info import info
@@ -96,8 +96,11 @@ class Rig:
 def reviewed(path: Path, evaluator: Any, **options: Any) -> tuple[ReviewReport, bytes]:
     """Returns the report and the annotated games of a review."""
     pgn = io.BytesIO()
-    wish, given = ReviewWish(visits=30, pgn=pgn), GivenFile("games.pgn", io.BytesIO(GAMES.encode()))
-    report = review(path, given, wish, evaluator=evaluator, params=PARAMS, **options)
+    settings, given = (
+        ReviewSettings(visits=30, pgn=pgn, params=PARAMS),
+        GivenFile("games.pgn", io.BytesIO(GAMES.encode())),
+    )
+    report = review(path, given, settings, evaluator=evaluator, **options)
     return report, pgn.getvalue()
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from dataclasses import dataclass
 from functools import partial
 
 import chess
@@ -42,6 +43,20 @@ def check_workers(workers: int) -> None:
         raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """When a worker counts as hung.
+
+    Attributes:
+      result: seconds without a result; None: the larger of 60 s and twenty times the expected time, and ten
+        minutes for its first result.
+      heartbeat: seconds without a heartbeat.
+    """
+
+    result: float | None = None
+    heartbeat: float = SILENT_SECONDS
+
+
 class WorkerExecutor:
     """Searches tasks in several processes, and is the only writer of the file; see `executor.Executor`.
 
@@ -58,8 +73,7 @@ class WorkerExecutor:
         run: int,
         launcher: Launcher | None = None,
         ram_bytes: int | None = None,
-        timeout: float | None = None,
-        silent: float = SILENT_SECONDS,
+        timeouts: Timeouts = Timeouts(),
     ) -> None:
         """Starts the workers, waits until the first has its evaluator, and opens the file.
 
@@ -71,9 +85,7 @@ class WorkerExecutor:
           launcher: starts the workers, and is closed at the end; default: on this machine.
           ram_bytes: limit of the memory of all graphs together; default: 80 % of the machine's, on a Ray
             cluster the share of each reserved core.
-          timeout: seconds without a result after which a worker counts as hung; None: the larger of 60 s and
-            twenty times the expected time, and ten minutes for its first result.
-          silent: seconds without a heartbeat after which a worker counts as hung.
+          timeouts: of workers.
 
         Raises:
           InvalidParameterError: for a number of workers or bytes out of range, or an option of the evaluator.
@@ -89,8 +101,7 @@ class WorkerExecutor:
             self._launcher.close()
             raise
         self._book = book
-        self._ledger = Ledger(timeout=timeout)
-        self._service = FileService(book)
+        self._ledger, self._service = Ledger(timeout=timeouts.result), FileService(book)
         self._workers = TaskSupervisor(
             self._setup,
             workers,
@@ -98,23 +109,28 @@ class WorkerExecutor:
             run=run,
             ledger=self._ledger,
             service=self._service,
-            silent=silent,
+            silent=timeouts.heartbeat,
         )
         self._is_closed = False
         self._ended = threading.Event()
         self._extended = time.monotonic()
+        self._writer = self._started(path)
+        self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
+        self._keeper.start()
+
+    def _started(self, path: str | os.PathLike[str]) -> Writer:
+        """Starts the workers, and returns the writer when the first is ready."""
         atexit.register(self._workers.kill)  # before multiprocessing waits for them
         try:
             identity = EvaluatorIdentity.from_json(self._workers.start().identity)
-            self._writer = Writer(open_to_write(path, identity=identity, create=True))
+            writer = Writer(open_to_write(path, identity=identity, create=True))
         except BaseException:
             self._workers.close(0.0)
             atexit.unregister(self._workers.kill)
             self._launcher.close()
             raise
-        self._service.open(self._writer)
-        self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
-        self._keeper.start()
+        self._service.open(writer)
+        return writer
 
     # ---------------------------------------------------------- for the builder
     @property

@@ -27,8 +27,8 @@ class ShardsJob:
     """A search over a cluster.
 
     Attributes:
-      folder: of the cluster. shards: how many, None as it has them.
-      spec: the evaluator. options: `NAME=VALUE` of the search. gather: as `--gather` says.
+      folder: of the cluster. shards: how many, None for an existing cluster's.
+      spec: the evaluator. options: `NAME=VALUE` of the search. gather: the value of `--gather`.
     """
 
     folder: Path
@@ -44,7 +44,7 @@ class ShardsJob:
 
 
 def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
-    """Returns what a search over a cluster found, when all of it is saved."""
+    """Returns the result of a search over a cluster, when everything is saved."""
     from graphsearch.cluster.master import analyze
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.params import SearchParams

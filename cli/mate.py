@@ -156,7 +156,7 @@ def _checked(board: chess.Board, result: MateResult, search: MateSearch) -> Mate
     return None if result.mate is None else check_mate(board, result.mate, search.attack)
 
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- output
 def _answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -> list[str]:
     """Returns the lines of the result."""
     lines = [_verdict(board, result)]

@@ -64,7 +64,7 @@ Plot = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeOptions:
-    """A uniform tree to search; what is not given is None."""
+    """A uniform tree to search; options that are not given are None."""
 
     synthetic: Annotated[
         tuple[int, int] | None,

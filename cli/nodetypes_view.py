@@ -1,4 +1,4 @@
-"""What `graphsearch nodetypes` prints: counts by ply, expected and actual types, and a summary."""
+"""Renders `graphsearch nodetypes`: counts by ply, expected and actual types, and a summary."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _summary(done: Searched) -> str:
 
 
 def _verdict(found: Synthetic) -> str:
-    """Returns what the counts show."""
+    """Returns the conclusion from the counts."""
     from graphsearch.alphabeta.nodetypes.formulas import random_branching
 
     tree = found.tree

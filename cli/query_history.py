@@ -1,4 +1,4 @@
-"""`graphsearch query history`: what a root was worth at every save."""
+"""`graphsearch query history`: values of a root at every save."""
 
 from __future__ import annotations
 

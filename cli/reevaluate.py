@@ -146,7 +146,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
 
 
 def summary(report: ReevaluateReport, name: str) -> list[str]:
-    """Returns what a re-evaluation did, line by line."""
+    """Returns the report of a re-evaluation, line by line."""
     nothing = not report.evaluated and not report.reused
     if report.finished and nothing and report.done == report.records and not report.roots:
         return [f"The file already holds the values of {name}; nothing was evaluated."]
@@ -174,7 +174,7 @@ def _reused(positions: int) -> str:
 
 
 def opinion_summary(report: OpinionReport) -> list[str]:
-    """Returns what a second opinion did, line by line."""
+    """Returns the report of a second opinion, line by line."""
     return [
         f"{report.done:,} of {count(report.positions, 'position')} have the second opinion:"
         f" {report.evaluated:,} evaluated, {report.updated:,} brought up to date, {report.seconds:.1f} s",
@@ -183,14 +183,14 @@ def opinion_summary(report: OpinionReport) -> list[str]:
 
 
 def title(now: ReevaluateProgress) -> str:
-    """Returns what a re-evaluation is doing."""
+    """Returns the present step of a re-evaluation."""
     if now.stage == "evaluating":
         return f"Evaluating, {now.rate:,.0f}/s"
     return now.stage.capitalize()
 
 
 def opinion_title(now: OpinionProgress) -> str:
-    """Returns what a second opinion is doing."""
+    """Returns the present step of a second opinion."""
     if now.stage == "counting":
         return "Counting"
     return f"Evaluating, {now.least:,} visits and more, {now.rate:,.0f}/s"

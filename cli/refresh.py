@@ -59,7 +59,7 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
 
 
 def summary(report: RefreshReport) -> list[str]:
-    """Returns what a refresh did, line by line."""
+    """Returns the report of a refresh, line by line."""
     alone = report.lost + report.missing
     lines = [
         f"{count(report.records, 'record')}, {count(report.sweeps, 'sweep')}, {report.seconds:.1f} s;"
@@ -73,7 +73,7 @@ def summary(report: RefreshReport) -> list[str]:
 
 
 def title(now: RefreshProgress) -> str:
-    """Returns what a refresh is doing."""
+    """Returns the present step of a refresh."""
     if now.stage != "sweeping":
         return now.stage.capitalize()
     change = "" if now.largest is None else f", largest change {now.largest:.5f}"

@@ -1,4 +1,4 @@
-"""The commands of `graphsearch store` that make a cluster of a graph file, and mend one."""
+"""The commands of `graphsearch store` that split a graph file into a cluster, and mend one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def mend(folder: Cluster, json: Json = False) -> None:
 
 
 def print_parted(report: Parted, *, json: bool) -> None:
-    """Prints what a cluster was made of, or what was made of one."""
+    """Prints the report of a split or a merge."""
     if json:
         print_json(report.as_dict())
         return

@@ -1,4 +1,4 @@
-"""`graphsearch store merge`: what several graph files know, in one."""
+"""`graphsearch store merge`: merges several graph files."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def merge(request: Request) -> None:
 
 
 def _join_shards(folder: Path, output: Path, request: Request) -> None:
-    """Makes one file of a cluster."""
+    """Merges a cluster into one file."""
     from graphsearch.cluster import parting
 
     with StopSignals(), progress_bar("Merging") as advance:
@@ -125,7 +125,7 @@ def _join_shards(folder: Path, output: Path, request: Request) -> None:
 
 
 def title(now: MergeProgress) -> str:
-    """Returns what a merge is doing."""
+    """Returns the present step of a merge."""
     name = Path(now.name).name
     if now.stage == "records":
         return f"Merging {name}"

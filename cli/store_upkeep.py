@@ -45,7 +45,7 @@ New = Annotated[Path, typer.Argument(metavar="NEW", help="The new file to write.
 
 @contextmanager
 def _working(title: str) -> Iterator[Progress]:
-    """Yields what shows progress; SIGTERM ends the work as Ctrl-C does, with every file closed."""
+    """Yields a progress display; SIGTERM ends the work like Ctrl-C, with every file closed."""
     with StopSignals(), progress_bar(title) as advance:
         yield advance
 

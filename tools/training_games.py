@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy import int64
 
 from graphsearch.evaluators.nnue.quiescence_kernel import search
 from graphsearch.evaluators.quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS
 from graphsearch.jit.pointers import ZERO, adv, popc, ptr
+from graphsearch.jit.types import int64
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from graphsearch.position.scores import FAR, LEAST_MATE, MATE
 from graphsearch.position.words import BLACK, WHITE

@@ -1,4 +1,4 @@
-"""The same search without file and graph, within the same limits: what they spare is the difference."""
+"""Repeats a fixed-depth search without file and graph, to measure how many nodes they save."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .outcome import AlphaBetaResult
 
 
 def limits_alone(limits: DepthLimits, result: AlphaBetaResult) -> DepthLimits:
-    """Returns the limits of a search that finds alone what a result says.
+    """Returns the limits with which a search without file and graph repeats a result.
 
     Args:
-      limits: those of the result, which has a depth. A mate needs no more depth than its plies, although the
-        result says that it holds at every depth.
+      limits: those of the result, which has a depth. A mate needs only the depth of its plies, although the
+        result claims it for every depth.
     """
     depth = result.depth
     if result.value is not None and abs(result.value) >= LEAST_MATE:
@@ -33,7 +33,7 @@ def limits_alone(limits: DepthLimits, result: AlphaBetaResult) -> DepthLimits:
 def nodes_within(
     board: chess.Board, limits: DepthLimits, *, table_bytes: int, stop: threading.Event
 ) -> int | None:
-    """Returns the nodes of a search without file and graph; None if a limit, or `stop`, ended it before."""
+    """Returns the nodes of a search without file and graph; None if a limit or `stop` ended it early."""
     engine, nodes, started = AlphaBeta(EntryTable(table_bytes)), 0, time.monotonic()
     engine.table.next_search()
 

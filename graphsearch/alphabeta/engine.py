@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import GraphSearchError
 from ..evaluators.builtin.weights import load_networks
 from ..graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
+from ..jit.types import int64
 from ..position.board import POSITION_WORDS, decode_move, history_keys, pack
 from ..position.scores import FAR, MATE
 from ..position.tables import load_tables
@@ -59,10 +60,10 @@ class AlphaBeta:
     """Searches positions to a fixed depth with one table of entries. Not for several threads at once."""
 
     def __init__(self, table: EntryTable, arena: Arena | None = None) -> None:
-        """Makes an engine.
+        """Creates an engine.
 
         Args:
-          table: entries that earlier searches left, and that this one leaves.
+          table: transposition entries; the engine reads them and adds its own.
           arena: a graph in memory, whose visits and priors order moves and whose proven draws count.
         """
         self.table = table
@@ -83,7 +84,7 @@ class AlphaBeta:
         node_limit: int | None = None,
         on_slice: Callable[[Counts], None] | None = None,
     ) -> DepthResult:
-        """Returns what a search of a position to a depth finds, with one window.
+        """Returns the result of one search of a position, with one depth and one window.
 
         Args:
           board: the position, with its game as move stack: positions that stood twice in it count as draws.
@@ -105,14 +106,9 @@ class AlphaBeta:
 
     @property
     def counts(self) -> Counts:
-        """What the present or last search has counted."""
+        """Counts of the present or last search."""
         counters = self._arrays.counters
         return Counts(**{name: int(counters[at]) for name, at in COUNTED.items()})
-
-    def forget_order(self) -> None:
-        """Forgets which moves ended nodes, as a new engine knows none; entries stay."""
-        for array in (self._arrays.killers, self._arrays.history, self._arrays.replies, self._arrays.follow):
-            array[:] = 0
 
     def _prepare(self, board: chess.Board, depth: int, alpha: int, beta: int) -> None:
         arrays = self._arrays._replace(game=history_keys(board))
@@ -145,7 +141,7 @@ class AlphaBeta:
                 self._arrays,
                 self.table.arrays,
                 graph,
-                np.int64(min(limit, nodes + SLICE_NODES)),
+                int64(min(limit, nodes + SLICE_NODES)),
             ):
                 return True
             if on_slice:
@@ -166,7 +162,7 @@ class AlphaBeta:
         return DepthResult(depth, alpha, beta, value, bound, move, pv, self.counts, seconds, complete)
 
     def _line(self, board: chess.Board, depth: int) -> tuple[chess.Move, ...]:
-        """Returns the principal variation, continued with what entries hold where one of them ended it."""
+        """Returns the principal variation, extended by entries where an entry ended it."""
         length = int(self._arrays.lengths[0])
         line = [decode_move(int(code)) for code in self._arrays.lines[:length]]
         game = board.copy(stack=False)
@@ -188,7 +184,7 @@ def _check(depth: int, alpha: int, beta: int, node_limit: int | None) -> None:
 
 
 def _empty_arena() -> ArenaArrays:
-    """Returns arrays of an arena that holds nothing."""
+    """Returns the arrays of an empty arena."""
     return ArenaArrays(
         table=np.zeros(1, np.uint64),
         records=np.zeros(8, np.uint64),

@@ -12,14 +12,15 @@ are root-relative while it runs: MATE - p mates at ply p; entries and the leaf c
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy import int64
+from numpy.typing import NDArray
 
 from ..evaluators.builtin.evaluation_kernel import AREA_WORDS
 from ..jit.compiler import inner
 from ..jit.pointers import U, ptr
+from ..jit.types import Pointer, int16, int64, uint16, uint64
 from ..position.board_kernel import PW
 from . import layout
 
@@ -41,26 +42,26 @@ class SearchArrays(NamedTuple):
       gains: uint64[64], scratch of an exchange. scratch: uint16[MOVE_ROOM].
     """
 
-    positions: Any
-    keys: Any
-    frames: Any
-    moves: Any
-    scores: Any
-    lines: Any
-    lengths: Any
-    counters: Any
-    killers: Any
-    history: Any
-    replies: Any
-    follow: Any
-    game: Any
-    cache: Any
-    quiet_positions: Any
-    quiet_frames: Any
-    quiet_words: Any
-    area: Any
-    gains: Any
-    scratch: Any
+    positions: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    frames: NDArray[np.int64]
+    moves: NDArray[np.uint16]
+    scores: NDArray[np.int64]
+    lines: NDArray[np.uint16]
+    lengths: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    killers: NDArray[np.int64]
+    history: NDArray[np.int64]
+    replies: NDArray[np.int64]
+    follow: NDArray[np.int16]
+    game: NDArray[np.uint64]
+    cache: NDArray[np.uint64]
+    quiet_positions: NDArray[np.uint64]
+    quiet_frames: NDArray[np.int64]
+    quiet_words: NDArray[np.uint64]
+    area: NDArray[np.uint64]
+    gains: NDArray[np.uint64]
+    scratch: NDArray[np.uint16]
 
 
 class Search(NamedTuple):
@@ -70,30 +71,30 @@ class Search(NamedTuple):
       game_size: int64, of `game`. cache_mask: uint64, of a place in the cache.
     """
 
-    table: Any
-    weights: Any
-    positions: Any
-    keys: Any
-    frames: Any
-    moves: Any
-    scores: Any
-    lines: Any
-    lengths: Any
-    counters: Any
-    killers: Any
-    history: Any
-    replies: Any
-    follow: Any
-    game: Any
-    cache: Any
-    quiet_positions: Any
-    quiet_frames: Any
-    quiet_words: Any
-    area: Any
-    gains: Any
-    scratch: Any
-    game_size: Any
-    cache_mask: Any
+    table: Pointer[uint64]
+    weights: Pointer[int64]
+    positions: Pointer[uint64]
+    keys: Pointer[uint64]
+    frames: Pointer[int64]
+    moves: Pointer[uint16]
+    scores: Pointer[int64]
+    lines: Pointer[uint16]
+    lengths: Pointer[int64]
+    counters: Pointer[int64]
+    killers: Pointer[int64]
+    history: Pointer[int64]
+    replies: Pointer[int64]
+    follow: Pointer[int16]
+    game: Pointer[uint64]
+    cache: Pointer[uint64]
+    quiet_positions: Pointer[uint64]
+    quiet_frames: Pointer[int64]
+    quiet_words: Pointer[uint64]
+    area: Pointer[uint64]
+    gains: Pointer[uint64]
+    scratch: Pointer[uint16]
+    game_size: int64
+    cache_mask: uint64
 
 
 def new_search_arrays(cache_places: int) -> SearchArrays:
@@ -123,7 +124,7 @@ def new_search_arrays(cache_places: int) -> SearchArrays:
 
 
 @inner
-def search_pointers(T: Any, weights: Any, S: Any) -> Any:
+def search_pointers(T: NDArray[np.uint64], weights: NDArray[np.int64], S: SearchArrays) -> Search:
     """Returns the pointer bundle of the arrays, which the caller keeps alive."""
     return Search(
         ptr(T, 0),

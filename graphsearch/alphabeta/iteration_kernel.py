@@ -8,28 +8,37 @@ All are Cut.
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-from numpy import int64
-
-from ..graph.arena_kernel import pointers
+from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ..graph.heap_kernel import find
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, prefetch
+from ..jit.types import Pointer, int64
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, in_check, is_dead, make_move
 from ..position.scores import FAR, MATE
-from ..position.words import KEY
-from ..record.transposition_kernel import ALL, CUT, PV, entry_pointers, find_entry, move_in
+from ..position.words import KEY, Position
+from ..record.transposition_kernel import (
+    ALL,
+    CUT,
+    PV,
+    EntryArrays,
+    EntryPointers,
+    entry_pointers,
+    find_entry,
+    move_in,
+)
 from . import layout
-from .frames_kernel import search_pointers
+from .frames_kernel import Search, SearchArrays, search_pointers
 from .leaves_kernel import below_root, key_at, leaf_value, value_at_limit
 from .order_kernel import learn_cut, next_move, order_by_graph
 from .table_kernel import NO_BOUND, ends, entry_value, graph_proof, is_stored, prefetch_entry, write_entry
 
 
 @inner
-def repeated_at(X: Any, s: Any, ply: Any) -> Any:
+def repeated_at(X: Search, s: Position, ply: int64) -> int64:
     """Returns the ply where a position stood before on the path; -1: twice in the game; NO_TAINT: nowhere."""
     clock = clock_of(s)
     key = s[KEY]
@@ -44,7 +53,7 @@ def repeated_at(X: Any, s: Any, ply: Any) -> Any:
 
 
 @inner
-def ends_by_rule(X: Any, s: Any, frame: Any, ply: Any) -> Any:
+def ends_by_rule(X: Search, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Returns whether a position is a draw by material, clock or repetition, or mate at the last move."""
     if is_dead(s):
         frame[layout.BEST] = 0
@@ -64,13 +73,13 @@ def ends_by_rule(X: Any, s: Any, frame: Any, ply: Any) -> Any:
 
 
 @inner
-def may_return(X: Any, s: Any, ply: Any) -> Any:
+def may_return(X: Search, s: Position, ply: int64) -> bool:
     """Returns whether what stood twice in the game may come again: then nothing known ends a node."""
     return X.game_size > 0 and clock_of(s) >= ply
 
 
 @inner
-def ends_by_entry(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
+def ends_by_entry(X: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Returns whether a transposition entry ends the node; if not, its move is the first to try."""
     key, check = X.keys[2 * ply], X.keys[2 * ply + 1]
     place = find_entry(E, key, check)
@@ -96,7 +105,7 @@ def ends_by_entry(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
 
 
 @inner
-def ends_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
+def ends_by_graph(X: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Returns whether the graph proves the node; if not, notes its record for the order of moves."""
     if not X.counters[layout.WITH_GRAPH]:
         return False
@@ -114,7 +123,7 @@ def ends_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
 
 
 @inner
-def begin_frame(frame: Any) -> None:
+def begin_frame(frame: Pointer[int64]) -> None:
     """Empties a frame whose window, depth and type are set."""
     frame[layout.LOW] = frame[layout.ALPHA]
     frame[layout.BEST] = -FAR
@@ -125,7 +134,7 @@ def begin_frame(frame: Any) -> None:
 
 
 @inner
-def enter_node(X: Any, E: Any, A: Any, ply: Any) -> Any:
+def enter_node(X: Search, E: EntryPointers, A: ArenaPointers, ply: int64) -> bool:
     """Counts a new position and finds what is known without a search; returns whether that ends it."""
     s = adv(X.positions, ply * PW)
     frame = adv(X.frames, ply * layout.FRAME)
@@ -149,7 +158,7 @@ def enter_node(X: Any, E: Any, A: Any, ply: Any) -> Any:
 
 
 @inner
-def list_moves(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
+def list_moves(X: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Generates the moves of a node; returns whether there are none."""
     n = int64(generate_moves(X.table, s, adv(X.moves, ply * layout.MOVE_ROOM)))
     frame[layout.COUNT] = n
@@ -164,7 +173,7 @@ def list_moves(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
 
 
 @inner
-def type_of_child(kind: Any, first: Any) -> Any:
+def type_of_child(kind: int64, first: bool) -> int64:
     """Returns the type expected of a child."""
     if not first or kind == ALL:
         return CUT
@@ -172,7 +181,7 @@ def type_of_child(kind: Any, first: Any) -> Any:
 
 
 @inner
-def descend(X: Any, E: Any, s: Any, frame: Any, ply: Any, m: Any) -> None:
+def descend(X: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64, m: int64) -> None:
     """Makes a move: the frame below gets its position, depth, type and window."""
     below = adv(frame, layout.FRAME)
     child = adv(s, PW)
@@ -191,7 +200,7 @@ def descend(X: Any, E: Any, s: Any, frame: Any, ply: Any, m: Any) -> None:
 
 
 @inner
-def take_line(X: Any, ply: Any, m: Any) -> None:
+def take_line(X: Search, ply: int64, m: int64) -> None:
     """Makes a move and the best line below it the best line of a ply."""
     line = adv(X.lines, ply * layout.PLIES)
     below = adv(line, layout.PLIES)
@@ -203,7 +212,7 @@ def take_line(X: Any, ply: Any, m: Any) -> None:
 
 
 @inner
-def search_again(X: Any, frame: Any, value: Any) -> Any:
+def search_again(X: Search, frame: Pointer[int64], value: int64) -> bool:
     """Returns whether a null window failed inside the window; then the frame below gets the full one."""
     if (
         frame[layout.NEXT] == 1
@@ -222,7 +231,7 @@ def search_again(X: Any, frame: Any, value: Any) -> Any:
 
 
 @inner
-def take_value(X: Any, frame: Any, ply: Any, value: Any) -> Any:
+def take_value(X: Search, frame: Pointer[int64], ply: int64, value: int64) -> bool:
     """Takes the value of a finished move into its frame; returns whether it ends the node."""
     taint = frame[layout.FRAME + layout.TAINT]
     frame[layout.TAINT] = min(frame[layout.TAINT], taint)
@@ -237,7 +246,7 @@ def take_value(X: Any, frame: Any, ply: Any, value: Any) -> Any:
 
 
 @inner
-def finish_node(X: Any, E: Any, ply: Any, cut: Any) -> None:
+def finish_node(X: Search, E: EntryPointers, ply: int64, cut: bool) -> None:
     """Notes what a searched node has found."""
     s = adv(X.positions, ply * PW)
     frame = adv(X.frames, ply * layout.FRAME)
@@ -255,7 +264,7 @@ def finish_node(X: Any, E: Any, ply: Any, cut: Any) -> None:
 
 
 @inner
-def step(X: Any, E: Any, A: Any, ply: Any, mode: Any) -> Any:
+def step(X: Search, E: EntryPointers, A: ArenaPointers, ply: int64, mode: int64) -> tuple[int64, int64]:
     """Does one step of the search at a ply; returns where and how to go on, ply -1 when all is done."""
     frame = adv(X.frames, ply * layout.FRAME)
     if mode == layout.ENTER:
@@ -281,13 +290,20 @@ def step(X: Any, E: Any, A: Any, ply: Any, mode: Any) -> Any:
 
 
 @inner
-def nodes_in(counters: Any) -> Any:
+def nodes_in(counters: Pointer[int64]) -> int64:
     """Returns how many positions were entered."""
     return counters[layout.INTERIOR] + counters[layout.LEAVES] + counters[layout.QUIESCENCE]
 
 
 @kernel
-def search_slice(T: Any, weights: Any, S: Any, entries: Any, arena: Any, limit: Any) -> Any:
+def search_slice(
+    T: NDArray[np.uint64],
+    weights: NDArray[np.int64],
+    S: SearchArrays,
+    entries: EntryArrays,
+    arena: ArenaArrays,
+    limit: int64,
+) -> bool:
     """Searches on until all is done or `limit` nodes are counted; returns whether all is done.
 
     Args:

@@ -1,4 +1,4 @@
-"""What entries and earlier runs already say of a root: where a search begins, or that it need not."""
+"""Facts about a root from entries and earlier runs: where a search begins, or that it need not begin."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RootFact:
 def usable_entry(table: EntryTable, board: chess.Board) -> Entry | None:
     """Returns the root's entry if its bound holds in this very game, else None.
 
-    It does not if a position of the game could return, or the clock could run out.
+    An entry is unusable if a position of the game could repeat, or the clock could run out.
     """
     entry = table.get(board)
     if entry is None or not entry.bound or len(history_keys(board)):
@@ -60,9 +60,9 @@ def is_shortest_mate(value: int, bound: str, depth: int) -> bool:
 def facts_of(
     entry: Entry | None, table: EntryTable, board: chess.Board, rows: Mapping[int, RunOutcome]
 ) -> list[RootFact]:
-    """Returns everything that is known of a root, the deepest last; at one depth a run before an entry.
+    """Returns all known facts about a root, the deepest last; at one depth a run before an entry.
 
-    An entry may say less than the run that wrote it: it must hold for every path to the position.
+    An entry may say less than the run that wrote it, because it must hold for every path to the position.
 
     Args:
       entry: that of the root (`usable_entry`). rows: earlier iterations by depth.
@@ -112,7 +112,7 @@ def _legal(board: chess.Board, text: str) -> tuple[chess.Move, ...]:
 
 
 def known_of(facts: Sequence[RootFact], rows: Mapping[int, RunOutcome]) -> KnownDepth:
-    """Returns up to which depth a root is known exactly, and what its iterations had taken."""
+    """Returns the depth up to which a root is known exactly, and the cost of its iterations."""
     exact = [fact.depth for fact in facts if fact.bound == "exact" and fact.depth != PROOF]
     if not exact:
         return KnownDepth()

@@ -9,10 +9,6 @@ side that is mated tried every move, and the 50-move rule was kept.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ..evaluators.builtin.evaluation_kernel import static_score
 from ..evaluators.quiescence.captures_kernel import (
     DOUBTFUL,
@@ -26,13 +22,15 @@ from ..evaluators.quiescence.captures_kernel import (
 )
 from ..jit.compiler import inner
 from ..jit.pointers import ZERO, U, adv, ctz
+from ..jit.types import Pointer, int64, uint16, uint64
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
 from ..position.scores import FAR, LEAST_MATE, MATE
 from ..position.tables import BE, CT, RE
-from ..position.words import BLACK, KEY, KINGS, PAWNS, WHITE
+from ..position.words import BLACK, KEY, KINGS, PAWNS, WHITE, BoardTable, Position
 from ..record.transposition_kernel import EXACT, LOWER, UPPER
 from . import layout
+from .frames_kernel import Search
 
 # of the data word of the leaf cache, as kernels take them
 CACHE_MASK, KNOWN_STATIC = U(layout.CACHE_MASK), U(layout.KNOWN_STATIC)
@@ -42,13 +40,13 @@ UNKNOWN = FAR
 
 
 @inner
-def key_at(T: Any, s: Any) -> Any:
+def key_at(T: BoardTable, s: Position) -> uint64:
     """Returns the graph's key of a position: the Polyglot key, and the clock above 75."""
     return s[KEY] ^ T[CT + clock_of(s)]
 
 
 @inner
-def below_root(value: Any, ply: Any) -> Any:
+def below_root(value: int64, ply: int64) -> int64:
     """Returns a node's value as the root counts mates, from `ply` plies above."""
     if value >= LEAST_MATE:
         return value - ply
@@ -58,13 +56,13 @@ def below_root(value: Any, ply: Any) -> Any:
 
 
 @inner
-def from_node(value: Any, ply: Any) -> Any:
+def from_node(value: int64, ply: int64) -> int64:
     """Returns a root-relative value as the node at `ply` counts mates; the inverse of `below_root`."""
     return below_root(value, -ply)
 
 
 @inner
-def cached(X: Any, key: Any) -> Any:
+def cached(X: Search, key: uint64) -> uint64:
     """Returns the data word that the cache holds of a position, 0 if none."""
     i = int64(key & X.cache_mask) * 2
     data = X.cache[i + 1]
@@ -72,7 +70,7 @@ def cached(X: Any, key: Any) -> Any:
 
 
 @inner
-def keep(X: Any, key: Any, data: Any) -> None:
+def keep(X: Search, key: uint64, data: uint64) -> None:
     """Enters a data word in the cache."""
     i = int64(key & X.cache_mask) * 2
     X.cache[i] = key ^ data
@@ -80,14 +78,14 @@ def keep(X: Any, key: Any, data: Any) -> None:
 
 
 @inner
-def static_value(X: Any, s: Any) -> Any:
+def static_value(X: Search, s: Position) -> int64:
     """Returns the static evaluation of a position, seen by the side to move, never as large as a mate."""
     X.counters[layout.STATIC] += 1
     return static_score(X.table, X.weights, s, X.area)
 
 
 @inner
-def known_static(X: Any, s: Any, state: Any) -> Any:
+def known_static(X: Search, s: Position, state: Pointer[int64]) -> int64:
     """Returns the static evaluation of a frame's position, which the frame keeps."""
     if state[layout.STANDS] == UNKNOWN:
         state[layout.STANDS] = static_value(X, s)
@@ -95,7 +93,7 @@ def known_static(X: Any, s: Any, state: Any) -> Any:
 
 
 @inner
-def can_move(T: Any, s: Any, out: Any) -> Any:
+def can_move(T: BoardTable, s: Position, out: Pointer[uint16]) -> bool:
     """Returns whether a side that is not in check has a legal move; a free pawn answers it mostly."""
     stm = side_to_move(s)
     us = s[WHITE + stm]
@@ -108,7 +106,7 @@ def can_move(T: Any, s: Any, out: Any) -> Any:
 
 
 @inner
-def list_evasions(X: Any, s: Any, words: Any, n: Any) -> Any:
+def list_evasions(X: Search, s: Position, words: Pointer[uint64], n: int64) -> int64:
     """Fills the list of a frame in check with the words of the `n` moves in `scratch`; returns `n`."""
     for i in range(n):
         words[i] = order_key(s, X.scratch[i], capture_gain(s, X.scratch[i]))
@@ -116,7 +114,7 @@ def list_evasions(X: Any, s: Any, words: Any, n: Any) -> Any:
 
 
 @inner
-def next_quiet_move(X: Any, s: Any, state: Any, words: Any) -> Any:
+def next_quiet_move(X: Search, s: Position, state: Pointer[int64], words: Pointer[uint64]) -> int64:
     """Returns the next move to try in quiescence, 0 if none is left; most gain first, by the least man."""
     while state[layout.NEXT] < state[layout.COUNT]:
         at = state[layout.NEXT]
@@ -134,7 +132,7 @@ def next_quiet_move(X: Any, s: Any, state: Any, words: Any) -> Any:
 
 
 @inner
-def value_at_limit(X: Any, s: Any, ply: Any) -> Any:
+def value_at_limit(X: Search, s: Position, ply: int64) -> int64:
     """Returns the value of a position whose clock has reached 100: a draw, unless it is mate."""
     if in_check(X.table, s) and generate_moves(X.table, s, X.scratch) == 0:
         return ply - MATE
@@ -142,7 +140,7 @@ def value_at_limit(X: Any, s: Any, ply: Any) -> Any:
 
 
 @inner
-def stand_pat(X: Any, s: Any, state: Any, words: Any, last: Any) -> None:
+def stand_pat(X: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], last: bool) -> None:
     """Gives a frame out of check its static value, and the captures to try unless that ends it."""
     T = X.table
     stm = side_to_move(s)
@@ -161,7 +159,9 @@ def stand_pat(X: Any, s: Any, state: Any, words: Any, last: Any) -> None:
 
 
 @inner
-def enter_quiet(X: Any, s: Any, state: Any, words: Any, level: Any, ply: Any) -> None:
+def enter_quiet(
+    X: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], level: int64, ply: int64
+) -> None:
     """Gives a new quiescence frame its value so far and the moves to try."""
     state[layout.NEXT] = 0
     state[layout.COUNT] = 0
@@ -182,7 +182,7 @@ def enter_quiet(X: Any, s: Any, state: Any, words: Any, level: Any, ply: Any) ->
 
 
 @inner
-def quiesce(X: Any, position: Any, ply: Any, alpha: Any, beta: Any, static: Any) -> Any:
+def quiesce(X: Search, position: Position, ply: int64, alpha: int64, beta: int64, static: int64) -> int64:
     """Returns the fail-soft quiescence value of the position at a ply, root-relative.
 
     `static` is its static value or UNKNOWN; if it was needed, the first frame holds it then.
@@ -219,7 +219,7 @@ def quiesce(X: Any, position: Any, ply: Any, alpha: Any, beta: Any, static: Any)
 
 
 @inner
-def take_quiet(state: Any, value: Any) -> None:
+def take_quiet(state: Pointer[int64], value: int64) -> None:
     """Takes the value of a finished move into its quiescence frame."""
     if value > state[layout.BEST]:
         state[layout.BEST] = value
@@ -230,7 +230,7 @@ def take_quiet(state: Any, value: Any) -> None:
 
 
 @inner
-def leaf_value(X: Any, s: Any, ply: Any, alpha: Any, beta: Any) -> Any:
+def leaf_value(X: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
     """Returns the value of a leaf, root-relative: exact inside the window, else a bound (fail-soft)."""
     key = key_at(X.table, s)
     data = cached(X, key)

@@ -1,4 +1,4 @@
-"""What a search of fixed depth is asked for. Pure."""
+"""Depth, window and limits of a fixed-depth search. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NODES = WHOLE.most
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthLimits:
-    """How deep a search goes, and what ends it before.
+    """How deep a search goes, and the limits that end it earlier.
 
     Attributes:
       depth: plies of full width, 1 to 126.

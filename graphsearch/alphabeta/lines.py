@@ -1,4 +1,4 @@
-"""Lines by entries: what follows where the principal variation of a search ends in one."""
+"""Extends a principal variation by entries, where the search ended it in one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..record.transposition import EntryTable
 
 
 def continued(table: EntryTable, board: chess.Board, most: int) -> list[chess.Move]:
-    """Returns the moves that entries give from a position on, at most so many.
+    """Returns the moves that entries give from a position on, at most `most`.
 
     The best moves of exact values; in a proven mate the winner's move and the defence that lasts longest.
     """
@@ -36,7 +36,7 @@ def _next_move(table: EntryTable, board: chess.Board) -> chess.Move | None:
 
 
 def _longest_defence(table: EntryTable, board: chess.Board) -> chess.Move | None:
-    """Returns the move that entries give the most plies to; None if they do not know every move."""
+    """Returns the defence that lasts longest by the entries; None if they do not cover every move."""
     lasts: dict[chess.Move, int] = {}
     for move in list(board.legal_moves):
         board.push(move)

@@ -6,16 +6,14 @@ ended the node, and taken best first; whether a capture loses is asked when its 
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int16, int64
-
 from ..evaluators.quiescence.captures_kernel import PLAIN_VALUES, capture_gain, exchange
+from ..graph.arena_kernel import ArenaPointers
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, U, adv, prefetch
+from ..jit.types import Pointer, int16, int64, uint16, uint64
 from ..position.board_kernel import PW, from_square, landing_of, man_at, side_to_move, to_square
 from ..position.tables import ZO
-from ..position.words import BLACK, KEY
+from ..position.words import BLACK, KEY, BoardTable, Position
 from ..record.node_kernel import (
     block_class_of,
     code_bytes,
@@ -27,7 +25,9 @@ from ..record.node_kernel import (
     stride_at,
 )
 from ..record.node_layout import CODE, NO_BLOCK
+from ..record.transposition_kernel import EntryPointers
 from . import layout
+from .frames_kernel import Search
 from .table_kernel import prefetch_entry
 
 # bands of scores
@@ -45,31 +45,31 @@ SORTED_LEAVES = 4  # where one ply is left: by then all moves are likely to be t
 
 
 @inner
-def is_quiet(s: Any, m: Any) -> Any:
+def is_quiet(s: Position, m: int64) -> bool:
     """Returns whether a move neither captures nor promotes."""
     return capture_gain(s, m) == 0
 
 
 @inner
-def piece_to(s: Any, m: Any) -> Any:
+def piece_to(s: Position, m: int64) -> int64:
     """Returns the index of a move's piece and target, 0..PIECE_TO - 1; `s` is the position before it."""
     return (6 * side_to_move(s) + man_at(s, from_square(m))) * layout.SQUARES + landing_of(s, m)
 
 
 @inner
-def by_side(s: Any, m: Any) -> Any:
+def by_side(s: Position, m: int64) -> int64:
     """Returns the index of a move in `history` and `replies`; `s` tells the side."""
     return side_to_move(s) * layout.FROM_TO + (m & layout.FROM_TO_MASK)
 
 
 @inner
-def move_before(X: Any, ply: Any) -> Any:
+def move_before(X: Search, ply: int64) -> int64:
     """Returns the move that led to a ply, 0 at the root."""
     return X.frames[(ply - 1) * layout.FRAME + layout.MOVE] if ply > 0 else int64(0)
 
 
 @inner
-def follow_row(X: Any, ply: Any, back: Any) -> Any:
+def follow_row(X: Search, ply: int64, back: int64) -> int64:
     """Returns where the history of moves after the one `back` plies before begins, -1 if there is none."""
     if ply < back:
         return int64(-1)
@@ -78,7 +78,7 @@ def follow_row(X: Any, ply: Any, back: Any) -> Any:
 
 
 @inner
-def quiet_score(X: Any, s: Any, m: Any, row: Any) -> Any:
+def quiet_score(X: Search, s: Position, m: int64, row: int64) -> int64:
     """Returns the history of a quiet move: its own, and that of its following the move before."""
     score = X.history[by_side(s, m)]
     if row >= 0:
@@ -87,7 +87,7 @@ def quiet_score(X: Any, s: Any, m: Any, row: Any) -> Any:
 
 
 @inner
-def plain_score(X: Any, s: Any, m: Any, ply: Any, row: Any, reply: Any) -> Any:
+def plain_score(X: Search, s: Position, m: int64, ply: int64, row: int64, reply: int64) -> int64:
     """Returns the score of a move that the graph knows nothing of."""
     gain = capture_gain(s, m)
     if gain > 0:
@@ -104,7 +104,7 @@ def plain_score(X: Any, s: Any, m: Any, ply: Any, row: Any, reply: Any) -> Any:
 
 
 @inner
-def score_moves(X: Any, s: Any, frame: Any, ply: Any) -> None:
+def score_moves(X: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
     """Scores the moves of a frame that are still to be tried."""
     moves = adv(X.moves, ply * layout.MOVE_ROOM)
     scores = adv(X.scores, ply * layout.MOVE_ROOM)
@@ -117,7 +117,9 @@ def score_moves(X: Any, s: Any, frame: Any, ply: Any) -> None:
 
 
 @inner
-def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
+def score_by_graph(
+    A: ArenaPointers, rec: int64, moves: Pointer[uint16], scores: Pointer[int64], n: int64
+) -> None:
     """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
 
     A few visits tell less than what the search has learnt itself; there P only weighs quiet moves.
@@ -140,7 +142,7 @@ def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
 
 
 @inner
-def swap_moves(moves: Any, scores: Any, a: Any, b: Any) -> None:
+def swap_moves(moves: Pointer[uint16], scores: Pointer[int64], a: int64, b: int64) -> None:
     """Swaps two moves and their scores."""
     move, score = moves[a], scores[a]
     moves[a], scores[a] = moves[b], scores[b]
@@ -148,7 +150,7 @@ def swap_moves(moves: Any, scores: Any, a: Any, b: Any) -> None:
 
 
 @inner
-def take_table_move(frame: Any, moves: Any, scores: Any) -> Any:
+def take_table_move(frame: Pointer[int64], moves: Pointer[uint16], scores: Pointer[int64]) -> int64:
     """Returns the entry's move, put first in the list; 0 if it is not among the legal ones."""
     for i in range(frame[layout.COUNT]):
         if int64(moves[i]) == frame[layout.TABLE_MOVE]:
@@ -159,7 +161,7 @@ def take_table_move(frame: Any, moves: Any, scores: Any) -> Any:
 
 
 @inner
-def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
+def loses(X: Search, s: Position, m: int64, at: int64, scores: Pointer[int64]) -> bool:
     """Returns whether a capture loses by exchange, and notes what was found in its score."""
     if PLAIN_VALUES[man_at(s, from_square(m))] > capture_gain(s, m):
         won = exchange(X.table, s, m, X.gains)
@@ -171,7 +173,7 @@ def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
 
 
 @inner
-def likely_key(T: Any, s: Any, m: Any) -> Any:
+def likely_key(T: BoardTable, s: Position, m: int64) -> uint64:
     """Returns the key after a move that does not castle, promote, take en passant or change such rights."""
     f, t = from_square(m), to_square(m)
     stm = side_to_move(s)
@@ -183,7 +185,9 @@ def likely_key(T: Any, s: Any, m: Any) -> Any:
 
 
 @inner
-def prefetch_children(X: Any, E: Any, s: Any, frame: Any, moves: Any) -> None:
+def prefetch_children(
+    X: Search, E: EntryPointers, s: Position, frame: Pointer[int64], moves: Pointer[uint16]
+) -> None:
     """Asks for the entries, or the cache's places, of the children that follow: the first was not enough."""
     for i in range(1, frame[layout.COUNT]):
         key = likely_key(X.table, s, int64(moves[i]))
@@ -194,7 +198,7 @@ def prefetch_children(X: Any, E: Any, s: Any, frame: Any, moves: Any) -> None:
 
 
 @inner
-def next_move(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
+def next_move(X: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply: int64) -> int64:
     """Returns the next move to try, 0 if all were."""
     moves = adv(X.moves, ply * layout.MOVE_ROOM)
     scores = adv(X.scores, ply * layout.MOVE_ROOM)
@@ -229,13 +233,13 @@ def next_move(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
 
 
 @inner
-def _moved_towards(old: Any, bonus: Any) -> Any:
+def _moved_towards(old: int64, bonus: int64) -> int64:
     """Returns a history value after a bonus or a malus; it never leaves +-HISTORY_LIMIT."""
     return old + bonus - old * abs(bonus) // HISTORY_LIMIT
 
 
 @inner
-def reward(X: Any, s: Any, m: Any, row: Any, bonus: Any) -> None:
+def reward(X: Search, s: Position, m: int64, row: int64, bonus: int64) -> None:
     """Notes for a quiet move that it ended a node, or did not where another did."""
     at = by_side(s, m)
     X.history[at] = _moved_towards(X.history[at], bonus)
@@ -245,7 +249,7 @@ def reward(X: Any, s: Any, m: Any, row: Any, bonus: Any) -> None:
 
 
 @inner
-def learn_cut(X: Any, s: Any, frame: Any, ply: Any) -> None:
+def learn_cut(X: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
     """Notes that the last move tried ended the node, and that the quiet ones before it did not."""
     m = frame[layout.MOVE]
     if not is_quiet(s, m):
@@ -266,7 +270,7 @@ def learn_cut(X: Any, s: Any, frame: Any, ply: Any) -> None:
 
 
 @inner
-def order_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
+def order_by_graph(X: Search, A: ArenaPointers, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Scores a frame's moves with the help of its record, if it has as many moves; returns whether it did."""
     rec = frame[layout.RECORD]
     if move_count(A, rec) != frame[layout.COUNT]:

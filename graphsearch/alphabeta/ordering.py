@@ -1,4 +1,4 @@
-"""Bringing the well-visited part of a stored graph into memory, whose visits then order moves."""
+"""Reads the most visited part of a stored graph into memory, where its visits order moves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCH = 1024  # positions that are read at once
 
 
 def bring_visited(graph: Graph, board: chess.Board, most: int = MOST_NODES) -> int:
-    """Reads the most visited positions below one into memory; returns how many the memory holds then.
+    """Reads the most visited positions below one into memory; returns how many nodes memory holds then.
 
     A small file is in memory as a whole already.
 

@@ -1,4 +1,4 @@
-"""What a search of fixed depth has found, iteration by iteration, and what it took over from a file."""
+"""The result of a fixed-depth search, iteration by iteration, and the facts it took from a file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .results import Counts, DepthResult
 
 @dataclass(frozen=True, slots=True)
 class KnownDepth:
-    """What the file knew of the root when the search began.
+    """Facts that the file held about the root when the search began.
 
     Attributes:
-      depth: plies; 0: nothing that could be used. nodes, seconds: that the iterations up to it had taken, as
-        far as the file has them on record.
+      depth: plies; 0: nothing usable. nodes, seconds: cost of the iterations up to it, as far as the file has
+      them on record.
     """
 
     depth: int = 0
@@ -29,7 +29,7 @@ class KnownDepth:
 
 @dataclass(frozen=True, slots=True)
 class AlphaBetaProgress:
-    """How far a search is: `depth` is that of the iteration under way, the counts are of all of them."""
+    """Progress of a search: `depth` is that of the present iteration, the counts are of all of them."""
 
     seconds: float
     depth: int
@@ -42,13 +42,13 @@ class AlphaBetaResult:
     """A search of one position to a depth.
 
     Attributes:
-      board: the position. asked: depth that was asked for. window: of the last iteration, thousandths.
-      depth: plies that are done; 0: none, then `value` is that of the moves finished so far, if any.
+      board: the position. asked: requested depth. window: of the last iteration, thousandths.
+      depth: completed plies; 0: none, then `value` is that of the moves finished so far, if any.
       value: thousandths of a pawn for the side to move, MATE - n mates in n plies; None if nothing is known.
       bound: `exact`, `lower` (at least), `upper` (at most), empty if nothing is known.
       move: best move; None if the game is over or none is known. pv: legal, `move` first.
       iterations: those of this run, the one that was stopped included. counts: of all of them.
-      known: what the file knew. report: what became of the file's entries.
+      known: facts from the file. report: outcome of loading the file's entries.
       entries: in memory at the end. graph_nodes: positions of the graph that could order moves.
       stop_reason: `depth`, `known` (the file had the answer), `mate` (deeper searches find the same), `time`,
         `nodes`, `stop`, `reader`, `finished` (the game is over).
@@ -76,12 +76,12 @@ class AlphaBetaResult:
 
     @property
     def counts(self) -> Counts:
-        """What all iterations of this run have counted."""
+        """Counts of all iterations of this run."""
         return sum((iteration.counts for iteration in self.iterations), Counts())
 
     @property
     def nodes_saved(self) -> int | None:
-        """Nodes that the search alone takes more than this one; None if it was not made."""
+        """Nodes that the search without file and graph takes more than this one; None if it was not made."""
         return None if self.alone is None else self.alone - self.counts.nodes
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a search of fixed depth returns. Pure, without Numba."""
+"""Results of a fixed-depth search. Pure, without Numba."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import chess
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a search of fixed depth has counted.
+    """Counts of a fixed-depth search.
 
     Attributes:
       nodes: positions entered, quiescence included; the root counts.
@@ -79,7 +79,7 @@ class DepthResult:
     complete: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the iteration as an object of JSON answers."""
+        """Returns the iteration as a JSON object."""
         return {
             "depth": self.depth,
             "window": [self.alpha, self.beta],

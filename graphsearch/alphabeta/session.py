@@ -1,4 +1,4 @@
-"""A search of fixed depth from the first iteration to the last: it goes on from a file, and saves to it.
+"""One fixed-depth search: resumes from a file, runs iteration after iteration, saves.
 
 entry of the root known? --yes--> the answer
   | no
@@ -50,10 +50,10 @@ def search_to_depth(
     interval: float = 0.5,
     stop: threading.Event | None = None,
 ) -> AlphaBetaResult:
-    """Searches a position to a depth and returns what is known then; all of it is saved.
+    """Searches a position to a depth, saves everything, and returns the result.
 
-    It begins with the first depth that the graph's entries do not know exactly. What file and graph hold
-    orders moves and spares work; it does not change values, except for what the graph has proven.
+    It begins with the first depth that the graph's entries do not know exactly. File and graph order moves
+    and save work; they do not change values, except for what the graph has proven.
 
     Args:
       graph: its entries are used and saved (`Graph.use_entries`); its evaluator is not asked.
@@ -123,7 +123,7 @@ class _AlphaBetaSession:
         raise failure from self.unsaved
 
     def _look_up(self) -> None:
-        """Finds out what entries and earlier runs say of the root."""
+        """Looks up the root in the entries and earlier runs."""
         rows: dict[int, RunOutcome] = {}
         if not self.history:
             self.graph.call(lambda store: rows.update(self._rows(store)))
@@ -170,9 +170,9 @@ class _AlphaBetaSession:
         self.stop_reason = "depth"
 
     def _depths(self) -> Sequence[int]:
-        """Returns the depths to search: all that are not known, but few if the graph knows the root well.
+        """Returns the depths to search: all unknown ones, but few if the graph knows the root well.
 
-        Its visits order moves as early iterations would: with 30,000 of them six positions took 0.78 and 0.86
+        Visits order moves as early iterations would: with 30,000 of them six positions took 0.78 and 0.86
         of the nodes to depths 6 and 7 that all iterations take alone.
         """
         first, last = self.known.depth + 1, self.limits.depth
@@ -183,7 +183,7 @@ class _AlphaBetaSession:
         return [depth for depth in (last - 2, last) if depth >= first]
 
     def _iteration(self) -> DepthResult:
-        """Returns one iteration, with all values open but in the last one.
+        """Runs one iteration, with the limits' window in the last one and an open window in all others.
 
         A window around the value of the iteration before gains nothing: with 0.15, 0.3, 0.6 and 1.2 pawns to
         each side six positions took 98 to 102 % of the nodes to depths 6 and 7, and had the same values.
@@ -198,7 +198,7 @@ class _AlphaBetaSession:
         return sum(iteration.counts.nodes for iteration in self.iterations)
 
     def _must_stop(self) -> bool:
-        """Returns whether a limit is reached, and notes which."""
+        """Returns whether a limit is reached, and stores which."""
         if self.stop.is_set():
             self.stop_reason = "stop"
         elif self.limits.seconds is not None and time.monotonic() - self.started >= self.limits.seconds:
@@ -210,7 +210,7 @@ class _AlphaBetaSession:
         return bool(self.stop_reason)
 
     def _between(self, counts: Counts) -> None:
-        """Saves and reports in the middle of an iteration, when it is time to."""
+        """Saves and reports in the middle of an iteration, when it is due."""
         now = time.monotonic()
         if now - self.saved_at >= SAVE_SECONDS:
             self._save()
@@ -232,12 +232,12 @@ class _AlphaBetaSession:
         return self.graph.kept_entries.evaluation
 
     def _begin(self, store: Store) -> None:
-        """Enters this run in the file."""
+        """Inserts this run into the file."""
         limits = self.limits.as_dict() | ({runs.HISTORY: self.history} if self.history else {})
         self.run_id = runs.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
 
     def _note_iteration(self, found: DepthResult) -> None:
-        """Has an iteration written with what is saved next: at once, if nothing is being saved."""
+        """Adds an iteration to the next save: now, if no save is running."""
         outcome, total = _outcome(found, found.counts, found.seconds), self._total()
 
         def write(store: Store) -> None:
@@ -249,13 +249,13 @@ class _AlphaBetaSession:
         self._save()
 
     def _save(self) -> None:
-        """Starts to save what the file does not hold; never waits."""
+        """Starts to save unsaved entries and rows; never waits."""
         if self.graph.store is not None:
             self.graph.save_soon()
             self.saved_at = time.monotonic()
 
     def _end(self) -> None:
-        """Saves all, and keeps why that failed."""
+        """Saves everything; stores the error if that fails."""
         total = self._total()
 
         def write(store: Store) -> None:
@@ -268,13 +268,13 @@ class _AlphaBetaSession:
             self.unsaved = error
 
     def _total(self) -> RunOutcome:
-        """Returns what this run has found so far."""
+        """Returns the result of this run so far."""
         counts = sum((iteration.counts for iteration in self.iterations), Counts())
         return _outcome(self._best(), counts, time.monotonic() - self.started)
 
     # ---------------------------------------------------------- reporting
     def _best(self) -> DepthResult | None:
-        """Returns the deepest complete iteration, the one that was stopped if there is none."""
+        """Returns the deepest complete iteration, or the stopped one if there is none."""
         done = [iteration for iteration in self.iterations if iteration.complete]
         return done[-1] if done else self.iterations[-1] if self.iterations else None
 
@@ -304,7 +304,7 @@ class _AlphaBetaSession:
 
 
 def _answer(found: DepthResult | None) -> RootFact | None:
-    """Returns what an iteration answers; one without a finished move answers nothing."""
+    """Returns an iteration's answer; without a finished move it is empty."""
     if found is None or not found.bound:
         return None
     return RootFact(found.depth if found.complete else 0, found.value, found.bound, found.pv)

@@ -14,14 +14,13 @@ Mates are excepted on the side that they prove: every defence was answered, so n
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64, uint8
-
+from ..graph.arena_kernel import ArenaPointers
 from ..jit.compiler import inner
 from ..jit.pointers import prefetch
+from ..jit.types import Pointer, int64, uint8, uint64
 from ..position.board import CLOCK_DRAW, FREE_CLOCK
 from ..position.scores import MATE
+from ..position.words import Position
 from ..record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
 from ..record.node_kernel import flags_of, lower_in
 from ..record.transposition_kernel import (
@@ -31,6 +30,7 @@ from ..record.transposition_kernel import (
     LOWER,
     PROOF,
     UPPER,
+    EntryPointers,
     bound_in,
     bucket_of,
     check_in,
@@ -48,13 +48,13 @@ NO_BOUND = 0
 
 
 @inner
-def clock_is_far(clock: Any, depth: Any) -> Any:
+def clock_is_far(clock: int64, depth: int64) -> bool:
     """Returns whether what is found at this depth holds for every path that has the key."""
     return clock > FREE_CLOCK or clock + depth + layout.QUIET_PLIES < CLOCK_DRAW
 
 
 @inner
-def ends(value: Any, bound: Any, alpha: Any, beta: Any) -> Any:
+def ends(value: int64, bound: int64, alpha: int64, beta: int64) -> bool:
     """Returns whether a value with its bound says all that a window asks."""
     if bound == EXACT:
         return True
@@ -62,7 +62,9 @@ def ends(value: Any, bound: Any, alpha: Any, beta: Any) -> Any:
 
 
 @inner
-def entry_value(data: Any, depth: Any, alpha: Any, beta: Any, ply: Any, clock: Any) -> Any:
+def entry_value(
+    data: uint64, depth: int64, alpha: int64, beta: int64, ply: int64, clock: int64
+) -> tuple[bool, int64]:
     """Returns whether an entry ends a node, and the root-relative value that it ends with."""
     bound = bound_in(data)
     value = value_in(data)
@@ -83,7 +85,7 @@ def entry_value(data: Any, depth: Any, alpha: Any, beta: Any, ply: Any, clock: A
 
 
 @inner
-def graph_proof(A: Any, rec: Any, s: Any) -> Any:
+def graph_proof(A: ArenaPointers, rec: int64, s: Position) -> tuple[int64, int64]:
     """Returns what a record proves of its position, as (bound, value as the node counts it).
 
     A proven win mates in at most the plies that the record tells; one whose length it does not tell is not
@@ -104,7 +106,7 @@ def graph_proof(A: Any, rec: Any, s: Any) -> Any:
 
 
 @inner
-def prefetch_entry(E: Any, key: Any) -> None:
+def prefetch_entry(E: EntryPointers, key: uint64) -> None:
     """Asks the processor for the bucket of a key."""
     at = bucket_of(E, key)
     prefetch(E.keys, at)
@@ -112,13 +114,13 @@ def prefetch_entry(E: Any, key: Any) -> None:
 
 
 @inner
-def is_stored(E: Any, place: Any) -> Any:
+def is_stored(E: EntryPointers, place: int64) -> bool:
     """Returns whether an entry is of an earlier run."""
     return int64(E.ages[place]) & AGE != E.counters[GENERATION]
 
 
 @inner
-def bound_found(frame: Any, ply: Any, clock: Any) -> Any:
+def bound_found(frame: Pointer[int64], ply: int64, clock: int64) -> int64:
     """Returns the bound that may be written of a finished frame's value, NO_BOUND if none."""
     best = frame[layout.BEST]
     bound = LOWER if best >= frame[layout.BETA] else (EXACT if best > frame[layout.LOW] else UPPER)
@@ -133,7 +135,7 @@ def bound_found(frame: Any, ply: Any, clock: Any) -> Any:
 
 
 @inner
-def gives_way(data: Any, stored: Any, value: Any, depth: Any, bound: Any) -> Any:
+def gives_way(data: uint64, stored: bool, value: int64, depth: int64, bound: int64) -> bool:
     """Returns whether an entry of the same position is to be written over.
 
     Of two mates the shorter stays, an exact value before another bound of its depth; one that an earlier
@@ -150,7 +152,9 @@ def gives_way(data: Any, stored: Any, value: Any, depth: Any, bound: Any) -> Any
 
 
 @inner
-def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) -> None:
+def write_entry(
+    E: EntryPointers, key: uint64, check: uint64, frame: Pointer[int64], ply: int64, clock: int64
+) -> None:
     """Writes what a finished frame found out, unless what is there says more."""
     bound = bound_found(frame, ply, clock)
     move = frame[layout.BEST_MOVE] if frame[layout.BEST_MOVE] else frame[layout.TABLE_MOVE]

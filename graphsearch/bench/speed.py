@@ -30,8 +30,8 @@ from ..search.params import Limits, SearchParams
 from ..search.settings import set_params
 from ..store.index.locate_kernel import no_filter
 from ..store.store import Store
+from ..workers.process import counters
 from .board_kernel import expand_many, make_many
-from .offload.instruments import io_counters
 from .starting import start_figures
 
 Report = Callable[[str], None]
@@ -204,10 +204,10 @@ def _remembering(report: Report, visits: int) -> dict[str, float | int]:
 
 def _searched(path: Path | None, visits: int) -> tuple[int, float, int]:
     """Returns the nodes of a new search, its CPU-seconds with opening and closing, and the bytes written."""
-    before, begin = io_counters().get("wchar", 0), time.process_time()
+    before, begin = counters("io").get("wchar", 0), time.process_time()
     with Graph.open(path, evaluator=UniformEvaluator()) as graph:
         nodes = analyze(graph, chess.Board(), Limits(visits=visits)).nodes
-    return nodes, time.process_time() - begin, io_counters().get("wchar", 0) - before
+    return nodes, time.process_time() - begin, counters("io").get("wchar", 0) - before
 
 
 def _builtin(report: Report, nodes: int) -> dict[str, float | int]:

@@ -19,7 +19,7 @@ class Root:
     """A position where the book begins.
 
     Attributes:
-      board: the position; its ply is that of its move number (`board.ply()`).
+      board: the position; its ply is that of its move number (`chess.Board.ply()`).
       origin: for the user, such as `root 1` or `root 2: games.pgn, game 7`.
     """
 

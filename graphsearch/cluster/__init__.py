@@ -1,5 +1,4 @@
-"""One graph in many files, on many cores and machines: who owns a position, what shards tell each other.
+"""One graph in many files, on many cores and machines: owners of positions, messages between shards.
 
-A shard is a graph with its file; all of them go through a wave in step. Whoever searches, asks or serves a
-cluster may import this room.
+A shard is a graph with its file; all shards go through a wave in step.
 """

@@ -5,15 +5,12 @@ An arrival is an entry of the wave like any other, behind ghosts (`messages_kern
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ..jit.compiler import inner
 from ..jit.pointers import U, adv
+from ..jit.types import Pointer, int64, uint64
 from ..position.words import KEY, META
 from ..search import wave_kernel as wave
-from ..search.wave_kernel import field, new_entry, set_field, words_of
+from ..search.wave_kernel import WavePointers, field, new_entry, set_field, words_of
 from .messages_kernel import (
     DOWN_WORDS,
     GHOSTS,
@@ -31,6 +28,7 @@ from .messages_kernel import (
     TRAIL_SHIFT,
     UNKEPT,
     WHOLE,
+    ShardPointers,
     high_of,
     low_of,
     rows_from,
@@ -40,7 +38,7 @@ from .messages_kernel import (
 
 
 @inner
-def _ghost(W: Any, X: Any, parent: Any, at: Any, step: Any) -> Any:
+def _ghost(W: WavePointers, X: ShardPointers, parent: int64, at: Pointer[uint64], step: int64) -> int64:
     """Returns a new ghost."""
     e = X.counts[GHOSTS]
     X.counts[GHOSTS] = e + 1
@@ -57,7 +55,7 @@ def _ghost(W: Any, X: Any, parent: Any, at: Any, step: Any) -> Any:
 
 
 @inner
-def _trail(W: Any, X: Any, row: Any, sender: Any) -> Any:
+def _trail(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int64) -> int64:
     """Returns the latest ghost before an arrival."""
     length, step = trail_of(row), X.counts[TRAIL]
     a = int64(-1)
@@ -72,7 +70,7 @@ def _trail(W: Any, X: Any, row: Any, sender: Any) -> Any:
 
 
 @inner
-def _arrive(W: Any, X: Any, row: Any, sender: Any, depth: Any) -> Any:
+def _arrive(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int64, depth: int64) -> int64:
     """Returns the new entry of a row that another shard has sent."""
     ghost = _trail(W, X, row, sender)
     e = new_entry(W, ghost, int64(0), high_of(row[0]), depth)
@@ -88,7 +86,7 @@ def _arrive(W: Any, X: Any, row: Any, sender: Any, depth: Any) -> Any:
 
 
 @inner
-def words_that_came(X: Any) -> Any:
+def words_that_came(X: ShardPointers) -> int64:
     """Returns the words of all rows of the last step: more than ghosts will come of them."""
     words = int64(0)
     for sender in range(X.counts[SHARDS]):
@@ -98,7 +96,7 @@ def words_that_came(X: Any) -> Any:
 
 
 @inner
-def _arrive_from(W: Any, X: Any, sender: Any) -> None:
+def _arrive_from(W: WavePointers, X: ShardPointers, sender: int64) -> None:
     """Makes entries of the rows that another shard has sent; there must be room for as many ghosts.
 
     Without room for an entry its visits are dropped.
@@ -113,7 +111,7 @@ def _arrive_from(W: Any, X: Any, sender: Any) -> None:
 
 
 @inner
-def arrive(W: Any, X: Any) -> None:
+def arrive(W: WavePointers, X: ShardPointers) -> None:
     """Makes entries of all rows that came down to a level, and puts the level in the order of its visits."""
     own = X.counts[ORDERED]
     for sender in range(X.counts[SHARDS]):
@@ -124,7 +122,7 @@ def arrive(W: Any, X: Any) -> None:
 
 
 @inner
-def _merge_runs(W: Any, a: Any, b: Any, n: Any) -> Any:
+def _merge_runs(W: WavePointers, a: Pointer[int64], b: Pointer[int64], n: int64) -> int64:
     """Merges pairs of neighbouring runs of `a` into `b`; returns how many runs `b` has."""
     runs = int64(0)
     begin = int64(0)
@@ -146,7 +144,7 @@ def _merge_runs(W: Any, a: Any, b: Any, n: Any) -> Any:
 
 
 @inner
-def _end_of_run(W: Any, a: Any, begin: Any, n: Any) -> Any:
+def _end_of_run(W: WavePointers, a: Pointer[int64], begin: int64, n: int64) -> int64:
     """Returns where the entries from `begin` on cease to be in order."""
     end = begin + 1
     while end < n and W.shares[a[end - 1]] < W.shares[a[end]]:
@@ -155,7 +153,7 @@ def _end_of_run(W: Any, a: Any, begin: Any, n: Any) -> Any:
 
 
 @inner
-def sort_level(W: Any, X: Any) -> None:
+def sort_level(W: WavePointers, X: ShardPointers) -> None:
     """Sorts the level by the numbers of its visits: each shard has sent a run that is in order."""
     n = X.counts[ORDERED]
     runs = int64(2)

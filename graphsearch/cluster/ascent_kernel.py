@@ -10,18 +10,21 @@ to the first, as in one process.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import overlay_item, pointers
+from ..graph.arena_kernel import ArenaArrays, ArenaPointers, overlay_item, pointers
+from ..jit.calls import Bound
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import LOW32, adv, ptr
+from ..jit.types import int64
+from ..position.words import BoardTable
 from ..search import wave_kernel as wave
 from ..search.backup_kernel import ask_for, entry_backer, expand, refresh_if_stale, take_here, take_told
 from ..search.flight_kernel import land
-from ..search.wave_kernel import field, set_field, wave_pointers, words_of
+from ..search.wave_kernel import WaveArrays, WavePointers, field, set_field, wave_pointers, words_of
+from ..store.index.locate_kernel import FilterArrays
 from .lines_kernel import open_step, talk
 from .messages_kernel import (
     APPLIES,
@@ -45,6 +48,8 @@ from .messages_kernel import (
     UP_WORDS,
     WANTED,
     WRITES,
+    ShardArrays,
+    ShardPointers,
     clear_sizes,
     high_of,
     is_arrival,
@@ -57,7 +62,7 @@ from .messages_kernel import (
 
 
 @inlined
-def _take(A: Any, W: Any, e: Any, edge: Any, stride: Any, resets: Any) -> None:
+def _take(A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool) -> None:
     """Sets the value of an edge from the entry's record, or from what another shard has told."""
     if field(W, e, wave.KIND) == wave.AWAY:
         take_told(A, edge, stride, told_to(W, e), resets)
@@ -66,7 +71,7 @@ def _take(A: Any, W: Any, e: Any, edge: Any, stride: Any, resets: Any) -> None:
 
 
 @inner
-def _remember(A: Any, W: Any, e: Any, drawn: Any, visits: Any) -> None:
+def _remember(A: ArenaPointers, W: WavePointers, e: int64, drawn: int64, visits: int64) -> None:
     """Notes the edges of visits that only this game's history made draws, as far as this shard has them.
 
     `drawn`: 1 if the edge of `e` itself leads to the draw. What lies above an arrival its sender is told.
@@ -86,7 +91,7 @@ def _remember(A: Any, W: Any, e: Any, drawn: Any, visits: Any) -> None:
 
 
 @inlined
-def _remember_draw(A: Any, W: Any, e: Any) -> None:
+def _remember_draw(A: ArenaPointers, W: WavePointers, e: int64) -> None:
     _remember(A, W, e, int64(1), int64(1))
 
 
@@ -94,13 +99,13 @@ _back_up_entry = entry_backer(_take, _remember_draw)
 
 
 @inlined
-def _waits(W: Any, e: Any, settles: Any) -> Any:
+def _waits(W: WavePointers, e: int64, settles: int64) -> bool:
     """Returns whether visits of an entry are to be counted now."""
     return field(W, e, wave.DONE) != 0 and not (settles and field(W, e, wave.KIND) == wave.LEAF)
 
 
 @inner
-def _hear_from(A: Any, W: Any, X: Any, sender: Any) -> None:
+def _hear_from(A: ArenaPointers, W: WavePointers, X: ShardPointers, sender: int64) -> None:
     """Notes at stubs what another shard has told."""
     rows, words = rows_from(X, sender)
     for at in range(0, words, UP_WORDS):
@@ -116,7 +121,7 @@ def _hear_from(A: Any, W: Any, X: Any, sender: Any) -> None:
 
 
 @inner
-def _hear(A: Any, W: Any, X: Any) -> None:
+def _hear(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Notes at stubs what all other shards have told."""
     for sender in range(X.counts[SHARDS]):
         if sender != X.counts[OWN]:
@@ -124,7 +129,7 @@ def _hear(A: Any, W: Any, X: Any) -> None:
 
 
 @inner
-def _notes_that_came(A: Any, X: Any) -> Any:
+def _notes_that_came(A: ArenaPointers, X: ShardPointers) -> int64:
     """Returns how many notes all messages may take: on visits that only the game's history made draws."""
     rows_that_note = int64(0)
     if A.history_size:
@@ -137,7 +142,9 @@ def _notes_that_came(A: Any, X: Any) -> Any:
 
 
 @inner
-def _apply(T: Any, A: Any, W: Any, level: Any, first: Any, settles: Any) -> None:
+def _apply(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, level: int64, first: int64, settles: int64
+) -> None:
     """Applies the entries of a level, from `first` on, to the edges that lead to them."""
     e = W.heads[level]
     while e >= first:
@@ -153,7 +160,7 @@ def _apply(T: Any, A: Any, W: Any, level: Any, first: Any, settles: Any) -> None
 
 
 @inner
-def _measure(W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
+def _measure(W: WavePointers, X: ShardPointers, level: int64, first: int64, settles: int64) -> None:
     """Measures what other shards are to be told of a level's arrivals."""
     clear_sizes(X)
     e = X.heads[level]
@@ -164,7 +171,9 @@ def _measure(W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
 
 
 @inner
-def _tell(A: Any, W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
+def _tell(
+    A: ArenaPointers, W: WavePointers, X: ShardPointers, level: int64, first: int64, settles: int64
+) -> None:
     """Writes what other shards are told of a level's arrivals."""
     e = X.heads[level]
     while e >= first:
@@ -179,7 +188,7 @@ def _tell(A: Any, W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
 
 
 @inner
-def _ascend(T: Any, A: Any, W: Any, X: Any, E: Any) -> Any:
+def _ascend(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, E: Bound) -> int64:
     """Goes on with the way up; returns THROUGH when the root's edges are done, else what is waited for."""
     counts = X.counts
     first, settles = counts[FIRST], counts[SETTLES]
@@ -211,7 +220,15 @@ def _ascend(T: Any, A: Any, W: Any, X: Any, E: Any) -> Any:
 
 
 @kernel
-def ascend(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
+def ascend(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
     """Backs visits up, from the level `LEVEL` to the root; `CODE` says how far it has got.
 
     If only what needed no evaluation goes up (`SETTLES`), it is counted and out of flight then. Unless the
@@ -222,7 +239,15 @@ def ascend(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
 
 
 @kernel
-def end_round(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
+def end_round(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
     """Counts at the root what a round has completed without an evaluation, and forgets its candidates."""
     Ap, Wp, Xp = pointers(A), wave_pointers(W, B), shard_pointers(X)
     Wp.counts[wave.CANDIDATES] = 0
@@ -239,13 +264,13 @@ def end_round(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
 
 
 @kernel
-def make_records(T: Any, A: Any, W: Any, evaluator: Any) -> None:
+def make_records(T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, evaluator: int64) -> None:
     """Makes a record of every evaluated leaf."""
     expand(ptr(T, 0), pointers(A), wave_pointers(W, W), evaluator)
 
 
 @kernel
-def end_wave(A: Any, W: Any) -> Any:
+def end_wave(A: ArenaArrays, W: WaveArrays) -> int64:
     """Completes the visits of a wave at its root; returns how many there were. Elsewhere there are none."""
     Ap, Wp = pointers(A), wave_pointers(W, W)
     completed = int64(0)

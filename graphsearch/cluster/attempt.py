@@ -1,4 +1,4 @@
-"""Processes of all shards: started, told one search after the other, followed and ended.
+"""Processes of all shards: starts them, runs one search after the other, ends them.
 
 start   greet         go back      open           listen   search           ... leave
         all can?      one save     files          ports    waves, saves         files closed
@@ -21,28 +21,28 @@ from ..store.sharded.manifest import Manifest
 from ..version import __version__
 from ..workers.messages import Failure
 from .host import Setting
-from .hosts import Hosts, ShardProcess
-from .job import Job, Progress, ShardReport
+from .hosts import ShardLauncher, ShardProcess
+from .job import Progress, SearchJob, ShardReport
 from .saved_waves import Save, go_back
 
 TOKEN_BYTES = 32
-ENDING_SECONDS = 600.0  # for a shard to end what it is at
+ENDING_SECONDS = 600.0  # for a shard to finish its step
 GIVING_UP_SECONDS = 10.0  # for shards to notice that the search is given up, or for Ray that one is lost
 LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is searched with, whatever is lost on the way.
+class ClusterSetup:
+    """The parameters of a search over a cluster that stay the same after a loss.
 
     Attributes:
-      folder, manifest: of the cluster. hosts: starts the processes of shards.
-      spec: what each shard evaluates with. ram_bytes: memory of each.
+      folder, manifest: of the cluster. launcher: where shards run.
+      spec: the evaluator of each shard. ram_bytes: memory of each.
     """
 
     folder: Path
     manifest: Manifest
-    hosts: Hosts
+    launcher: ShardLauncher
     spec: EvaluatorSpec
     ram_bytes: int
 
@@ -54,36 +54,36 @@ class Attempt:
       places: where each shard is: host name and process.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, setup: ClusterSetup) -> None:
         """Starts the processes."""
         self.places: list[str] = []
-        self._plan = plan
+        self._setup = setup
         self._hosts: list[ShardProcess] = []
         token = secrets.token_bytes(TOKEN_BYTES)
         try:
-            for number in range(plan.manifest.shards):
-                self._hosts.append(plan.hosts.start(self._setting(number, token)))
+            for number in range(setup.manifest.shards):
+                self._hosts.append(setup.launcher.start(self._setting(number, token)))
         except BaseException:
             self.kill()
             raise
 
     def _setting(self, number: int, token: bytes) -> Setting:
-        plan = self._plan
+        setup = self._setup
         return Setting(
-            folder=str(plan.folder.resolve()),
-            cluster=plan.manifest.cluster,
+            folder=str(setup.folder.resolve()),
+            cluster=setup.manifest.cluster,
             number=number,
-            evaluator=plan.spec,
-            ram_bytes=plan.ram_bytes,
+            evaluator=setup.spec,
+            ram_bytes=setup.ram_bytes,
             token=token,
-            is_remote=plan.hosts.is_remote,
+            is_remote=setup.launcher.is_remote,
         )
 
     def leave(self) -> None:
-        """Ends all processes when they have closed their files.
+        """Ends all processes after they have closed their files.
 
         Raises:
-          GraphSearchError: if one cannot, or has ended before; all are killed then.
+          GraphSearchError: if one cannot, or has ended before; then all are killed.
         """
         try:
             self._ask("leave")
@@ -94,38 +94,38 @@ class Attempt:
             host.leave()
 
     def kill(self) -> None:
-        """Ends all processes at once; what is not saved is lost."""
+        """Kills all processes; unsaved results are lost."""
         for host in self._hosts:
             host.kill()
 
     # ---------------------------------------------------------- the search
     def prepare(self) -> Save:
-        """Has all files hold one save, once every shard has what it needs; returns that save.
+        """Brings all files to one save, once every shard is ready; returns that save.
 
         Raises:
           ShardLostError: if a process has ended.
-          GraphSearchError: if a shard lacks something; nothing was written then.
+          GraphSearchError: if a shard is not ready; then nothing was written.
         """
-        self.places = self._ask("where", seconds=self._plan.hosts.patience)
+        self.places = self._ask("where", seconds=self._setup.launcher.patience)
         for host, place in zip(self._hosts, self.places, strict=True):
             host.place = place
         self._ask("check", __version__)
-        return go_back(self._plan.folder, self._plan.manifest)[0]
+        return go_back(self._setup.folder, self._setup.manifest)[0]
 
     def open(self) -> None:
-        """Has all shards open their files."""
+        """Opens the files of all shards."""
         self._ask("open")
 
-    def search(self, job: Job, leader: int, is_told_to_stop: Callable[[], bool]) -> list[ShardReport]:
-        """Goes through a search; returns what all shards report, when all is saved.
+    def search(self, job: SearchJob, leader: int, is_told_to_stop: Callable[[], bool]) -> list[ShardReport]:
+        """Runs a search; returns the reports of all shards when everything is saved.
 
         Args:
           leader: the shard that owns the root.
-          is_told_to_stop: asked all the time whether the search is to end; it may ask for `progress`.
+          is_told_to_stop: polled; returns whether to end the search; it may ask for `progress`.
 
         Raises:
           ShardLostError: if a process has ended, or cannot be reached.
-          GraphSearchError: if a shard fails otherwise; the text says what the files hold.
+          GraphSearchError: if a shard fails otherwise; the message says how much the files hold.
         """
         replies = self._call("search", job, self._ask("listen"), leader)
         left, stops = set(replies), False
@@ -135,20 +135,20 @@ class Attempt:
                 self._end_badly(job, replies)
             if is_told_to_stop() and not stops:
                 stops = True
-                left.add(self._hosts[leader].call("stop"))  # heard before the next search begins
+                left.add(self._hosts[leader].call("stop"))  # received before the next search begins
         return [_value(reply) for reply in replies]
 
     def progress(self, leader: int, seconds: float) -> Progress | None:
-        """Returns how far the search is, None if its leader does not say so in so many seconds."""
+        """Returns the search's progress, None if its leader does not answer in so many seconds."""
         try:
             found: Progress | None = self._hosts[leader].call("progress").result(seconds)
         except (ShardLostError, TimeoutError):
             return None
         return found
 
-    # ---------------------------------------------------------- the bad end
-    def _end_badly(self, job: Job, replies: Sequence[Future[Any]]) -> NoReturn:
-        """Has all shards give up, and raises why: what somebody did wrong, or else which one was lost."""
+    # ---------------------------------------------------------- failure
+    def _end_badly(self, job: SearchJob, replies: Sequence[Future[Any]]) -> NoReturn:
+        """Makes all shards give up, and raises the reason: an error of one shard, or the loss of one."""
         self._call("give_up")
         wait(replies, GIVING_UP_SECONDS)
         if failure := next(filter(None, map(_failure, replies)), None):
@@ -159,8 +159,8 @@ class Attempt:
         errors = [error for reply in replies if reply.done() and (error := _error(reply))]
         raise (lost or errors)[0]
 
-    def _kept(self, job: Job) -> str:
-        """Has all shards save what they have; returns what the files hold, for a message.
+    def _kept(self, job: SearchJob) -> str:
+        """Saves the results of all shards; returns the content of the files for a message.
 
         Raises:
           StoreMovedError: if the file of one is gone.
@@ -175,20 +175,20 @@ class Attempt:
             )
             self._ask("keep", save)
         except StoreMovedError:
-            raise  # it names the file that has everything of that shard now
+            raise  # it names the file that now has everything of that shard
         except GraphSearchError:
             return "the cluster holds its last save"
         return "what it had found is saved"
 
-    # ---------------------------------------------------------- asking
+    # ---------------------------------------------------------- calls
     def _call(self, method: str, *arguments: Any) -> list[Future[Any]]:
         return [host.call(method, *arguments) for host in self._hosts]
 
     def _ask(self, method: str, *arguments: Any, seconds: float | None = None) -> list[Any]:
-        """Returns what all shards answer.
+        """Returns the answers of all shards to a call.
 
         Raises:
-          GraphSearchError: what the first one says that fails; or that one says nothing for so long.
+          GraphSearchError: the first shard's failure; or that a shard did not answer in that time.
         """
         replies = self._call(method, *arguments)
         try:
@@ -196,16 +196,16 @@ class Attempt:
                 _value(reply)
         except TimeoutError:
             silent = next(number for number, reply in enumerate(replies) if not reply.done())
-            advice = self._plan.hosts.advice
+            advice = self._setup.launcher.advice
             raise StoreError(f"shard {silent} has not started in {seconds:.0f} s; {advice}") from None
         return [reply.result() for reply in replies]
 
 
 def _value(reply: Future[Any]) -> Any:
-    """Returns what a host has answered.
+    """Returns the answer of a host.
 
     Raises:
-      GraphSearchError: what it says that it failed with, or that it is lost.
+      GraphSearchError: its failure, or that it is lost.
     """
     if error := _error(reply):
         raise error
@@ -219,7 +219,7 @@ def _error(reply: Future[Any]) -> BaseException | None:
 
 
 def _failure(reply: Future[Any]) -> Failure | None:
-    """Returns what a host failed with itself, not for another one."""
+    """Returns the failure that began at this host, not at another one."""
     value = reply.result() if reply.done() and not reply.exception() else None
     is_own = isinstance(value, Failure) and value.kind != ShardLostError.__name__
     return value if is_own else None

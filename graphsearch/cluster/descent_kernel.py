@@ -12,15 +12,17 @@ sorting by them needs no word from anybody.
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-from numpy import int64
-
-from ..graph.arena_kernel import pointers
+from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ..graph.heap_kernel import table_index
+from ..jit.calls import Bound
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import adv, prefetch, ptr
+from ..jit.types import int64
 from ..position.board_kernel import position_key
+from ..position.words import BoardTable
 from ..record.node_kernel import prefetch_block
 from ..search import wave_kernel as wave
 from ..search.gatherers.flow_kernel import pass_on, share_of
@@ -40,9 +42,17 @@ from ..search.gatherers.levels_kernel import (
     visits_over,
 )
 from ..search.paths_kernel import completed_over, ends_by_path, locate
-from ..search.wave_kernel import field, set_field, size_hash, wave_pointers, words_of
+from ..search.wave_kernel import (
+    WaveArrays,
+    WavePointers,
+    field,
+    set_field,
+    size_hash,
+    wave_pointers,
+    words_of,
+)
 from ..search.waves_kernel import begin_wave, has_space, is_over
-from ..store.index.locate_kernel import filter_pointers
+from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
 from .arrivals_kernel import arrive, words_that_came
 from .lines_kernel import open_step, talk
 from .messages_kernel import (
@@ -79,6 +89,8 @@ from .messages_kernel import (
     TOTALS,
     WANTED,
     WRITES,
+    ShardArrays,
+    ShardPointers,
     clear_sizes,
     is_arrival,
     owner_of,
@@ -95,7 +107,7 @@ EVERY_LEAF = 1 << 60  # a target that nothing reaches
 
 
 @kernel
-def begin(A: Any, W: Any, B: Any, X: Any, target: Any) -> Any:
+def begin(A: ArenaArrays, W: WaveArrays, B: WaveArrays, X: ShardArrays, target: int64) -> bool:
     """Empties the wave for a batch of `target` leaves; returns False if the arena has no space for one.
 
     `B` is the wave that is in flight before it, or an empty one.
@@ -112,7 +124,15 @@ def begin(A: Any, W: Any, B: Any, X: Any, target: Any) -> Any:
 
 
 @kernel
-def begin_round(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
+def begin_round(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
     """Begins a round: its visits stand at the root, for the shard that owns it."""
     Wp, Xp = wave_pointers(W, B), shard_pointers(X)
     Wp.counts[wave.ROUND_BEGIN] = Wp.counts[wave.ENTRIES]
@@ -126,7 +146,9 @@ def begin_round(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
 
 
 @inner
-def _probe_part(T: Any, A: Any, W: Any, X: Any, begin: Any, end: Any) -> None:
+def _probe_part(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, begin: int64, end: int64
+) -> None:
     """Looks some entries of a level up in memory, accesses overlapped."""
     for i in range(begin, end):
         prefetch(A.table, table_index(A, position_key(T, words_of(W, X.order[i]))))
@@ -135,7 +157,7 @@ def _probe_part(T: Any, A: Any, W: Any, X: Any, begin: Any, end: Any) -> None:
 
 
 @inlined
-def spent_over(A: Any, W: Any, e: Any) -> Any:
+def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
     """Returns the visits of the edge that leads to an entry, those in flight included."""
     if is_arrival(W, e):
         return field(W, field(W, e, wave.PARENT), SPENT)
@@ -143,7 +165,7 @@ def spent_over(A: Any, W: Any, e: Any) -> Any:
 
 
 @inner
-def _number_children(W: Any, e: Any, first: Any) -> None:
+def _number_children(W: WavePointers, e: int64, first: int64) -> None:
     """Gives the children of an entry, the youngest entries from `first` on, the numbers of its visits."""
     number = W.shares[e]
     for child in range(first, W.counts[wave.ENTRIES]):
@@ -152,7 +174,7 @@ def _number_children(W: Any, e: Any, first: Any) -> None:
 
 
 @inner
-def _list_candidate(W: Any, X: Any, e: Any) -> None:
+def _list_candidate(W: WavePointers, X: ShardPointers, e: int64) -> None:
     """Lists an entry whose position nobody knows, with what candidates are sorted by."""
     n = W.counts[wave.CANDIDATES]
     place = (field(W, e, wave.DEPTH) << NUMBER_BITS) | W.shares[e]
@@ -162,7 +184,9 @@ def _list_candidate(W: Any, X: Any, e: Any) -> None:
 
 
 @inner
-def _pass_part(T: Any, A: Any, W: Any, X: Any, begin: Any, end: Any) -> None:
+def _pass_part(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, begin: int64, end: int64
+) -> None:
     """Ends the entries of a part of a level or splits their visits over the next one."""
     for i in range(begin, min(end, begin + AHEAD)):
         prefetch_block(A, field(W, X.order[i], wave.SLOT))
@@ -183,7 +207,7 @@ def _pass_part(T: Any, A: Any, W: Any, X: Any, begin: Any, end: Any) -> None:
 
 
 @inner
-def _sort_out(T: Any, A: Any, W: Any, X: Any) -> None:
+def _sort_out(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Lists the children that this shard owns as the next level, and measures what goes to the others."""
     clear_sizes(X)
     n = int64(0)
@@ -208,11 +232,11 @@ def _sort_out(T: Any, A: Any, W: Any, X: Any) -> None:
 
 
 @inner
-def _look_up(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
+def _look_up(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, X: ShardPointers) -> int64:
     """Looks a level up, if the file may hold some of its records; returns how many may be there."""
-    X.counts[PROBED] = int64(F.count > 0)
+    X.counts[PROBED] = int64(F.segment_count > 0)
     W.counts[wave.MISSES] = 0
-    if F.count > 0:
+    if F.segment_count > 0:
         _probe_part(T, A, W, X, int64(0), X.counts[ORDERED])
         for i in range(X.counts[ORDERED]):
             list_miss(T, A, W, F, X.order[i])
@@ -220,7 +244,7 @@ def _look_up(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
 
 
 @inner
-def _count_level(W: Any, X: Any) -> None:
+def _count_level(W: WavePointers, X: ShardPointers) -> None:
     """Counts the entries of a level, and their visits."""
     X.counts[PASSED] = X.counts[ORDERED]
     X.tallies[T_ENTRIES] += X.counts[ORDERED]
@@ -229,7 +253,7 @@ def _count_level(W: Any, X: Any) -> None:
 
 
 @inner
-def _pass_level(T: Any, A: Any, W: Any, X: Any) -> None:
+def _pass_level(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Passes the visits of a level on to the next one."""
     count = X.counts[ORDERED]
     X.counts[FIRST_CHILD] = W.counts[wave.ENTRIES]
@@ -243,7 +267,7 @@ def _pass_level(T: Any, A: Any, W: Any, X: Any) -> None:
 
 
 @inner
-def _write_rows(A: Any, W: Any, X: Any) -> None:
+def _write_rows(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Writes the rows of what leaves a level."""
     for i in range(X.counts[ROWS]):
         e = X.spare[i]
@@ -253,7 +277,9 @@ def _write_rows(A: Any, W: Any, X: Any) -> None:
 
 
 @inner
-def _descend(T: Any, A: Any, W: Any, F: Any, X: Any, E: Any) -> Any:
+def _descend(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, X: ShardPointers, E: Bound
+) -> int64:
     """Goes on with a round; returns THROUGH when no shard has a next level, else what is waited for."""
     counts = X.counts
     while True:
@@ -286,7 +312,15 @@ def _descend(T: Any, A: Any, W: Any, F: Any, X: Any, E: Any) -> Any:
 
 
 @kernel
-def descend(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
+def descend(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
     """Sends the visits of a round down, level by level; `CODE` says how far it has got.
 
     Unless that is THROUGH, it is to be called again when what it waits for is there, and goes on.
@@ -296,7 +330,15 @@ def descend(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
 
 
 @kernel
-def admit_part(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
+def admit_part(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
     """Makes leaves of some candidates, in their order; if the batch is no longer open, of none.
 
     What is no new position ends then as a collision, or at a record made meanwhile, all the same.
@@ -315,7 +357,7 @@ def admit_part(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
 
 
 @kernel
-def root_state(T: Any, A: Any, root: Any) -> Any:
+def root_state(T: NDArray[np.uint64], A: ArenaArrays, root: NDArray[np.uint64]) -> tuple[bool, int64, bool]:
     """Returns (whether the root is known, visits that may be in flight below it, whether it is decided)."""
     Ap, s = pointers(A), ptr(root, 0)
     rec = locate(ptr(T, 0), Ap, s)[0]

@@ -1,4 +1,4 @@
-"""A shard in a process of its own: what the master asks of it, on this machine or another one."""
+"""A shard in a process of its own, called by the master, on this machine or another one."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ..store.store import Store
 from ..version import __version__
 from ..workers.child import Pipe
 from ..workers.messages import Failure, Leave, failure_of, own_place
-from .job import Job, Progress, ShardReport
+from .job import Progress, SearchJob, ShardReport
 from .mesh import Address, Mesh
-from .place import Place
 from .saved_waves import Save
 from .session import ShardSearch
+from .shard_context import ShardContext
 
 THIS_MACHINE = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a host is to be.
+    """The parameters of a host.
 
     Attributes:
-      folder: of the cluster, by the name that all machines reach it by. cluster: its number.
-      number: of the shard. evaluator: what it evaluates with. ram_bytes: its memory.
-      token: of the search. is_remote: whether other machines have to reach it.
+      folder: of the cluster, by its name on all machines. cluster: its number.
+      number: of the shard. evaluator: its evaluator. ram_bytes: its memory.
+      token: of the search. is_remote: whether other machines connect to it.
     """
 
     folder: str
@@ -53,7 +53,7 @@ class Host:
     """
 
     def __init__(self, setting: Setting) -> None:
-        """Takes what it is to be; opening is left to `open`, which can say what fails."""
+        """Stores the setting; `open` opens the files, since it can report failures."""
         self._setting = setting
         self._graph: Graph | None = None
         self._evaluator: Any = None
@@ -66,10 +66,10 @@ class Host:
         return own_place()
 
     def check(self, version: str) -> Failure | None:
-        """Makes the evaluator, and checks that what the search needs is here; nothing is written.
+        """Makes the evaluator, and checks everything that the search needs; writes nothing.
 
         Args:
-          version: the master's. It comes first: another one may take the rest for something else.
+          version: the master's. It comes first: another version may misread the rest.
         """
         try:
             if version != __version__:
@@ -94,7 +94,7 @@ class Host:
             )
 
     def _manifest(self) -> Manifest:
-        """Returns the manifest as this machine sees it, if it is the one that the master sees."""
+        """Returns the manifest on this machine, if it is the same as the master's."""
         folder = self._setting.folder
         if not Path(folder).is_dir():
             raise StoreError(
@@ -121,7 +121,7 @@ class Host:
         return None
 
     def listen(self) -> Address | Failure:
-        """Forgets the search before, and listens for the next one; returns where."""
+        """Drops the search before, and listens for the next one; returns the address."""
         setting = self._setting
         self._search = None
         self._stop.clear()
@@ -132,14 +132,14 @@ class Host:
             return self._failure(error)
         return self._mesh.address
 
-    def search(self, job: Job, addresses: list[Address], leader: int) -> ShardReport | Failure:
-        """Goes through a search with the other shards; returns what it has done."""
+    def search(self, job: SearchJob, addresses: list[Address], leader: int) -> ShardReport | Failure:
+        """Runs a search with the other shards; returns its report."""
         assert self._graph is not None
         assert self._mesh is not None
         try:
             manifest = read_manifest(self._setting.folder)
             self._mesh.connect(addresses)
-            place = Place(
+            place = ShardContext(
                 number=self._setting.number,
                 shards=manifest.shards,
                 owners=manifest.owners,
@@ -155,11 +155,11 @@ class Host:
             self._mesh.close()
 
     def known(self) -> Save:
-        """Returns what this shard has added in a search that was given up."""
+        """Returns this shard's counts in a search that was given up."""
         return self._search.known() if self._search else Save()
 
     def keep(self, save: Save) -> Failure | None:
-        """Saves what this shard has after a search that was given up, and closes it."""
+        """Saves this shard's results after a search that was given up, and closes it."""
         try:
             if self._search:
                 self._search.keep(save)
@@ -170,14 +170,14 @@ class Host:
     def read(self, positions: list[tuple[str, tuple[str, ...]]]) -> list[NodeRecord | None]:
         """Returns the records of some positions, FEN and moves; not while it searches."""
         assert self._graph is not None
-        return [self._graph.read(Job(start=fen, moves=moves).board()) for fen, moves in positions]
+        return [self._graph.read(SearchJob(start=fen, moves=moves).board()) for fen, moves in positions]
 
     def progress(self) -> Progress | None:
-        """Returns how far the search is, if this is the leader and knows."""
+        """Returns the search's progress, if this is the leader and knows it."""
         return self._search.progress if self._search else None
 
     def stop(self) -> None:
-        """Has the search end after its wave."""
+        """Ends the search after its wave."""
         self._stop.set()
 
     def give_up(self) -> None:
@@ -186,7 +186,7 @@ class Host:
             self._mesh.give_up()
 
     def leave(self) -> Failure | None:
-        """Closes the graph and its file; after a search that ended well all is saved."""
+        """Closes the graph and its file; after a complete search everything is saved."""
         try:
             self._close()
         except BaseException as error:
@@ -206,7 +206,7 @@ class Host:
 
 
 def own_address() -> str:
-    """Returns the address by which other machines of a Ray cluster reach this one."""
+    """Returns this machine's address for other machines of a Ray cluster."""
     import ray
 
     return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
@@ -215,7 +215,7 @@ def own_address() -> str:
 # ------------------------------------------------------------------ as a process of this machine
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Something that a host is asked: name of a method, and arguments."""
+    """A call to a host: name of a method, and arguments."""
 
     number: int
     method: str
@@ -224,14 +224,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What it has returned."""
+    """The result of a call."""
 
     number: int
     value: Any
 
 
 def serve(setting: Setting, pipe: Pipe) -> None:
-    """Does what comes by a pipe until it is told to leave; the process's main function.
+    """Serves the calls of a pipe until `leave`; the process's main function.
 
     A search has a thread of its own, so that it can be stopped.
     """

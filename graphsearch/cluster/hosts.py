@@ -9,14 +9,15 @@ from functools import partial
 from typing import Any
 
 from ..errors import GraphSearchError, ShardLostError
-from ..workers.launcher import Launcher, launcher_for
+from ..workers import launcher
+from ..workers.launcher import Launcher
 from ..workers.messages import Failure, Leave
 from .host import Answer, Call, Setting, serve
 
 KILLING_SECONDS = 10.0  # for the system to end a process, and for Ray to notice
 
 
-class Hosts:
+class ShardLauncher:
     """Starts the processes of shards.
 
     Attributes:
@@ -24,10 +25,10 @@ class Hosts:
       patience: seconds until all of them run. advice: what to do if they do not.
     """
 
-    def __init__(self, launcher: Launcher) -> None:
-        self._launcher = launcher
-        self.is_remote, self.crowd = launcher.is_remote, launcher.per_machine
-        self.patience, self.advice = launcher.patience, launcher.advice
+    def __init__(self, workers: Launcher) -> None:
+        self._launcher = workers
+        self.is_remote, self.crowd = workers.is_remote, workers.per_machine
+        self.patience, self.advice = workers.patience, workers.advice
 
     def start(self, setting: Setting) -> ShardProcess:
         """Returns the process of a shard that was just started."""
@@ -38,9 +39,9 @@ class Hosts:
         self._launcher.close()
 
 
-def hosts_for(pool: str | None, shards: int) -> Hosts:
-    """Returns the hosts of the pool that `--pool` names: `local`, `ray` or `ray:ADDRESS`."""
-    return Hosts(launcher_for(pool, shards, all_at_once=True))
+def launcher_for(pool: str | None, shards: int) -> ShardLauncher:
+    """Returns the launcher for the pool that `--pool` names: `local`, `ray` or `ray:ADDRESS`."""
+    return ShardLauncher(launcher.launcher_for(pool, shards, all_at_once=True))
 
 
 class ShardProcess:
@@ -50,14 +51,14 @@ class ShardProcess:
       place: host name and process, once they are known; for messages.
     """
 
-    def __init__(self, launcher: Launcher, setting: Setting) -> None:
+    def __init__(self, workers: Launcher, setting: Setting) -> None:
         self.place = ""
         self._number = setting.number
         self._numbers = itertools.count()
         self._waiting: dict[int, Future[Any]] = {}
         self._error: GraphSearchError | None = None
         self._gone = threading.Event()
-        self._worker = launcher.start(
+        self._worker = workers.start(
             partial(serve, setting),
             name=f"graphsearch-shard-{setting.number}",
             hear=[self._hear],

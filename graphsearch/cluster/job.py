@@ -1,4 +1,4 @@
-"""What every shard is told of a search, and what it reports."""
+"""The parameters of a search for every shard, and a shard's report."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .traffic import Traffic
 
 
 def board_parts(board: chess.Board) -> tuple[str, tuple[str, ...]]:
-    """Returns a position as a host is told it: FEN of the game's start, moves in UCI."""
+    """Returns a position in the form of a `SearchJob`: FEN of the game's start, moves in UCI."""
     return board.root().fen(en_passant="fen"), tuple(move.uci() for move in board.move_stack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A search as every shard is told it.
+class SearchJob:
+    """A search as it is sent to every shard.
 
     Attributes:
       start, moves: the game up to the root: FEN, and moves in UCI.
       searchmoves: moves that it may take at the root, in UCI; empty: all.
-      limits: what is still to be done. run: number of the search in all files.
-      lists: whether the files list the root, and what it is worth after the search.
-      save: number of the last save. visits, evaluations: what the run had added by then.
-      save_seconds: between two saves; None: as a search in one process has it.
+      limits: the remaining limits. run: number of the search in all files.
+      lists: whether the files list the root and its value after the search.
+      save: number of the last save. visits, evaluations: of the run up to then.
+      save_seconds: between two saves; None: as in a search of one process.
     """
 
     start: str
@@ -53,7 +53,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a search is, as its leader knows it; the root's record as it is now."""
+    """A search's progress by its leader; with the root's present record."""
 
     visits: int
     evaluations: int
@@ -66,16 +66,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport:
-    """What one shard has done in a search.
+    """One shard's report of a search.
 
     Attributes:
       number: of the shard. leads: whether it owned the root.
       visits: completed at the root, if it leads. evaluations, catch_ups, collisions, unkept: its own.
       plies, seldepth: of the visits that ended there.
-      nodes: it has. saved: records that it has written. read_back: that it has read.
-      stop_reason: why the search ended. problems: damage that it has passed over. seconds: of the search.
-      cpu_seconds: of its process meanwhile. peak_rss: most bytes that it ever had in memory; None: not told.
-      root: the root's record with the visits that a search of some moves forced and no file holds; None if
+      nodes: of the shard. saved: records written. read_back: records read.
+      stop_reason: why the search ended. problems: damage that was skipped. seconds: of the search.
+      cpu_seconds: of its process meanwhile. peak_rss: its peak memory in bytes; None: unknown.
+      root: the root's record with the forced visits of a search of some moves, which no file holds; None if
         there are none, or it does not lead.
     """
 
@@ -100,7 +100,7 @@ class ShardReport:
     root: NodeRecord | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it, without the root's record."""
+        """Returns the report for JSON, without the root's record."""
         fields = asdict(replace(self, root=None))
         del fields["root"]
         return fields

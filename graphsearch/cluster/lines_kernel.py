@@ -9,20 +9,21 @@ something may have come. What a failed call failed of, Python finds out (`mesh.p
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int32, int64
 from numpy.typing import NDArray
 
 from ..evaluators.batch_kernel import BEGIN, END
-from ..graph.arena_kernel import pointers
+from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
+from ..jit.calls import Bound
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import adv, as_i64, as_u8, call_bound, call_c
 from ..jit.system import MONOTONIC, address_of
+from ..jit.types import Pointer, int32, int64
 from ..search.gatherers.levels_kernel import LARGEST_SPLIT, has_room
-from ..search.wave_kernel import wave_pointers
+from ..search.wave_kernel import WaveArrays, WavePointers, wave_pointers
+from ..store.index.locate_kernel import FilterArrays
 from . import messages_kernel as m
+from .messages_kernel import ShardArrays, ShardPointers
 
 # of a line: socket | bytes sent, of so many | bytes received, of so many as are known of
 SOCKET, SENT, TO_SEND, GOT, TO_GET = range(5)
@@ -50,12 +51,12 @@ SEND, RECEIVE, LET_RUN, CLOCK, SECONDS, NANOSECONDS = range(6)  # of `system`: t
 
 
 @inlined
-def _line(X: Any, shard: Any) -> Any:
+def _line(X: ShardPointers, shard: int64) -> Pointer[int64]:
     return adv(X.lines, shard * LINE_FIELDS)
 
 
 @inner
-def now(X: Any) -> Any:
+def now(X: ShardPointers) -> int64:
     """Returns nanoseconds of a clock; 0 where kernels have none."""
     if X.system[CLOCK] == 0:
         return int64(0)
@@ -64,13 +65,13 @@ def now(X: Any) -> Any:
 
 
 @inner
-def is_full(A: Any, W: Any) -> Any:
+def is_full(A: ArenaPointers, W: WavePointers) -> int64:
     """Returns 1 if there is no room for the children of one more entry, else 0."""
     return int64(not has_room(A, W, int64(LARGEST_SPLIT)))
 
 
 @inner
-def _open_line(X: Any, shard: Any) -> None:
+def _open_line(X: ShardPointers, shard: int64) -> None:
     """Notes that a message is to be sent, and one to be received."""
     line = _line(X, shard)
     line[SENT] = 0
@@ -82,7 +83,7 @@ def _open_line(X: Any, shard: Any) -> None:
 
 
 @inner
-def open_step(A: Any, W: Any, X: Any) -> Any:
+def open_step(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> bool:
     """Begins messages of `sizes` words, with their headers; returns whether they fit: else nothing is done.
 
     Their rows are to be written next, at `places`.
@@ -105,7 +106,7 @@ def open_step(A: Any, W: Any, X: Any) -> Any:
 
 
 @inner
-def _push(X: Any, shard: Any) -> Any:
+def _push(X: ShardPointers, shard: int64) -> bool:
     """Sends what goes at once; returns whether all is sent."""
     line = _line(X, shard)
     message = as_u8(adv(X.out, shard * X.counts[m.OUT_ROOM]))
@@ -119,7 +120,7 @@ def _push(X: Any, shard: Any) -> Any:
 
 
 @inner
-def _pull(X: Any, shard: Any) -> Any:
+def _pull(X: ShardPointers, shard: int64) -> int64:
     """Receives what is there; returns THROUGH, or what is waited for."""
     line = _line(X, shard)
     message = adv(X.inbox, shard * X.counts[m.IN_ROOM])
@@ -139,7 +140,7 @@ def _pull(X: Any, shard: Any) -> Any:
 
 
 @inner
-def _go_on(X: Any) -> Any:
+def _go_on(X: ShardPointers) -> int64:
     """Sends and receives what goes at once; returns THROUGH, or what is waited for."""
     code = int64(m.THROUGH)
     for shard in range(X.counts[m.SHARDS]):
@@ -154,7 +155,7 @@ def _go_on(X: Any) -> Any:
 
 
 @inner
-def _evaluate_some(X: Any, E: Any) -> Any:
+def _evaluate_some(X: ShardPointers, E: Bound) -> bool:
     """Evaluates a few of the leaves that are ready, if there are any; returns whether there were."""
     size = len(E.words)
     begin = E.words[size + END]
@@ -171,7 +172,7 @@ def _evaluate_some(X: Any, E: Any) -> Any:
 
 
 @inner
-def talk(X: Any, E: Any) -> Any:
+def talk(X: ShardPointers, E: Bound) -> int64:
     """Goes on with a step; returns THROUGH when all messages are exchanged, else what is waited for.
 
     While it waits, it evaluates leaves (`E`): what needs time anyway costs none then.
@@ -192,14 +193,22 @@ def talk(X: Any, E: Any) -> Any:
 
 
 @kernel
-def say(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
+def say(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
     """Exchanges headers, behind which the leader gets the keys of `KEYS` candidates; `CODE` says how far."""
     Ap, Wp, Xp = pointers(A), wave_pointers(W, B), m.shard_pointers(X)
     Xp.counts[m.CODE] = _say(Ap, Wp, Xp, E)
 
 
 @inner
-def _say(A: Any, W: Any, X: Any, E: Any) -> Any:
+def _say(A: ArenaPointers, W: WavePointers, X: ShardPointers, E: Bound) -> int64:
     if X.counts[m.STAGE] == m.WRITES:
         m.clear_sizes(X)
         X.sizes[X.counts[m.LEADER]] = X.counts[m.KEYS]

@@ -1,4 +1,4 @@
-"""The cluster that `--shards K` names: one that is there and has K shards, or a new one."""
+"""Opens or creates the cluster for `--shards K`: an existing one must have K shards."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .parting import check_new, new_cluster, shard_nodes
 def cluster_at(
     path: str | os.PathLike[str], shards: int | None, identity: Callable[[], EvaluatorIdentity]
 ) -> Iterator[Manifest]:
-    """Yields the manifest of a cluster; one that is made goes again if the body fails before it has records.
+    """Yields the manifest of a cluster; a new one is removed if the body fails before it has records.
 
     Args:
-      path: the folder. shards: how many; None: as many as it has, and it is not made.
-      identity: says what a new one is bound to.
+      path: the folder. shards: how many; None: those of an existing cluster.
+      identity: returns the identity that a new one is bound to.
 
     Raises:
       InvalidParameterError: for an impossible number of shards.
@@ -54,10 +54,10 @@ def cluster_at(
 
 
 def identity_of(spec: EvaluatorSpec) -> EvaluatorIdentity:
-    """Returns the identity of what a spec makes.
+    """Returns the identity of the evaluator of a spec.
 
     Raises:
-      EvaluatorError: if it cannot be made.
+      EvaluatorError: if the evaluator cannot be made.
     """
     with closing(create(replace(spec, pool=None))) as made:
         return made.identity

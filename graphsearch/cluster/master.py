@@ -1,6 +1,6 @@
-"""The master of searches over a cluster: it holds the cluster, and starts its shards.
+"""The master of searches over a cluster: it holds the cluster's lock, and starts its shards.
 
-The shards stay for the next search, until all are done.
+The shards stay for the next search, until all searches are done.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..search.params import Limits, SearchParams
 from ..store.lock import WriteLock
 from ..store.sharded.manifest import NAME
 from ..workers.launcher import check_pool, threads_per_worker
-from .attempt import Plan
-from .hosts import hosts_for
+from .attempt import ClusterSetup
+from .hosts import launcher_for
 from .making import cluster_at, identity_of
 from .shards import ClusterSearch, OnProgress, Shards, nothing
 
@@ -44,9 +44,9 @@ def analyze(
     save_seconds: float | None = None,
     stop: threading.Event | None = None,
 ) -> ClusterSearch:
-    """Searches a position over a cluster, saves it and returns what is known about the position.
+    """Searches a position over a cluster, saves it and returns the result.
 
-    It is one search of `searching`: arguments and errors are those of that and of `Shards.analyze`.
+    Runs one search inside `searching`: arguments and errors are those of `searching` and `Shards.analyze`.
     """
     with searching(
         folder,
@@ -80,40 +80,40 @@ def searching(
     on_ready: Callable[[], None] = nothing,
     on_loss: Callable[[str], None] = nothing,
 ) -> Iterator[Shards]:
-    """Yields the shards of a cluster, which is held for them; their processes start with the first search.
+    """Yields the shards of a cluster, whose lock is held; their processes start with the first search.
 
     Args:
-      folder: of the cluster; made if it is missing, with so many `shards`.
-      evaluator: what every shard evaluates with; the cluster is bound to it.
+      folder: of the cluster; created if it is missing, with so many `shards`.
+      evaluator: of every shard; the cluster is bound to it.
       pool: where shards run: `local` (processes of this machine), `ray` or `ray:ADDRESS`.
       ram_bytes: memory of each shard; default: together 80 % of the machine's.
-      on_ready: told when all shards are ready and a search begins, each time.
-      on_loss: told when a shard was lost and the search goes on from the last save.
+      on_ready: called when all shards are ready and a search begins, each time.
+      on_loss: called when a shard was lost and the search resumes from the last save.
 
     Raises:
       StoreLockedError: if another master searches the cluster.
       StoreError: if its files do not belong together.
-      EvaluatorError: if there is no such pool.
+      EvaluatorError: if the pool is unknown.
     """
-    check_pool(pool)  # before a cluster is made
+    check_pool(pool)  # before a cluster is created
     spec, target = evaluator or EvaluatorSpec(), Path(folder)
     with ExitStack() as stack:
         manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
         stack.callback(WriteLock(target / NAME).release)
-        hosts = hosts_for(pool, manifest.shards)
-        stack.callback(hosts.close)
-        plan = Plan(
+        launcher = launcher_for(pool, manifest.shards)
+        stack.callback(launcher.close)
+        setup = ClusterSetup(
             folder=target,
             manifest=manifest,
-            hosts=hosts,
+            launcher=launcher,
             spec=_for_each(spec, manifest.shards, pool),
-            ram_bytes=ram_bytes or default_budget() // hosts.crowd,
+            ram_bytes=ram_bytes or default_budget() // launcher.crowd,
         )
-        yield stack.enter_context(Shards(plan, on_ready, on_loss))
+        yield stack.enter_context(Shards(setup, on_ready, on_loss))
 
 
 def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSpec:
-    """Returns what each shard evaluates with: with its share of this machine's cores."""
+    """Returns the evaluator of each shard: with its share of this machine's cores."""
     alone = replace(spec, pool=None)
     has_threads = any(name == "threads" for name, _ in spec.options)
     return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool))

@@ -1,4 +1,4 @@
-"""The memory of a shard's waves: what it has beside its arena, and a wave that is gathered."""
+"""The memory of a shard's waves: its arrays beside the arena, and a gathered wave."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..search.leaves import Answer
 from . import lines_kernel
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays
-from .place import Place
+from .shard_context import ShardContext
 
 FIRST_WORDS = 1 << 10  # of a message, at first
 GHOSTS_PER_ENTRY = 4  # untouched pages cost nothing
@@ -37,7 +37,7 @@ class Gathered:
     answer: Answer | None = None
 
 
-def new_arrays(place: Place, root: NDArray[np.uint64], entries: int) -> ShardArrays:
+def new_arrays(place: ShardContext, root: NDArray[np.uint64], entries: int) -> ShardArrays:
     """Returns the arrays of a shard whose waves have room for so many entries."""
     counts = np.zeros(m.COUNTS, np.int64)
     counts[[m.OWN, m.SHARDS, m.LEADER]] = place.number, place.shards, place.leader

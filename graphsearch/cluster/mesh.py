@@ -2,7 +2,7 @@
 
 Every shard listens; of two the one with the greater number connects. Both prove that they know the token of
 the search (HMAC-SHA256 of a random challenge), which the master gives to all of them. Nothing is encrypted.
-What goes over them kernels send and receive (`lines_kernel.py`); here is only waited.
+Kernels do the I/O (`lines_kernel.py`); this module only waits.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ T = TypeVar("T")
 NONCE_BYTES, DIGEST_BYTES = 32, 32
 HELLO = struct.Struct(f"<H{NONCE_BYTES}s")  # number of the shard, its challenge
 CONNECT_SECONDS = 60.0
-LOOK_UP_SECONDS = 0.5  # between two looks whether the search was given up
-BUFFER_BYTES = 1 << 22  # that the system keeps of a connection: a level's messages go out at once
+LOOK_UP_SECONDS = 0.5  # between two checks whether the search was given up
+BUFFER_BYTES = 1 << 22  # the system's buffer of a connection: a level's messages go out at once
 
 Address = tuple[str, int]
 
@@ -86,7 +86,7 @@ class Mesh:
             self.lines[number, SOCKET] = peer.fileno()
 
     def _accept(self, peer: socket.socket, deadline: float) -> None:
-        """Takes a connection in; a stranger's is closed, and the next one waited for."""
+        """Accepts a connection; a stranger's is closed, and the next one awaited."""
         peer.settimeout(max(0.1, deadline - time.monotonic()))
         try:
             number = self._greet(peer)
@@ -118,12 +118,12 @@ class Mesh:
 
     @property
     def tries(self) -> int:
-        """How often kernels look for messages before this waits; none if shards are more than cores."""
+        """How often kernels poll for messages before this waits; none if there are more shards than cores."""
         return TRIES if self._shards <= (os.cpu_count() or 1) else 0
 
-    # ---------------------------------------------------------- talking
+    # ---------------------------------------------------------- steps
     def run(self, talk: Talk[T]) -> T:
-        """Returns what a shard returns that talks over these connections.
+        """Runs a shard's generator over these connections; returns its result.
 
         Raises:
           ShardLostError: if another shard is lost.
@@ -154,7 +154,7 @@ class Mesh:
             self._check(key.data)
 
     def _check(self, number: int) -> None:
-        """Raises ShardLostError if a connection has failed: kernels do not see of what."""
+        """Raises ShardLostError if a connection has failed: kernels do not see the cause."""
         try:
             if not self._peers[number].recv(1, socket.MSG_PEEK):
                 raise EOFError("it has closed the connection")
@@ -175,6 +175,6 @@ class Mesh:
 
 
 def _events(line: NDArray[np.int64]) -> int:
-    """Returns what a line waits for."""
+    """Returns the events that a line waits for."""
     sends, gets = line[SENT] < line[TO_SEND], line[GOT] < line[TO_GET]
     return (selectors.EVENT_WRITE if sends else 0) | (selectors.EVENT_READ if gets else 0)

@@ -25,17 +25,33 @@ some. Arrivals are listed by depth in `heads` here, all other entries in `heads`
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from numpy import float32, int64
+import numpy as np
+from numpy.typing import NDArray
 
+from ..graph.arena_kernel import ArenaPointers
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import LOW32, U, adv, as_f32, as_i64, ptr
+from ..jit.types import Pointer, float32, int64, uint64
 from ..position.board_kernel import clock_of, position_key
-from ..position.words import BISHOPS, BLACK, KEY, KINGS, KNIGHTS, META, PAWNS, QUEENS, ROOKS, WHITE
+from ..position.words import (
+    BISHOPS,
+    BLACK,
+    KEY,
+    KINGS,
+    KNIGHTS,
+    META,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+    BoardTable,
+    Position,
+)
 from ..search import wave_kernel as wave
 from ..search.backup_kernel import told_by
-from ..search.wave_kernel import field, set_field, words_of
+from ..search.wave_kernel import WavePointers, field, set_field, words_of
 from ..store.sharded.ownership import MIXER, VIRTUAL_BITS
 
 HEADER_WORDS = 8
@@ -121,43 +137,43 @@ TALLIES = T_LOG + LOGGED
 class ShardArrays(NamedTuple):
     """What a shard has beside its arena and its wave; E entries, K shards."""
 
-    owners: Any  # int64[4096]: the shard of each virtual shard
-    root: Any  # uint64[10]: the root's position
-    order: Any  # int64[E]: entries of the level at hand, in the order of their visits
-    spare: Any  # int64[E]: scratch for that order
-    candidates: Any  # int64[E]: entries that wait to become leaves; `WaveArrays.candidates` has their keys
-    sizes: Any  # int64[K]: words that go to each shard, without header
-    places: Any  # int64[K]: where in `out` the next row for each shard goes
-    heads: Any  # int64[MAX_PLIES + 2] last arrival of each depth, -1 for none
-    lines: Any  # int64[K * LINE_FIELDS]: sockets, and how far messages are (`lines_kernel.py`)
-    system: Any  # int64: addresses of functions of the system (`lines_kernel.py`)
-    inbox: Any  # uint64[K * IN_ROOM]: a message from each shard
-    out: Any  # uint64[K * OUT_ROOM]: a message to each shard
-    tallies: Any  # int64[TALLIES]
-    counts: Any  # int64[COUNTS]
+    owners: NDArray[np.int64]  # [4096]: the shard of each virtual shard
+    root: NDArray[np.uint64]  # [10]: the root's position
+    order: NDArray[np.int64]  # [E]: entries of the level at hand, in the order of their visits
+    spare: NDArray[np.int64]  # [E]: scratch for that order
+    candidates: NDArray[np.int64]  # [E]: entries that wait to become leaves, by `WaveArrays.candidates`
+    sizes: NDArray[np.int64]  # [K]: words that go to each shard, without header
+    places: NDArray[np.int64]  # [K]: where in `out` the next row for each shard goes
+    heads: NDArray[np.int64]  # [MAX_PLIES + 2] last arrival of each depth, -1 for none
+    lines: NDArray[np.int64]  # [K * LINE_FIELDS]: sockets, and how far messages are (`lines_kernel.py`)
+    system: NDArray[np.int64]  # addresses of functions of the system (`lines_kernel.py`)
+    inbox: NDArray[np.uint64]  # [K * IN_ROOM]: a message from each shard
+    out: NDArray[np.uint64]  # [K * OUT_ROOM]: a message to each shard
+    tallies: NDArray[np.int64]  # [TALLIES]
+    counts: NDArray[np.int64]  # [COUNTS]
 
 
 class ShardPointers(NamedTuple):
     """Pointers to them, in the same order."""
 
-    owners: Any
-    root: Any
-    order: Any
-    spare: Any
-    candidates: Any
-    sizes: Any
-    places: Any
-    heads: Any
-    lines: Any
-    system: Any
-    inbox: Any
-    out: Any
-    tallies: Any
-    counts: Any
+    owners: Pointer[int64]
+    root: Position
+    order: Pointer[int64]
+    spare: Pointer[int64]
+    candidates: Pointer[int64]
+    sizes: Pointer[int64]
+    places: Pointer[int64]
+    heads: Pointer[int64]
+    lines: Pointer[int64]
+    system: Pointer[int64]
+    inbox: Pointer[uint64]
+    out: Pointer[uint64]
+    tallies: Pointer[int64]
+    counts: Pointer[int64]
 
 
 @inner
-def shard_pointers(X: Any) -> Any:
+def shard_pointers(X: ShardArrays) -> ShardPointers:
     """Returns the pointer bundle of a shard's arrays."""
     return ShardPointers(
         ptr(X.owners, 0),
@@ -179,39 +195,39 @@ def shard_pointers(X: Any) -> Any:
 
 # ------------------------------------------------------------------ who
 @inlined
-def owner_of(T: Any, X: Any, s: Any) -> Any:
+def owner_of(T: BoardTable, X: ShardPointers, s: Position) -> int64:
     """Returns the shard that owns a position."""
     return X.owners[int64((position_key(T, s) * U(MIXER)) >> U(64 - VIRTUAL_BITS))]
 
 
 @inlined
-def is_arrival(W: Any, e: Any) -> Any:
+def is_arrival(W: WavePointers, e: int64) -> bool:
     """Returns whether an entry came from another shard."""
     parent = field(W, e, wave.PARENT)
     return parent >= 0 and field(W, parent, wave.KIND) == wave.GHOST
 
 
 @inlined
-def pair(low: Any, high: Any) -> Any:
+def pair(low: int64, high: int64) -> uint64:
     """Returns a word of two numbers of 32 bits."""
     return (U(low) & LOW32) | (U(high) << U(32))
 
 
 @inlined
-def low_of(word: Any) -> Any:
+def low_of(word: uint64) -> int64:
     """Returns the lower number of a word."""
     return int64(word & LOW32)
 
 
 @inlined
-def high_of(word: Any) -> Any:
+def high_of(word: uint64) -> int64:
     """Returns the upper number of a word."""
     return int64(word >> U(32))
 
 
 # ------------------------------------------------------------------ positions
 @inner
-def pack_men(s: Any, out: Any) -> None:
+def pack_men(s: Position, out: Pointer[uint64]) -> None:
     """Writes the men of a position as four bitboards: Black's, and the bits of 1 + kind."""
     out[0] = s[BLACK]
     out[1] = s[PAWNS] | s[BISHOPS] | s[QUEENS]
@@ -220,7 +236,7 @@ def pack_men(s: Any, out: Any) -> None:
 
 
 @inner
-def unpack_men(packed: Any, s: Any) -> None:
+def unpack_men(packed: Pointer[uint64], s: Position) -> None:
     """Writes the eight bitboards of a position from `pack_men`."""
     ones, twos, fours = packed[1], packed[2], packed[3]
     s[PAWNS] = ones & ~(twos | fours)
@@ -235,20 +251,20 @@ def unpack_men(packed: Any, s: Any) -> None:
 
 # ------------------------------------------------------------------ down
 @inlined
-def trail_length(W: Any, X: Any, e: Any) -> Any:
+def trail_length(W: WavePointers, X: ShardPointers, e: int64) -> int64:
     """Returns how many positions go with a stub: all of its path, or those that may still be repeated."""
     depth = field(W, e, wave.DEPTH)
     return depth if X.counts[TRAIL] == WHOLE else min(clock_of(words_of(W, e)), depth)
 
 
 @inlined
-def row_words(W: Any, X: Any, e: Any) -> Any:
+def row_words(W: WavePointers, X: ShardPointers, e: int64) -> int64:
     """Returns the words of a stub's row."""
     return DOWN_WORDS + X.counts[TRAIL] * trail_length(W, X, e)
 
 
 @inner
-def write_row(W: Any, X: Any, e: Any, spent: Any, out: Any) -> Any:
+def write_row(W: WavePointers, X: ShardPointers, e: int64, spent: int64, out: Pointer[uint64]) -> int64:
     """Writes the row of a stub; returns its words."""
     s = words_of(W, e)
     length, step = trail_length(W, X, e), X.counts[TRAIL]
@@ -270,21 +286,21 @@ def write_row(W: Any, X: Any, e: Any, spent: Any, out: Any) -> Any:
 
 
 @inlined
-def trail_of(row: Any) -> Any:
+def trail_of(row: Pointer[uint64]) -> int64:
     """Returns how many positions a row's trail has."""
     return int64(row[2] >> U(TRAIL_SHIFT))
 
 
 # ------------------------------------------------------------------ messages
 @inner
-def clear_sizes(X: Any) -> None:
+def clear_sizes(X: ShardPointers) -> None:
     """Notes that nothing goes to anybody."""
     for shard in range(X.counts[SHARDS]):
         X.sizes[shard] = 0
 
 
 @inner
-def largest_size(X: Any) -> Any:
+def largest_size(X: ShardPointers) -> int64:
     """Returns the most words that go to anybody."""
     largest = int64(0)
     for shard in range(X.counts[SHARDS]):
@@ -293,7 +309,7 @@ def largest_size(X: Any) -> Any:
 
 
 @inner
-def write_header(W: Any, X: Any, shard: Any, full: Any) -> None:
+def write_header(W: WavePointers, X: ShardPointers, shard: int64, full: int64) -> None:
     """Writes the header of the message to a shard, and notes where its rows go."""
     begin = shard * X.counts[OUT_ROOM]
     X.places[shard] = begin + HEADER_WORDS
@@ -309,20 +325,20 @@ def write_header(W: Any, X: Any, shard: Any, full: Any) -> None:
 
 
 @inlined
-def words_behind(message: Any) -> Any:
+def words_behind(message: Pointer[uint64]) -> int64:
     """Returns how many words stand behind the header of a message."""
     return int64(message[H_STEP] >> U(STEP_BITS))
 
 
 @inlined
-def rows_from(X: Any, shard: Any) -> Any:
+def rows_from(X: ShardPointers, shard: int64) -> tuple[Pointer[uint64], int64]:
     """Returns (the rows that a shard has sent, their words)."""
     message = adv(X.inbox, shard * X.counts[IN_ROOM])
     return adv(message, HEADER_WORDS), words_behind(message)
 
 
 @inlined
-def _message_from(X: Any, shard: Any) -> Any:
+def _message_from(X: ShardPointers, shard: int64) -> Pointer[uint64]:
     """Returns the message of a shard, this one included."""
     if shard == X.counts[OWN]:
         return adv(X.out, shard * X.counts[OUT_ROOM])
@@ -330,7 +346,7 @@ def _message_from(X: Any, shard: Any) -> Any:
 
 
 @inner
-def add_headers(X: Any) -> None:
+def add_headers(X: ShardPointers) -> None:
     """Sums the headers of all messages up in `counts`; of the step, counts those that are at this one."""
     for i in range(HEADER_WORDS):
         X.counts[TOTALS + i] = 0
@@ -343,7 +359,7 @@ def add_headers(X: Any) -> None:
 
 # ------------------------------------------------------------------ up
 @inner
-def write_answer(A: Any, W: Any, e: Any, out: Any) -> None:
+def write_answer(A: ArenaPointers, W: WavePointers, e: int64, out: Pointer[uint64]) -> None:
     """Writes what became of an arrival, and what its record is worth."""
     ghost = field(W, e, wave.PARENT)
     q, share, flags, code, known = told_by(A, field(W, e, wave.SLOT))
@@ -355,7 +371,7 @@ def write_answer(A: Any, W: Any, e: Any, out: Any) -> None:
 
 
 @inlined
-def told_to(W: Any, e: Any) -> Any:
+def told_to(W: WavePointers, e: int64) -> tuple[float32, int64, int64, int64, int64]:
     """Returns what another shard has told a stub, as `told_by` has it."""
     s = words_of(W, e)
     word = s[TOLD]

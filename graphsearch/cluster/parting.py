@@ -1,10 +1,10 @@
-"""A graph file made a cluster, and a cluster made a graph file: `split` and `merge`.
+"""Splits a graph file into a cluster, and merges a cluster into a graph file.
 
     one.graph  a b c d e f ...  (in the order of the file)  -- split -->   0: a c f   1: b e   2: d ...
                                                             <-- merge --   by the same order
 
-Records go in bounded batches, plain tables as they are: to the first shard, and those that say where records
-come from to all of them.
+Records go in bounded batches, plain tables unchanged: to the first shard, and those about the sources of
+records to all of them.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from ..store.upkeep.plain import plain_tables
 from ..store.writing import add_to_segment, begin_segment
 from .saved_waves import Save, note_save, saves_of
 
-PROVENANCE = ("evaluator", "run")  # of what every record says
-ENTRIES = ("entry_piece", "entry_run", "entry_iteration")  # proofs that any shard may have to heed
-HELD = 1 << 17  # records that wait to be written, over all shards
+PROVENANCE = ("evaluator", "run")  # tables about the sources of records
+ENTRIES = ("entry_piece", "entry_run", "entry_iteration")  # proofs that any shard may need
+HELD = 1 << 17  # records waiting to be written, over all shards
 FACTS = ("created", "created_by")
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """What was written.
+    """Report of a split or a merge.
 
     Attributes:
       path: the cluster or the file. shards: of the cluster. nodes: records. bytes: on disk.
@@ -61,12 +61,12 @@ class Parted:
     bytes: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
+        """Returns the report for JSON."""
         return asdict(self)
 
 
 class _Target:
-    """A new file that records are written to in the order of a segment."""
+    """A new file that receives records in the order of a segment."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -76,13 +76,13 @@ class _Target:
         self.held = 0
 
     def add(self, batch: RecordBatch) -> None:
-        """Takes records behind those before."""
+        """Adds records behind those before."""
         if len(batch):
             self._waiting.append(batch)
             self.held += len(batch)
 
     def write(self) -> None:
-        """Writes what waits."""
+        """Writes the waiting records."""
         if not self.held:
             return
         batch = RecordBatch.concat(self._waiting)
@@ -104,15 +104,15 @@ def split(
     shards: int,
     progress: Progress | None = None,
 ) -> Parted:
-    """Makes a cluster of a graph file, which is only read.
+    """Splits a graph file, which is only read, into a cluster.
 
     Args:
-      folder: the cluster's; it is made, or empty.
-      progress: called with records done and records in all.
+      folder: the cluster's; it is created, or empty.
+      progress: called with the records written and all records.
 
     Raises:
       InvalidParameterError: for an impossible number of shards.
-      StoreError: if the file cannot be read, or the folder not be written or not empty.
+      StoreError: if the file cannot be read, or the folder cannot be written or is not empty.
     """
     check_new(folder, shards)
     with Store.open(path, read_only=True) as source, source.snapshot():
@@ -137,7 +137,7 @@ def split(
 
 
 def _deal(source: Store, targets: Sequence[_Target], manifest: Manifest, progress: Progress | None) -> None:
-    """Gives every record to its owner."""
+    """Writes every record to its owner."""
     done, total = 0, source.node_count
     for batch in source.scan():
         owners = owners_of(keys_of(batch.words), manifest.owners)
@@ -171,13 +171,13 @@ def new_cluster(folder: str | os.PathLike[str], *, shards: int, identity: Evalua
 
 
 def mend(folder: str | os.PathLike[str]) -> list[int]:
-    """Makes the missing files of a cluster anew, without records; returns the shards that were missing.
+    """Creates the missing files of a cluster, without records; returns the shards that were missing.
 
-    What they held is evaluated again when a search passes by, and caught up.
+    Their positions are evaluated again when a search passes by, and caught up.
 
     Raises:
       StoreLockedError: if the cluster is being searched.
-      StoreError: if the folder has no manifest, a file is another's, or cannot be made.
+      StoreError: if the folder has no manifest, a file belongs to another cluster, or cannot be created.
     """
     target, manifest = Path(folder), read_manifest(folder)
     there = [k for k in range(manifest.shards) if (target / manifest.files[k]).exists()]
@@ -196,10 +196,10 @@ def mend(folder: str | os.PathLike[str]) -> list[int]:
 
 
 def _make_anew(folder: Path, manifest: Manifest, number: int, others: Sequence[int]) -> None:
-    """Makes the file of a shard without records; it gets its name when it is whole.
+    """Creates the file of a shard without records; it gets its name when it is complete.
 
     Args:
-      others: a shard whose file says what all of them say, if there is any.
+      others: a shard whose file has the tables of all files, if there is any.
     """
     with ExitStack() as stack:
         new = stack.enter_context(new_file(folder / manifest.files[number], force=False))
@@ -219,14 +219,14 @@ def merge(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Parted:
-    """Makes one graph file of a cluster, which is only read.
+    """Merges a cluster, which is only read, into one graph file.
 
     Args:
-      force: replace a file that is there.
-      progress: called with records done and records in all.
+      force: replace an existing file.
+      progress: called with the records written and all records.
 
     Raises:
-      StoreError: if the cluster cannot be read, or the file not be written.
+      StoreError: if the cluster cannot be read, or the file cannot be written.
     """
     target = real_path(path)
     read_manifest(folder)
@@ -255,13 +255,13 @@ def merge(
 
 
 def _follow(store: Store) -> None:
-    """Leaves of the rows of well-visited positions those whose records the file holds."""
+    """Removes the rows of well-visited positions whose records the file does not hold."""
     with store.transaction():
         store.records_changed(None)
 
 
 def _copy_tables(source: Store, target: Store, names: Sequence[str]) -> None:
-    """Copies the rows of plain tables, and when the file was made."""
+    """Copies the rows of plain tables, and the file's date of creation."""
     with sql_errors(source.path, "read it"), target.transaction():
         execute = source.connection.execute
         for name in names:
@@ -289,11 +289,11 @@ def _new_shard(path: Path, manifest: Manifest, number: int) -> Store:
 
 
 def check_new(folder: str | os.PathLike[str], shards: int) -> None:
-    """Checks that there can be a new cluster.
+    """Checks that a new cluster can be created.
 
     Raises:
       InvalidParameterError: for an impossible number of shards.
-      StoreError: if something is in the folder, or it cannot be made.
+      StoreError: if the folder is not empty, or cannot be created.
     """
     if not 1 <= shards <= MAX_SHARDS:
         raise InvalidParameterError(f"shards must be 1 to {MAX_SHARDS}, not {shards}")
@@ -308,12 +308,12 @@ def check_new(folder: str | os.PathLike[str], shards: int) -> None:
 
 @contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yields the folder under whose name a cluster is made; it gets its own when all went well.
+    """Yields a temporary folder for a new cluster; it gets its final name if the body succeeds.
 
-    What an earlier attempt has left is removed.
+    The remains of an earlier attempt are removed.
 
     Raises:
-      StoreError: if it cannot be made.
+      StoreError: if it cannot be created.
     """
     target = Path(folder)
     part = target.with_name(target.name + ".part")
@@ -333,7 +333,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def shard_nodes(folder: Path, manifest: Manifest) -> list[int]:
-    """Returns how many records each shard has."""
+    """Returns the number of records of each shard."""
     counts = []
     for number in range(manifest.shards):
         with Store.open(shard_path(folder, manifest, number), read_only=True) as store:

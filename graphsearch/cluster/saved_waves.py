@@ -1,13 +1,13 @@
-"""Which wave every file of a cluster holds, and going back to the last one that all of them hold.
+"""Numbered saves of all files of a cluster, and rollback to the last one that all of them hold.
 
     shard 0   save 1 ------------- save 2 ----------- save 3 |  killed here: shard 1 has no save 3
     shard 1   save 1 ------------- save 2 -------            |
                                    all go back to here
 
-A file notes at each save its number and the age of its newest segment, and keeps the note of the save before.
-A save begins when all have made the one before; so the last save of any file is the last one of all, or the
-one after it. What is younger than a save is in younger segments: merging leaves those alone that not all
-files are known to have. Going back drops them.
+With each save a file stores its number and the age of its newest segment, and keeps the entry of the save
+before. A save begins when all files have made the one before; so the last save of any file is the last one of
+all, or the one after it. Changes after a save are in younger segments: merges leave alone segments that not
+all files are known to have. A rollback drops them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Save:
     Attributes:
       number: of the save, the same in all files.
       age: of its newest segment. nodes: records then.
-      run: number of the search. visits, evaluations: what that had added.
+      run: number of the search. visits, evaluations: of the run up to then.
     """
 
     number: int = 0
@@ -48,7 +48,7 @@ class Save:
 
 
 def saves_of(store: Store) -> list[Save]:
-    """Returns the last saves of a file, newest first; of one that says none, that it is as it is."""
+    """Returns the last saves of a file, newest first; for a file without any, its present state."""
     from ..outside import SaveFacts, declared
 
     try:
@@ -59,14 +59,14 @@ def saves_of(store: Store) -> list[Save]:
 
 
 def note_save(store: Store, save: Save) -> None:
-    """Writes down a save in the transaction that makes it; its age and nodes are taken from the file."""
+    """Writes a save in the transaction that makes it; its age and nodes are taken from the file."""
     this = Save(**asdict(save) | {"age": newest_age(store), "nodes": store.node_count})
     kept = [this, *(one for one in saves_of(store) if one.number != this.number)][:KEPT]
     store.write_fact(FACT, json.dumps([asdict(one) for one in kept]))
 
 
 def note_changed(store: Store) -> None:
-    """Writes the last save of a file down anew: what it holds now is what it has saved."""
+    """Writes the last save of a file again: its present content counts as saved."""
     with store.transaction():
         note_save(store, saves_of(store)[0])
 
@@ -78,15 +78,15 @@ def newest_age(store: Store) -> int:
 
 
 def go_back(folder: Path, manifest: Manifest) -> tuple[Save, list[int]]:
-    """Has all files hold the last save that all of them hold.
+    """Rolls all files back to the last save that all of them hold.
 
     Returns:
-      The last save that any file has had, with what the search had added by the one that all have, and the
-      shards that went back to that.
+      The last save that any file has had, with the search's counts at the one that all have, and the shards
+        that were rolled back.
 
     Raises:
       StoreLockedError: if a process writes one of the files.
-      StoreError: if a file is missing, another's, or cannot be written.
+      StoreError: if a file is missing, belongs to another cluster, or cannot be written.
     """
     known = []
     for number in range(manifest.shards):
@@ -106,8 +106,8 @@ def go_back(folder: Path, manifest: Manifest) -> tuple[Save, list[int]]:
 def _drop_younger(path: Path, at: Save, saves: Sequence[Save]) -> bool:
     """Drops the segments of a file that are younger than a save; returns whether that was possible.
 
-    It is not if something else has merged them with older ones: then all stays. A graph whose shards are at
-    different waves is a sound one; edges know more than the records behind them then, and those catch up.
+    It is not if a merge has joined them with older ones: then all stay. A graph whose shards are at different
+    waves is sound; its edges then know more than the records behind them, and those catch up.
     """
     with Store.open(path) as store:
         older = sum(s.records for s in store.catalog.segments if s.age <= at.age)

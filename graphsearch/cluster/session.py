@@ -1,7 +1,7 @@
-"""One shard's part of a search: waves until the leader ends it, saves that all shards make together.
+"""One shard's part of a search: waves until the leader ends it, saves made by all shards together.
 
 leader   word: go on? save? visits allowed -- one word to all, before every wave
-others   ask: to save, because memory fills; say whether the last save is done
+others   ask: to save, because memory is full; report whether the last save is done
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ from ..store.tables import history
 from ..workers.process import peak_rss
 from . import descent_kernel
 from . import messages_kernel as m
-from .job import Job, Progress, ShardReport
+from .job import Progress, SearchJob, ShardReport
 from .memory import Gathered
-from .place import Place
 from .saved_waves import Save, newest_age, note_save
+from .shard_context import ShardContext
 from .talk import Talk
 from .wave import ShardWaves
 
 STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed
 ALLOWED_SHIFT = 8
-WANTS_SAVE, SAVES, IS_HELD = 1, 1 << 16, 1 << 32  # what shards ask: each is counted
+WANTS_SAVE, SAVES, IS_HELD = 1, 1 << 16, 1 << 32  # requests of shards: each kind is counted
 COUNT = (1 << 16) - 1
 PROGRESS_SECONDS = 0.3
-SHARDS_BATCH = 256  # of several shards, if nothing else is asked for: every wave is a round of messages
+SHARDS_BATCH = 256  # of several shards by default: every wave is a round of messages
 
 
 class ShardSearch:
-    """A search, as far as one shard goes through it.
+    """One shard's part of a search.
 
     Attributes:
       progress: set by the leader, now and then; None before that.
     """
 
-    def __init__(self, graph: Graph, job: Job, place: Place, stop: threading.Event) -> None:
+    def __init__(self, graph: Graph, job: SearchJob, place: ShardContext, stop: threading.Event) -> None:
         """Prepares a search; `stop` ends it if it is the leader's."""
         self.progress: Progress | None = None
         self._graph, self._job, self._place, self._stop = graph, job, place, stop
@@ -106,7 +106,7 @@ class ShardSearch:
 
     # ---------------------------------------------------------- the search
     def talk(self) -> Talk[ShardReport]:
-        """Goes through the search, in step with the other shards; returns what this one has done."""
+        """Runs the search, in step with the other shards; returns this shard's report."""
         with self._graph.searching:
             try:
                 yield from self._begin()
@@ -187,16 +187,16 @@ class ShardSearch:
             self._catches_up = True
 
     def _pass_over(self) -> None:
-        """Leaves the visits that a search of the same moves had forced before out of what the limits allow.
+        """Excludes the forced visits of an earlier search of the same moves from the limits.
 
-        Until its first leaf a search of some moves only catches up with what their positions know already.
+        Until its first leaf a search of some moves only catches up with known children.
         """
         if self._forced and self._catches_up:
             free = self._forced.unproven - self._passed_over
             self._passed_over += free
             self._before[arena_kernel.VISITS] += free
 
-    # ---------------------------------------------------------- what the leader says
+    # ---------------------------------------------------------- the leader's word
     def _word(self) -> int:
         """Returns the word before the next wave."""
         arena = self._arena
@@ -213,14 +213,14 @@ class ShardSearch:
         return word | SAVE if is_due else word
 
     def _bring_root(self) -> None:
-        """Has the root's record in memory: whether it is known decides what a wave is."""
+        """Pages the root's record in: whether it is known decides the kind of wave."""
         self._graph.pager.read_all([self._board])
         restricts = self._job.searchmoves and not self._arena.arrays.ints[layout.RESTRICTED]
         if restricts and self._graph.read(self._board) is not None:
             self._restrict(False)
 
     def _is_finished(self, knows_root: bool, is_decided: bool) -> bool:
-        """Returns whether the search ends, and notes why; the root is evaluated whatever the limits."""
+        """Returns whether the search ends, and stores why; the root is evaluated whatever the limits."""
         if not knows_root:
             return False
         limits, visits = self._job.limits, self._added(arena_kernel.VISITS)
@@ -252,7 +252,7 @@ class ShardSearch:
         return idle > IDLE_VISITS and idle > IDLE_VISITS_PER_NODE * self._waves.total(m.H_NODES)
 
     def _is_save_due(self) -> bool:
-        """Returns whether all shards are to save: one has to, or it is time, and the last one is done."""
+        """Returns whether all shards should save: one has to, or it is due, and the last save is done."""
         now = time.monotonic()
         if self._asked & (COUNT * SAVES):
             return False
@@ -262,7 +262,7 @@ class ShardSearch:
 
     # ---------------------------------------------------------- saving
     def _asks(self) -> int:
-        """Returns what this shard asks of the leader."""
+        """Returns the requests of this shard to the leader."""
         graph, dirty = self._graph, self._arena.dirty_count
         if graph.store is None:
             return 0
@@ -279,7 +279,7 @@ class ShardSearch:
         self._graph.begin_saving(note)
 
     def _save_all(self) -> Talk[None]:
-        """Saves everything, and that the search has ended; returns when all shards have."""
+        """Saves everything, and the end of the search; returns when all shards have."""
         note = yield from self._noted(finished=True)
         if self._graph.store:
             self._graph.flush(note)
@@ -289,7 +289,7 @@ class ShardSearch:
         yield from self._waves.say()
 
     def _noted(self, *, finished: bool) -> Talk[Note]:
-        """Returns what writes down the state of the search with what is saved; the leader knows it."""
+        """Returns a callback that writes the leader's state of the search with the save."""
         job = self._job
         visits = yield from self._waves.agree(self._added(arena_kernel.VISITS))
         return self._note(
@@ -317,16 +317,16 @@ class ShardSearch:
 
         return note
 
-    # ---------------------------------------------------------- given up
+    # ---------------------------------------------------------- failure
     def known(self) -> Save:
-        """Returns its last save, with what this shard has added in all: visits if it leads."""
+        """Returns its last save, with this shard's counts: visits if it leads."""
         visits, evaluations = self._added(arena_kernel.VISITS), self._added(arena_kernel.EVALUATIONS)
         return replace(self._save, visits=visits, evaluations=evaluations)
 
     def keep(self, save: Save) -> None:
-        """Saves what this shard has, when all have ended between two steps: every record is whole then.
+        """Saves this shard's results when all have ended between two steps: every record is complete then.
 
-        Edges that do not count yet what their children know catch up, as everywhere.
+        Edges behind their children catch up, as everywhere.
         """
         self._graph.flush(self._note(save, finished=True))
 
@@ -340,7 +340,7 @@ class ShardSearch:
             self._forced.end()
         self._arena.set_history(np.zeros(0, np.uint64))
 
-    # ---------------------------------------------------------- telling
+    # ---------------------------------------------------------- reports
     def _added(self, counter: int) -> int:
         return int(self._arena.counters[counter] - self._before[counter])
 

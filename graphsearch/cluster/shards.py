@@ -1,7 +1,7 @@
-"""The shards of a cluster, for one search after the other: what each is told, and what became of it.
+"""The shards of a cluster, for one search after the other: requests to each, and their results.
 
-If a shard is lost, all shards end, all files go back to the last save that all of them have, and the search
-goes on from there with new processes.
+If a shard is lost, all shards end, all files are rolled back to the last common save, and the search resumes
+there with new processes.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from ..store.sharded.manifest import Manifest
 from ..store.sharded.ownership import owner_of
 from ..store.store import Store
 from ..store.tables import provenance
-from .attempt import Attempt, Plan
-from .job import Job, Progress, ShardReport, board_parts
+from .attempt import Attempt, ClusterSetup
+from .job import Progress, SearchJob, ShardReport, board_parts
 from .saved_waves import Save, saves_of
 
-ATTEMPTS = 3  # to go on from one save, before the search ends
+ATTEMPTS = 3  # to resume from one save, before the search ends
 
 OnProgress = Callable[[results.Progress], None]
 
 
 def nothing(*_: object) -> None:
-    """Is told something, and does nothing."""
+    """Does nothing, whatever it is called with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSearch:
-    """What a search over a cluster found.
+    """The result of a search over a cluster.
 
     Attributes:
       result: as of a search in one process.
-      shards: what each shard did, in the last attempt.
-      losses: what was lost on the way, and gone on from.
+      shards: the report of each shard, in the last attempt.
+      losses: losses of shards on the way, after which the search resumed.
       places: where each shard was: host name and process.
     """
 
@@ -66,11 +66,13 @@ class ClusterSearch:
 
 
 class Shards:
-    """The shards of a cluster that is held; in a `with`, which ends their processes."""
+    """The shards of a cluster whose lock is held; in a `with`, which ends their processes."""
 
-    def __init__(self, plan: Plan, on_ready: Callable[[], None], on_loss: Callable[[str], None]) -> None:
-        """Starts nothing yet; `master.searching` describes the arguments."""
-        self.plan, self.on_ready, self.on_loss = plan, on_ready, on_loss
+    def __init__(
+        self, setup: ClusterSetup, on_ready: Callable[[], None], on_loss: Callable[[str], None]
+    ) -> None:
+        """Starts no process yet; `master.searching` describes the arguments."""
+        self.setup, self.on_ready, self.on_loss = setup, on_ready, on_loss
         self._attempt: Attempt | None = None
         self._saved = Save()
 
@@ -88,18 +90,18 @@ class Shards:
         save_seconds: float | None = None,
         stop: threading.Event | None = None,
     ) -> ClusterSearch:
-        """Searches a position, saves it and returns what is known about the position.
+        """Searches a position, saves it and returns the result.
 
         Args:
-          run: number of the run that it adds to; None: it is one of its own.
+          run: number of the run that the search adds to; None: it is one of its own.
           lists: whether the files list the position as a root.
-          save_seconds: between two saves; None: as a search in one process has it.
-          The rest as `search.loop.analyze` has it.
+          save_seconds: between two saves; None: as in a search of one process.
+          The rest as for `search.loop.analyze`.
 
         Raises:
-          InvalidParameterError: if the parameters ask for another gatherer than `flow`.
-          StoreError: if a shard is lost again and again; all that was saved stays.
-          EvaluatorError: if the evaluator fails. What was found before is saved.
+          InvalidParameterError: if the parameters name another gatherer than `flow`.
+          StoreError: if a shard is lost again and again; all saved results stay.
+          EvaluatorError: if the evaluator fails. Earlier results are saved.
         """
         if params is not None and params.gather != "flow":
             raise InvalidParameterError("a cluster is searched with Gather=flow only")
@@ -120,7 +122,7 @@ class Shards:
     def started(self) -> tuple[Attempt, Save]:
         """Returns the processes, new ones if there are none, and the last save of all files."""
         if self._attempt is None:
-            attempt = Attempt(self.plan)
+            attempt = Attempt(self.setup)
             try:
                 self._saved = attempt.prepare()
                 attempt.open()
@@ -131,11 +133,11 @@ class Shards:
         return self._attempt, self._saved
 
     def note(self, save: Save) -> None:
-        """Takes note of the save that a search has ended with."""
+        """Stores the last save of a search."""
         self._saved = save
 
     def kill(self) -> None:
-        """Ends the processes: what is not saved is lost, and the next search has new ones."""
+        """Kills the processes: unsaved results are lost, and the next search has new ones."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.kill()
@@ -154,7 +156,7 @@ class Shards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What is searched, as `Shards.analyze` describes it."""
+    """The arguments of one search, as `Shards.analyze` describes them."""
 
     board: chess.Board
     limits: Limits
@@ -169,15 +171,15 @@ class _Wanted:
 
 
 class _Search:
-    """One search, whatever is lost on the way."""
+    """One search, resumed after losses."""
 
     def __init__(self, shards: Shards, wanted: _Wanted) -> None:
-        self._shards, self._plan, self._wanted = shards, shards.plan, wanted
-        self._leader = owner_of(wanted.board, shards.plan.manifest.owners)
+        self._shards, self._setup, self._wanted = shards, shards.setup, wanted
+        self._leader = owner_of(wanted.board, shards.setup.manifest.owners)
         self._began = self._shown = time.monotonic()
         self._losses: list[str] = []
         self._saved = Save()
-        self._before: Save | None = None  # what its run had added when it began
+        self._before: Save | None = None  # its run's counts when it began
         self._run = wanted.run or 0
 
     def to_its_end(self) -> ClusterSearch:
@@ -193,7 +195,7 @@ class _Search:
                 before = self._saved.number
                 if tries >= ATTEMPTS or self._wanted.stop.is_set():
                     raise StoreError(
-                        f"{error}; the search ended, and {self._plan.folder} holds its last save"
+                        f"{error}; the search ended, and {self._setup.folder} holds its last save"
                     ) from None
                 self._shards.on_loss(f"{error}; all shards go back to the last save, and the search goes on")
             except BaseException:
@@ -203,7 +205,7 @@ class _Search:
     def _go_on(self) -> ClusterSearch:
         """Searches from the last save on."""
         attempt, self._saved = self._shards.started()
-        self._run = self._run or 1 + _last_run(self._plan.folder, self._plan.manifest)
+        self._run = self._run or 1 + _last_run(self._setup.folder, self._setup.manifest)
         added = self._saved if self._saved.run == self._run else Save(number=self._saved.number)
         self._before = self._before or added
         self._shards.on_ready()
@@ -213,12 +215,12 @@ class _Search:
         reports = attempt.search(self._job(added, done), self._leader, partial(self._look, attempt))
         return self._found(reports, done, attempt.places)
 
-    def _job(self, added: Save, done: Save) -> Job:
-        """Returns what is still to be done, of what the run has added and the search itself has done."""
+    def _job(self, added: Save, done: Save) -> SearchJob:
+        """Returns the remaining job, given the counts of the run and of the search itself."""
         wanted = self._wanted
         spent = time.monotonic() - self._began if self._losses else 0.0
         start, moves = board_parts(wanted.board)
-        return Job(
+        return SearchJob(
             start=start,
             moves=moves,
             searchmoves=wanted.searchmoves,
@@ -233,7 +235,7 @@ class _Search:
         )
 
     def _look(self, attempt: Attempt) -> bool:
-        """Shows how far the search is, now and then; returns whether it is to end."""
+        """Reports the progress now and then; returns whether to stop."""
         show, interval = self._wanted.on_progress, self._wanted.interval
         if show and time.monotonic() - self._shown >= interval:
             self._shown = time.monotonic()
@@ -241,12 +243,12 @@ class _Search:
                 show(_progress(found, self._wanted.board))
         return self._wanted.stop.is_set()
 
-    # ---------------------------------------------------------- what was found
+    # ---------------------------------------------------------- the result
     def _found(self, reports: list[ShardReport], before: Save, places: list[str]) -> ClusterSearch:
         board = self._wanted.board
         leader = reports[self._leader]
         first = [chess.Move.from_uci(move) for move in self._wanted.searchmoves]
-        with open_sharded(self._plan.folder) as store:
+        with open_sharded(self._setup.folder) as store:
 
             def read(of: chess.Board) -> NodeRecord | None:
                 return leader.root if leader.root and of == board else store.read(of)
@@ -260,7 +262,7 @@ class _Search:
         result = SearchResult(
             position=fen_of(board),
             key=key_of(board),
-            store=str(self._plan.folder),
+            store=str(self._setup.folder),
             visits=node.visits,
             new_visits=visits,
             evaluations=evaluations,
@@ -291,13 +293,13 @@ def _last_run(folder: Path, manifest: Manifest) -> int:
 
 
 def _difference(now: Save, before: Save) -> Save:
-    """Returns the save of now, with what was added since the one before."""
+    """Returns the present save, with the additions since an earlier one."""
     added = {name: getattr(now, name) - getattr(before, name) for name in ("visits", "evaluations")}
     return replace(now, **added)
 
 
 def _left(limits: Limits, done: Save, seconds: float) -> Limits:
-    """Returns what is left of limits."""
+    """Returns the remaining limits."""
     return Limits(
         visits=None if limits.visits is None else max(1, limits.visits - done.visits),
         evaluations=None if limits.evaluations is None else max(1, limits.evaluations - done.evaluations),
@@ -306,7 +308,7 @@ def _left(limits: Limits, done: Save, seconds: float) -> Limits:
 
 
 def _progress(found: Progress, board: chess.Board) -> results.Progress:
-    """Returns the progress as a search in one process tells it; of lines only the first move is known."""
+    """Returns the progress in the form of a search in one process; of lines only the first move is known."""
 
     def read(of: chess.Board) -> NodeRecord | None:
         return found.record if of == board else None

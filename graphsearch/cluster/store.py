@@ -2,9 +2,9 @@
 
     transaction    file 2 ... COMMIT | file 1 ... COMMIT | file 0 ... COMMIT
 
-All files of a transaction note one save (`saved_waves`), and the first one commits last: it has the plain
-tables, so a save counts when it is there. Whoever opens the cluster after a kill first has the others go back
-to that save. A transaction without records, such as that of a lease, is one of the first file alone.
+All files of a transaction get one save (`saved_waves`), and the first one commits last: it has the plain
+tables, so a save counts when it is there. The first to open the cluster after a kill rolls the others back to
+that save. A transaction without records, such as that of a lease, is one of the first file alone.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClusterStore(ShardedStore):
         """Takes open stores and the cluster's lock, which it closes; all files begin a save with it."""
         super().__init__(folder, manifest, parts)
         self._lock = self._own_lock = lock
-        self._others: ExitStack | None = None  # while a transaction is open: what enters other files
+        self._others: ExitStack | None = None  # while a transaction is open: those of other files
         self._is_wide = self._is_torn = False
         self._finder = self.reader()
         self._save = 1 + max(saves_of(part)[0].number for part in parts)
@@ -55,7 +55,7 @@ class ClusterStore(ShardedStore):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether `append` leaves out what has no place in the format."""
+        """Whether `append` drops records that do not fit the format."""
         return self._parts[0].leaves_out
 
     @leaves_out.setter
@@ -64,7 +64,7 @@ class ClusterStore(ShardedStore):
             part.leaves_out = leaves
 
     def left_out_error(self) -> StoreError | None:
-        """Returns the error that names records of a file that could not be written, or None."""
+        """Returns the error that names unwritable records, or None."""
         return next((error for part in self._parts if (error := part.left_out_error())), None)
 
     def close(self) -> None:
@@ -84,8 +84,8 @@ class ClusterStore(ShardedStore):
         """Makes everything inside one save: after a kill all files hold it, or none.
 
         Raises:
-          StoreError: if a file cannot be written. Nothing of it counts. If some files have it all the same,
-            the cluster has to be opened again, which has them go back.
+          StoreError: if a file cannot be written. The transaction is void. If some files have committed it,
+            reopen the cluster, which rolls them back.
         """
         self._check_writable()
         if self._is_torn:
@@ -93,7 +93,7 @@ class ClusterStore(ShardedStore):
         if self._others is not None:
             raise StoreError(f"{self.path}: a transaction is already open; end it first")
         try:
-            with ExitStack() as stack:  # left in the opposite order: the first file commits last
+            with ExitStack() as stack:  # closed in reverse order: the first file commits last
                 stack.enter_context(self._parts[0].transaction())
                 self._others = stack
                 yield
@@ -112,7 +112,7 @@ class ClusterStore(ShardedStore):
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Joins the open transaction, or makes one, of the first file."""
+        """Joins the open transaction, or begins one, of the first file."""
         if self._others is not None:
             yield self.connection
         else:
@@ -121,7 +121,7 @@ class ClusterStore(ShardedStore):
 
     @contextmanager
     def _writing_all(self) -> Iterator[None]:
-        """Joins the open transaction, or makes one, of all files."""
+        """Joins the open transaction, or begins one, of all files."""
         with self._writing():
             assert self._others is not None
             if not self._is_wide:
@@ -132,7 +132,7 @@ class ClusterStore(ShardedStore):
 
     # ---------------------------------------------------------- records
     def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
-        """Writes records to the files of their owners; how many are fresh in each is looked up."""
+        """Writes records to the files of their owners; looks up how many are fresh in each."""
         if not any(map(len, batches)):
             return
         with self._writing_all():
@@ -165,7 +165,7 @@ class ClusterStore(ShardedStore):
         return False
 
     def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
-        """Shortens every write-ahead log; returns the longest, and whether a reader holds one."""
+        """Truncates every write-ahead log; returns the longest, and whether a reader holds one."""
         found = [part.checkpoint(over=over) for part in self._parts]
         return max(size for size, _ in found), any(held for _, held in found)
 
@@ -189,11 +189,11 @@ class ClusterStore(ShardedStore):
         return number
 
     def update_run(self, run: int, visits: int, evaluations: int) -> None:
-        """Records what a run has added so far."""
+        """Writes the run's additions so far."""
         self._each(lambda part: part.update_run(run, visits, evaluations))
 
     def finish_run(self, run: int, visits: int, evaluations: int) -> None:
-        """Records the end of a run and what it has added."""
+        """Writes the end of a run and its additions."""
         self._each(lambda part: part.finish_run(run, visits, evaluations))
 
     def _each(self, write: Callable[[Store], None]) -> None:
@@ -203,12 +203,12 @@ class ClusterStore(ShardedStore):
 
     # ---------------------------------------------------------- tables of the owners
     def record_root(self, key_hex: str, fen: str, visits: int) -> None:
-        """Records that a position was searched as a root, in the file of its owner."""
+        """Inserts a root into the file of its owner."""
         with self._writing_all():
             self._owner_of(key_hex).record_root(key_hex, fen, visits)
 
     def raise_root(self, key_hex: str, visits: int) -> None:
-        """Records the root N of a position, in the file of its owner."""
+        """Updates the root N of a position in the file of its owner."""
         with self._writing_all():
             self._owner_of(key_hex).raise_root(key_hex, visits)
 
@@ -232,7 +232,7 @@ def open_to_write(
     create: bool = False,
     unbound: bool = False,
 ) -> Store:
-    """Returns the store of a graph file or of a cluster's folder, for writing; see `Store.open`.
+    """Opens a graph file or a cluster's folder for writing; see `Store.open`.
 
     Raises:
       EvaluatorMismatchError: if it is bound to another evaluator.

@@ -1,12 +1,13 @@
-"""How shards talk: in every step each sends every other one message, and goes on when it has one from each.
+"""Steps of shards: in every step each shard sends every other one message, and continues when it has all
+answers.
 
     shard 0   writes m01, m02, says its step --+                +-- goes on with m10, m20
     shard 1   writes m10, m12, says its step --+-- its sockets -+-- goes on with m01, m21
     shard 2   writes m20, m21, says its step --+                +-- goes on with m02, m12
 
-What a shard does is a generator that yields when it has to wait for another one: the same code runs in one
-process, in several, on many machines. All that decides what comes next goes through the headers, so that all
-shards decide the same without being told.
+A shard is a generator that yields when it has to wait for another one: the same code runs in one process, in
+several, on many machines. The headers carry everything that decides the next step, so that all shards decide
+the same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Talk = Generator[None, None, T]
 
 
 def run_together(talks: Sequence[Talk[T]]) -> list[T]:
-    """Returns what each of some shards returns, which talk in one process: what all other ways must equal."""
+    """Runs some shards in one process, and returns their results; every other way must give the same."""
     results: dict[int, T] = {}
     while len(results) < len(talks):
         for number, talk in enumerate(talks):

@@ -1,4 +1,4 @@
-"""What a shard sends, and where its time goes."""
+"""A shard's messages, and how its time is spent."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from . import messages_kernel as m
 
 @dataclass(slots=True)
 class Traffic:
-    """What a shard has sent, and where its time went.
+    """A shard's messages, and how its time was spent.
 
     Attributes:
       steps: times that all shards waited for each other.
       messages: sent to other shards. bytes: of them. rows: visits or bundles sent down.
       entry_levels: entries that were passed on, one for each level. visit_levels: visits of them.
-      passing, admitting, evaluating, backing: seconds of the phases of a wave, without what was waited for.
-      waiting: seconds from a message to the answers of all others, sending included, but for what was
-        evaluated meanwhile.
+      passing, admitting, evaluating, backing: seconds of the phases of a wave, without waiting.
+      waiting: seconds from a message to the answers of all others, sending included, without evaluations
+        meanwhile.
     """
 
     steps: int = 0
@@ -40,10 +40,10 @@ class Traffic:
 
 
 class Tally:
-    """Counts the traffic of a shard: kernels what they send, and this how long phases take."""
+    """Counts the traffic of a shard: kernels count messages, this class times phases."""
 
     def __init__(self, tallies: NDArray[Any]) -> None:
-        """Takes the array that kernels count in."""
+        """Takes the array of the kernels' counters."""
         self._tallies = tallies
         self._seconds = Traffic()
 
@@ -64,12 +64,12 @@ class Tally:
 
     @property
     def _in_gaps(self) -> float:
-        """Seconds that leaves were evaluated in while others were waited for."""
+        """Seconds in which leaves were evaluated while waiting for other shards."""
         return float(self._tallies[m.T_EVALUATED]) / 1e9
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Counts the time of the body to a phase, without what it waits for."""
+        """Adds the time of the body to a phase, without its waiting."""
         began, elsewhere = time.perf_counter(), self._waited + self._in_gaps
         try:
             yield

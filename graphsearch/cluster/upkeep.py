@@ -1,7 +1,7 @@
-"""Looking after the files of a cluster: each for itself where that is sound, all together where it is not.
+"""Maintenance of a cluster's files: each on its own where that is sound, all together where it is not.
 
-What writes holds the cluster as a search does, and has all files at one save first; a note of each file then
-says what is in it now, so that the next search can still go back. Progress is told in per cent of all files.
+A writer holds the cluster as a search does, and brings all files to one save first; each file then stores its
+new content as saved, so that the next search can still roll back. Progress is in per cent of all files.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ Folder = str | os.PathLike[str]
 
 @contextmanager
 def held(folder: Folder) -> Iterator[None]:
-    """Holds the right to write a cluster, whose files are at one save; at the end each notes what it holds.
+    """Holds the right to write a cluster, whose files are at one save; at the end each stores its content as
+    saved.
 
     Raises:
       StoreLockedError: if a search, or another of these, writes the cluster.
-      StoreError: if a file is missing, another's, or cannot be written.
+      StoreError: if a file is missing, belongs to another cluster, or cannot be written.
     """
     target, manifest = Path(folder), read_manifest(folder)
     lock = WriteLock(target / NAME)
@@ -66,7 +67,7 @@ def prune(folder: Folder, min_visits: int, progress: Progress | None = None) -> 
     """Drops the records with fewer visits from all files of a cluster; see `store.upkeep.prune`."""
     with held(folder):
         with open_sharded(Path(folder)) as store:
-            roots = store.roots()  # whoever lists them: a file that was split lists all in one place
+            roots = store.roots()  # of any file: a file that was split lists all in one place
         files = in_turn(files_of(folder), progress)
         reports = [pruning.prune(file, min_visits, advance, roots=roots) for file, advance in files]
     return PruneReport(*_sums(reports))
@@ -83,9 +84,9 @@ def refresh(
     ram_bytes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> RefreshReport:
-    """Gives every edge the value that its child has now, whichever file has it; see `sweep.refresh`.
+    """Gives every edge the present value of its child, in whichever file it is; see `sweep.refresh`.
 
-    One table has what all nodes of the cluster are worth, 20 bytes each, or it is done in parts.
+    One table has the values of all nodes of the cluster, 20 bytes each; or it works in parts.
     """
     with open_to_write(folder) as store:
         report = refresh_store(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
@@ -95,13 +96,13 @@ def refresh(
 
 
 def backup(folder: Folder, copy: Folder, *, progress: Progress | None = None) -> BackupReport:
-    """Copies a cluster as it is at this moment; others may read and search it meanwhile.
+    """Copies a cluster in its present state; others may read and search it meanwhile.
 
-    All files are looked at in one moment before the first one is copied. If a save was under way, some have
-    it and some do not; the next search of the copy goes back to the save before, as after a kill.
+    The state of all files is fixed at one moment before the first is copied. If a save was under way, some
+    have it and some do not; the next search of the copy rolls back to the save before, as after a kill.
 
     Raises:
-      StoreError: if the cluster cannot be read, or the copy is there already or cannot be written.
+      StoreError: if the cluster cannot be read, or the copy exists already or cannot be written.
     """
     target, manifest = real_path(copy), read_manifest(folder)
     open_sharded(Path(folder)).close()  # its files belong together
@@ -130,7 +131,7 @@ def _state(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _on_disk(folder: Path) -> None:
-    """Returns when the files of a folder are on the disk."""
+    """Returns the time when the files of a folder are on the disk."""
     for file in folder.iterdir():
         descriptor = os.open(file, os.O_RDWR)
         try:
@@ -140,13 +141,13 @@ def _on_disk(folder: Path) -> None:
 
 
 def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) -> SalvageReport:
-    """Writes a new cluster from what is right in a damaged one, which is only read.
+    """Writes a new cluster from the sound part of a damaged one, which is only read.
 
-    A file that is missing is made empty. See `store.upkeep.salvage`.
+    A missing file becomes an empty one. See `store.upkeep.salvage`.
 
     Raises:
-      StoreError: if the manifest or a file says too little to begin with, or the new cluster is there already
-        or cannot be written.
+      StoreError: if the manifest or a file is too damaged to begin with, or the new cluster exists already or
+        cannot be written.
     """
     source, manifest, report = Path(folder), read_manifest(folder), SalvageReport()
     check_free(new)
@@ -162,6 +163,6 @@ def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) ->
 
 
 def check_free(folder: Folder) -> None:
-    """Raises StoreError if something is there already."""
+    """Raises StoreError if the path exists."""
     if Path(folder).exists():
         raise StoreError(f"{folder} is there already; name another folder")

@@ -1,4 +1,4 @@
-"""Compiling the kernels of a cluster search before its clock starts, once for all shards of a machine."""
+"""Compiles the kernels of a cluster search before its clock starts, once for all shards of a machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..search.params import SearchParams
 from ..search.settings import set_params
 from ..store.sharded.ownership import even_owners, owner_of
 from . import descent_kernel
-from .place import Place
+from .shard_context import ShardContext
 from .talk import lines_between, run_together
 from .wave import ShardWaves
 
@@ -27,7 +27,7 @@ def kernels_missing() -> int:
 
 
 def compile_kernels(evaluator: Evaluator) -> None:
-    """Searches a little with two shards in memory."""
+    """Runs a short search with two shards in memory."""
     board = chess.Board()
     root, owners = pack(board), even_owners(SHARDS)
     graphs = [Graph.open(None, evaluator=evaluator) for _ in range(SHARDS)]
@@ -37,7 +37,7 @@ def compile_kernels(evaluator: Evaluator) -> None:
         set_params(graph.arena, SearchParams(minibatch_size=LEAVES))
     with lines_between(SHARDS) as lines:
         places = [
-            Place(number=k, shards=SHARDS, owners=owners, leader=leader, lines=lines[k])
+            ShardContext(number=k, shards=SHARDS, owners=owners, leader=leader, lines=lines[k])
             for k in range(SHARDS)
         ]
         shards = [ShardWaves(graph, root, LEAVES, place) for graph, place in zip(graphs, places, strict=True)]

@@ -1,13 +1,13 @@
-"""One shard's part of a wave: down level by level, leaves evaluated where they lie, values back.
+"""One shard's part of a wave: down level by level, leaves evaluated by their owners, values back up.
 
 descend   pass the level on | messages | pass the next one on | messages | ... until no shard has any more
 admit     all candidates if they fit, else the best of all shards: their keys go to the leader
-settle    what needed no evaluation goes up, level by level
+settle    visits without an evaluation go up, level by level
 evaluate  each shard its own leaves
 ascend    level by level
 
-Kernels go from level to level and talk to other shards' kernels. They return when they have to wait, or want
-something of Python, and are called again.
+Kernels go from level to level and exchange messages with other shards' kernels. They return when they have to
+wait, or need Python, and are called again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, OVERLAP_FROM, THREAD
 from . import ascent_kernel, descent_kernel, lines_kernel
 from . import messages_kernel as m
 from .memory import GHOST_BYTES, Gathered, new_arrays, with_ghosts
-from .place import Place
+from .shard_context import ShardContext
 from .talk import Talk
 from .traffic import Tally, Traffic
 
@@ -39,14 +39,14 @@ NOTHING = Bound(0, np.zeros(2, np.int64))  # evaluates nothing
 
 
 class ShardWaves:
-    """Waves of one root, as far as one shard goes through them."""
+    """One shard's part of the waves of one root."""
 
     def __init__(
         self,
         graph: Graph,
         root: NDArray[np.uint64],
         batch: int,
-        place: Place,
+        place: ShardContext,
         *,
         overlap: bool = False,
         game: Sequence[NDArray[np.uint64]] = (),
@@ -66,7 +66,7 @@ class ShardWaves:
         self._overlap = overlap
         self.wave = with_ghosts(wave.new_wave(batch))
         self._nothing = wave.new_wave(1)
-        self._before = self._nothing  # what is in flight before the wave
+        self._before = self._nothing  # in flight before the wave
         self._spare: tuple[wave.WaveArrays, NDArray[np.int64]] | None = (
             None  # of a second wave, and its heads
         )
@@ -75,7 +75,7 @@ class ShardWaves:
         self._counts = self._arrays.counts
         self._counts[m.TRAIL] = m.WHOLE if graph.evaluator.wants_lines else m.KEY_ONLY
         self._tally = Tally(self._arrays.tallies)
-        self._evaluating = NOTHING  # what evaluates leaves while others are waited for
+        self._evaluating = NOTHING  # the leaves to evaluate while waiting for others
         self._calls: dict[tuple[Callable[..., Any], int], Call] = {}
         self._bound: tuple[Any, ...] = (None,) * 6
 
@@ -86,25 +86,19 @@ class ShardWaves:
 
     @property
     def traffic(self) -> Traffic:
-        """What was sent, and where the time went."""
+        """Messages sent, and how the time was spent."""
         return self._tally.traffic
-
-    def last_steps(self, steps: int) -> NDArray[np.int64]:
-        """Returns how many entries were passed on for each of the last steps, at most `LOGGED`."""
-        which = np.arange(1 - min(steps, m.LOGGED), 1) + self._counts[m.STEP]
-        found: NDArray[np.int64] = self._arrays.tallies[m.T_LOG + which % m.LOGGED]
-        return found
 
     @property
     def overlaps(self) -> bool:
-        """Whether a wave is gathered while another one is evaluated: as the search in one process has it."""
+        """Whether a wave is gathered while another one is evaluated: as in a search of one process."""
         if self._leaves.kernel is None:
             return self._overlap and self._batch >= THREAD_FROM
         return self._overlap and self._batch >= OVERLAP_FROM and not self._leaves.is_uniform
 
     # ---------------------------------------------------------- one wave
     def run(self, target: int, allowed: int, *, knows_root: bool) -> Talk[tuple[int, int]]:
-        """Goes through one wave; returns (visits that `land` returns, evaluations of all shards)."""
+        """Runs one wave; returns (the visits of `land`, the evaluations of all shards)."""
         gathered = yield from self.gather(target, allowed, knows_root=knows_root)
         return (yield from self.land(gathered)), gathered.leaves
 
@@ -117,7 +111,7 @@ class ShardWaves:
           target: leaves of the batch.
           allowed: most visits that the wave may ask for.
           knows_root: whether the root has a record; else it is the only leaf.
-          behind: a wave that is evaluated meanwhile.
+          behind: a wave that is being evaluated meanwhile.
         """
         if behind:
             self._send_off(behind)
@@ -140,7 +134,7 @@ class ShardWaves:
         return found
 
     def land(self, gathered: Gathered, then: Gathered | None = None) -> Talk[int]:
-        """Completes a gathered wave; returns its visits, which are known to the leader, elsewhere 0.
+        """Completes a gathered wave; returns its visits at the leader, elsewhere 0.
 
         Args:
           then: the wave that was gathered behind it.
@@ -158,14 +152,14 @@ class ShardWaves:
         return int(ascent_kernel.end_wave(self._arena.arrays, self.wave))
 
     def _round(self, budget: int, target: int) -> Talk[int]:
-        """Goes through one round; returns its deepest level. `total` then says what all shards have."""
+        """Runs one round; returns its deepest level. `total` then has the sums of all shards."""
         first = int(self.wave.counts[wave.ENTRIES])
         with self._tally.phase("passing"):
             depth = yield from self._descend(budget)
         ended = self.total(m.H_ENDED)
         with self._tally.phase("admitting"):
             yield from self._admit(target)
-            if not (ended and depth):  # else what goes up tells it
+            if not (ended and depth):  # else the way up reports it
                 yield from self.say()
         if ended or self.total(m.H_ENDED):
             with self._tally.phase("backing"):
@@ -217,7 +211,7 @@ class ShardWaves:
 
     # ---------------------------------------------------------- leaves evaluated
     def _send_off(self, gathered: Gathered) -> None:
-        """Has a gathered wave evaluated by other threads, or here while others are waited for."""
+        """Evaluates a gathered wave in other threads, or here while waiting for others."""
         leaves = int(gathered.wave.counts[wave.LEAVES])
         if self._leaves.is_here:
             self._fill_gaps(gathered.wave)
@@ -225,7 +219,7 @@ class ShardWaves:
             gathered.answer = self._leaves.begin(gathered.wave, leaves)
 
     def _fill_gaps(self, w: wave.WaveArrays | None) -> None:
-        """Has the leaves that a wave has now evaluated while others are waited for."""
+        """Evaluates the present leaves of a wave while waiting for others."""
         is_here = w is not None and self._leaves.is_here
         self._evaluating = self._leaves.filler(w).call.bound if w and is_here else NOTHING
         self._counts[m.READY] = w.counts[wave.LEAVES] if w and is_here else 0
@@ -272,7 +266,7 @@ class ShardWaves:
     def _admit_best(self, n: int, leaves: int, all_of_them: int, target: int) -> Talk[None]:
         """Admits the best candidates of all shards until the batch is full.
 
-        The leader says up to which key. Some of them become no leaves; then it says so again.
+        The leader sets the last key. Some of them do not become leaves; then it sets the next one.
         """
         order = np.argsort(-self.wave.candidates[:n])
         keys = self.wave.candidates[:n] = self.wave.candidates[:n][order]
@@ -296,11 +290,11 @@ class ShardWaves:
 
     # ---------------------------------------------------------- messages
     def total(self, of: int) -> int:
-        """Returns what the headers of the last messages say together; `of`: a word of a header."""
+        """Returns the sum of a word over the headers of the last messages; `of`: the word."""
         return int(self._counts[m.TOTALS + of])
 
     def agree(self, number: int, *, asks: int = 0) -> Talk[int]:
-        """Returns the number that the leader says.
+        """Returns the leader's number.
 
         Args:
           asks: a number of this shard; `total(H_MORE)` is the sum of all then.
@@ -320,7 +314,7 @@ class ShardWaves:
         yield from self._go_through(lines_kernel.say)
 
     def keys_of_all(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the keys that came to the leader, and its own, the largest first."""
+        """Returns the keys sent to the leader, and its own, the largest first."""
         room, boxes = int(self._counts[m.IN_ROOM]), self._arrays.inbox
         parts = [own]
         for begin in (k * room for k in range(self._place.shards) if k != self._place.number):
@@ -330,7 +324,7 @@ class ShardWaves:
 
     # ---------------------------------------------------------- kernels
     def _go_through(self, kernel: Callable[..., Any]) -> Talk[None]:
-        """Calls a kernel until it is through, and does what it returns for."""
+        """Calls a kernel until it is through, and serves its requests."""
         while code := self._call(kernel):
             if code == m.WAITS:
                 yield
@@ -338,7 +332,7 @@ class ShardWaves:
                 self._serve(code)
 
     def _serve(self, code: int) -> None:
-        """Does what a kernel returned for: makes room, or reads records."""
+        """Serves a kernel's request: makes room, or reads records."""
         wanted = int(self._counts[m.WANTED])
         if code == m.OUT_IS_SMALL:
             self._grow("out", m.OUT_ROOM, wanted)
@@ -374,7 +368,7 @@ class ShardWaves:
         except MemoryError:
             raise CapacityError(f"no memory for messages of {wanted:,} words") from None
         new[:, : old.shape[1]] = old
-        self._arrays = self._arrays._replace(**{name: new.reshape(-1)})
+        self._arrays = self._arrays._replace(**{name: new.reshape(-1)})  # type: ignore[arg-type]
         self._counts[room] = 2 * wanted
 
     def _call(self, kernel: Callable[..., Any]) -> int:

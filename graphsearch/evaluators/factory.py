@@ -52,7 +52,7 @@ class EvaluatorSpec:
     Attributes:
       evaluator: one of `NAMES`; default: `builtin`.
       policy, value: take P of one and V of another; one that is not given is `evaluator`.
-      options: (name, text) pairs; `policy.NAME` and `value.NAME` where both parts have that option.
+      options: (name, text) pairs; with the prefix "policy." or "value." where both parts have that option.
       syzygy: folders of tablebases, separated as in PATH.
       pool: `local`, `ray` or `ray:ADDRESS`, with as many workers as the option `workers` says, or as this
         machine has cores; None: this process, unless `workers` asks for more.

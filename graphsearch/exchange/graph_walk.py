@@ -307,7 +307,7 @@ class GraphWalk:
         count = list_choices(board_tables(), columns_of(batch), clocks, wanted, rules, listed, chosen, counts)
         self._report.left_out["moves_few_visits"] += int(counts[0])
         self._report.left_out["moves_beyond"] += int(counts[1])
-        return Moves(*(values[:count] for values in listed))
+        return Moves(listed.of[:count], listed.edge[:count], listed.place[:count], listed.code[:count])
 
     def _follow(
         self, batch: RecordBatch, chosen: Moves, depth: NDArray[np.int32], ply: NDArray[np.int32]

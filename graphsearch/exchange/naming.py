@@ -1,4 +1,4 @@
-"""Key and FEN of many boards that resemble each other, in a quarter of the time of `key_of` and `Board.fen`.
+"""Key and FEN of many similar boards, in a quarter of the time of `key_of` and `chess.Board.fen`.
 
 A board is looked at rank by rank; the same ranks come up again and again.
 """

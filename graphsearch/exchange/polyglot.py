@@ -64,7 +64,7 @@ def raw_move(code: int, *, two_steps: bool) -> int:
     """Returns a move as a book writes it.
 
     Args:
-      code: as `position.encode_move`.
+      code: as `encode_move`.
       two_steps: it is castling as a standard position has it.
 
     >>> raw_move(4 | 6 << 6, two_steps=True) == 7 | 4 << 6

@@ -102,9 +102,9 @@ class Graph:
 
         Args:
           path: the graph file, made if it is missing; None keeps the graph in memory only.
-          evaluator: a name (`evaluators.NAMES`), a specification or an Evaluator. A file is bound to the one
-            that it was made with. The graph closes an evaluator that it makes; the caller closes one that
-            the caller passes.
+          evaluator: a name (`evaluators.factory.NAMES`), a specification or an Evaluator. A file is bound to
+            the one that it was made with. The graph closes an evaluator that it makes; the caller closes one
+            that the caller passes.
           ram_bytes: most bytes that the graph may take in memory; default: 80 % of the machine's memory.
 
         Raises:

@@ -90,7 +90,7 @@ class NodeView:
       visits: node N = 1 + sum of edge n.
       q: node Q, in [-1, 1], seen by the side to move.
       wdl: q as win, draw and loss.
-      terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
+      terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
       bounds: proven lower and upper result, in -1, 0, 1.
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
       moves: every legal move, best first (`ranking`).
@@ -203,8 +203,8 @@ def view(
       read: returns the record of a position.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
       first: moves that stand before all others, whatever their visits.
-      doubtful: moves whose proofs do not count (`claims.doubtful_moves`); then what is proven of the position
-        itself counts only as far as the others prove it. None: no doubt.
+      doubtful: moves whose proofs do not count (`search.claims.doubtful_moves`); then what is proven of the
+        position itself counts only as far as the others prove it. None: no doubt.
     """
     record = read(board)
     if record is None:

@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import machine_code
 from .lazy import Inner
-from .machine_code import MOST_RESULTS, MachineCode
+from .machine_code import MOST_RESULTS, Form, MachineCode
 from .places import Places, announce
 
 LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
@@ -47,7 +48,7 @@ class Bound(NamedTuple):
     """A kernel and its arguments, for kernels that call it by address. The caller keeps the arguments."""
 
     code: Any  # the address of its entry
-    words: Any  # int64: its arguments; numbers among them may be changed
+    words: NDArray[np.int64]  # its arguments; numbers among them may be changed
 
 
 class _Code:
@@ -65,11 +66,11 @@ class _Code:
         """Where the entry is."""
         return ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
-    def packed(self, words: list[Any]) -> bytes:
+    def packed(self, words: list[object]) -> bytes:
         """Returns the words as the entry reads them."""
         return self._words.pack(*words)
 
-    def __call__(self, words: list[Any]) -> Any:
+    def __call__(self, words: list[object]) -> Any:
         """Returns what the kernel returns; `words` are arguments whose objects the caller keeps."""
         out = self._room()
         if self._function(self.packed(words), out):
@@ -89,9 +90,9 @@ class Kernel(Inner):
         super().__init__(function)
         self._places = places
         self._label = f"{function.__module__}.{function.__qualname__}"
-        self._codes: dict[tuple[Any, ...], _Code] = {}
+        self._codes: dict[tuple[object, ...], _Code] = {}
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         """Runs the code for these arguments, without Python's lock.
 
         Raises:
@@ -100,26 +101,26 @@ class Kernel(Inner):
         code, words = self._prepared(arguments)
         return code(words)
 
-    def bind(self, *arguments: Any) -> Bound:
+    def bind(self, *arguments: object) -> Bound:
         """Returns the code for these arguments, with them."""
         code, words = self._prepared(arguments)
         return Bound(code.address, np.frombuffer(bytearray(code.packed(words)), np.int64))
 
-    def _prepared(self, arguments: tuple[Any, ...]) -> tuple[_Code, list[Any]]:
-        kind: list[Any] = []
-        words: list[Any] = []
+    def _prepared(self, arguments: tuple[object, ...]) -> tuple[_Code, list[object]]:
+        kind: list[object] = []
+        words: list[object] = []
         _flatten(arguments, kind, words)
         key = tuple(kind)
         return self._codes.get(key) or self._code(arguments, key), words
 
-    def _code(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> _Code:
+    def _code(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> _Code:
         with _LOCK:  # of two threads one compiles
             if key not in self._codes:
                 words = "".join(_format(part) for part in key)
                 self._codes[key] = _Code(self._found(arguments, key), words)
             return self._codes[key]
 
-    def _found(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> MachineCode:
+    def _found(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
         found = self._read(key)
         if found is not None:
             return found
@@ -131,11 +132,11 @@ class Kernel(Inner):
             found = self._read(key)  # another process may have compiled it meanwhile
             return found or self._kept(arguments, key)
 
-    def _read(self, key: tuple[Any, ...]) -> MachineCode | None:
+    def _read(self, key: tuple[object, ...]) -> MachineCode | None:
         found = (place.read(self._label, key) for place in self._places.reading)
         return next(filter(None, found), None)
 
-    def _kept(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> MachineCode:
+    def _kept(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
         """Returns code for the first place, compiled now and kept in all of them."""
         places = self._places.writing
         codes = self._built(arguments, [place.level for place in places])
@@ -143,27 +144,27 @@ class Kernel(Inner):
             place.write(self._label, key, code)
         return codes[0]
 
-    def _built(self, arguments: tuple[Any, ...], levels: list[str]) -> list[MachineCode]:
+    def _built(self, arguments: tuple[object, ...], levels: list[str]) -> list[MachineCode]:
         from .objects import build
 
         built: list[MachineCode] = build(self.dispatcher, arguments, levels)
         return built
 
 
-def _formed(form: Any, numbers: Iterator[Any]) -> Any:
+def _formed(form: Form, numbers: Iterator[Any]) -> Any:
     if isinstance(form, list):
         return tuple(_formed(part, numbers) for part in form)
     return None if form is None else next(numbers)
 
 
-def _format(part: Any) -> str:
+def _format(part: object) -> str:
     """Returns the format of a word, by what decides how it is compiled; a tuple and its length have none."""
     if isinstance(part, type):
         return FORMATS.get(part, "")
     return "" if isinstance(part, int) else "Q"  # of an array, or of an int that takes 64 bits
 
 
-def _flatten(values: tuple[Any, ...], kind: list[Any], words: list[Any]) -> None:
+def _flatten(values: tuple[Any, ...], kind: list[object], words: list[object]) -> None:
     """Appends the words of some values, and what decides how they are compiled."""
     for value in values:
         of = type(value)

@@ -82,7 +82,7 @@ def kernel(function: _F) -> _F:
 
 def bind(kernel: Any, *arguments: Any) -> Bound:
     """Returns a kernel with its arguments, for `call_bound`; the caller keeps them alive."""
-    return Bound(kernel, list(arguments)) if JIT_OFF else kernel.bind(*arguments)
+    return Bound(kernel, cast(Any, list(arguments))) if JIT_OFF else kernel.bind(*arguments)
 
 
 class Call:

@@ -12,13 +12,15 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 ENTRY = "graphsearch_entry"
 MOST_RESULTS = 8  # words that a kernel returns, at most
 SUFFIX = ".code"  # of files
 RESULT = re.compile(r"\?7x|f4x|d|Q|q")  # a word of the results
 CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # drops Python's lock
+
+Form: TypeAlias = "int | list[Form] | None"  # of results: 0 a number, a list a tuple, None nothing
 
 _LOADED: list[Any] = []  # engines live as long as the process
 
@@ -36,7 +38,7 @@ class MachineCode:
 
     code: bytes
     results: str
-    form: Any
+    form: Form
     outside: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
@@ -63,7 +65,7 @@ class MachineCode:
         return cls(code, results, form, tuple(outside))
 
 
-def _fits(form: Any, results: str) -> bool:
+def _fits(form: Form, results: str) -> bool:
     """Returns whether a form takes as many numbers as there are results."""
     waiting, numbers = [form], 0
     while waiting:

@@ -15,7 +15,6 @@ import sysconfig
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from . import machine_code
 from .cache import CodeFolder, code_cache
@@ -42,14 +41,14 @@ class Place:
     folder: CodeFolder
     level: str
 
-    def file_name(self, label: str, kind: Any = None) -> str:
+    def file_name(self, label: str, kind: object = None) -> str:
         """Returns the name of the file for a kernel's kind of arguments; of a mark, which has none."""
         processor = self.level or machine_code.machine()
         if kind is None:
             return f"{label}-{processor}"
         return f"{label}-{hashlib.sha256(repr((processor, kind)).encode()).hexdigest()[:16]}{SUFFIX}"
 
-    def read(self, label: str, kind: Any) -> MachineCode | None:
+    def read(self, label: str, kind: object) -> MachineCode | None:
         """Returns the code of a kernel for a kind of arguments, None if it is not there."""
         name = self.file_name(label, kind)
         data = self.folder.read(name)
@@ -61,7 +60,7 @@ class Place:
             self.folder.note(name)
             return None
 
-    def write(self, label: str, kind: Any, code: MachineCode) -> None:
+    def write(self, label: str, kind: object, code: MachineCode) -> None:
         """Keeps the code of a kernel for a kind of arguments."""
         self.folder.write(self.file_name(label, kind), code.to_bytes())
 

@@ -1,10 +1,9 @@
-"""The prover beside a best-first search: mates in two before it begins, longer ones between its waves, and a
+"""Runs the prover beside a best-first search: mates in two before it, longer mates between its waves, and a
 shorter one once its root is proven.
 
-A search looks where the evaluator sees most; of two mates it proves the one that it finds first. The prover
-is a guest beside it: one proof-number search that goes on by a slice while it has taken less than its share
-of the search so far. The share is a twentieth in the long run, and as much as the search itself in its first
-moments, since short mates take the prover some milliseconds.
+A search follows its evaluator; of two mates it proves the one that it finds first. The prover takes a slice
+whenever it has used less than its share of the search so far. The share is a twentieth in the long run, and
+as much as the search itself in its first moments, since short mates take the prover some milliseconds.
 """
 
 from __future__ import annotations
@@ -39,23 +38,23 @@ VISITS_AFTER = 250_000  # of the prover, at most, for a shorter mate: about a se
 FIRST_PAUSE, LONGEST_PAUSE = 256, 8_192  # visits of a search of limited visits between two looks at its share
 TABLE_BYTES = 1 << 26  # of the prover's table
 OVER = object()  # instead of a slice, once there is none
-TRIAL = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # a mate in two: a search of it compiles all that a finder needs
+TRIAL = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # a mate in two: a search of it compiles all kernels of a finder
 
 
 def compile_kernels() -> None:
-    """Compiles what a finder needs, and what takes its line into a graph, which is then thrown away."""
+    """Compiles the kernels of a finder, and those that write its line into a graph, by a trial."""
     board = chess.Board(TRIAL)
     with Graph.open(None) as graph:
         learn_line(graph, board, find_mate(board, MateLimits(moves=AT_LEAST)).pv)
 
 
 def allowance(spent: float, *, share: float, lead: float, whole: float = math.inf) -> float:
-    """Returns how much the prover may have taken of a search that has taken `spent`, in the same unit.
+    """Returns how much the prover may have used beside a search that has used `spent`, in the same unit.
 
     Args:
       share: of the search, in the long run.
-      lead: as much as this the prover may take sooner.
-      whole: what the search will take at most; the lead does not exceed its share.
+      lead: credit that the prover may use before its share allows it.
+      whole: most that the search will use; the lead does not exceed the prover's share of it.
 
     >>> [allowance(s, share=0.05, lead=40.0) for s in (10.0, 100.0, 2000.0)]
     [30.0, 40.0, 100.0]
@@ -66,12 +65,12 @@ def allowance(spent: float, *, share: float, lead: float, whole: float = math.in
 
 
 class MateFinder:
-    """Looks for mates on behalf of one search of one position."""
+    """Looks for mates beside one search of one position."""
 
     def __init__(self, *, seconds: float | None = None, visits: int | None = None) -> None:
-        """Makes one for a search of so many seconds and visits; None: without such a limit.
+        """Creates a finder for a search with these limits; None: without such a limit.
 
-        With `visits` the prover's share is counted in visits, so the search is repeatable; else in time.
+        With `visits` the share is counted in visits, so the search is repeatable; else in time.
         """
         self._seconds = seconds
         self._visits = visits
@@ -87,11 +86,11 @@ class MateFinder:
         return self._search.prover.visits if self._search else 0
 
     def pause(self, visits: int) -> int | None:
-        """Returns how many more visits a search of `visits` makes before `beside`; None: any number."""
+        """Returns how many visits a search makes before its next call of `beside`; None: any number."""
         return None if self._visits is None else min(max(FIRST_PAUSE, visits // 8), LONGEST_PAUSE)
 
     def before(self, board: chess.Board, stop: threading.Event) -> tuple[chess.Move, ...]:
-        """Returns the line of a mate in one or two, for either side; nothing without one."""
+        """Returns the line of a mate in one or two, for either side; empty without one."""
         if board.halfmove_clock >= CLOCK_DRAW or (self._seconds and self._seconds < LEAST_SECONDS):
             return ()
         seconds = SETTLING_SHARE * self._seconds if self._seconds else None
@@ -107,8 +106,8 @@ class MateFinder:
         """Returns the line of a mate if the prover finds one before its share of the search is used up.
 
         Args:
-          visits: that the search has made.
-          q: of its root, as far as it is known.
+          visits: of the search so far.
+          q: of its root, if it is known.
         """
         search = self._search
         if search is None or search.mate is not None:
@@ -122,11 +121,11 @@ class MateFinder:
         return _line(search)
 
     def after(self, board: chess.Board, mate: int | None, stop: threading.Event) -> tuple[chess.Move, ...]:
-        """Returns the line of a shorter mate than the one that is proven; where the side to move is mated, of
-        its longest defence.
+        """Returns the line of a shorter mate than the proven one; where the side to move is mated, of its
+        longest defence.
 
         Args:
-          mate: moves of the mate that is proven, negative if it is suffered; None: unknown.
+          mate: moves of the proven mate, negative if the side to move is mated; None: unknown.
         """
         most = None if mate is None else mate - 1 if mate > 0 else -mate
         search = self._opened(board)
@@ -157,35 +156,35 @@ class MateFinder:
 
     # -------------------------------------------------------------- the prover
     def _opened(self, board: chess.Board) -> MateSearch:
-        """Returns the search for mates of a position, which is one as long as the search beside it lasts."""
+        """Returns the mate search of a position, created once per search."""
         if self._search is None:
             self._search = MateSearch(board, table_bytes=TABLE_BYTES)
         return self._search
 
     def _goes_on(self, search: MateSearch) -> bool:
-        """Searches a slice; returns whether there is more to search for."""
+        """Searches one slice; returns whether more is left to search."""
         began = time.thread_time()
         has_more = next(self._steps, OVER) is not OVER
         self._spent += time.thread_time() - began
         return has_more and search.mate is None
 
     def _finished(self, search: MateSearch) -> tuple[chess.Move, ...]:
-        """Searches up to a limit; returns the line of the mate that is known then."""
+        """Searches up to a limit; returns the line of the mate known then."""
         for _ in search.steps():
             pass
         return _line(search)
 
 
 def _now() -> tuple[float, float]:
-    """Returns wall time, and CPU time of all threads: whichever a search takes less of is its time.
+    """Returns wall time, and CPU time of all threads; the smaller difference counts as the search's time.
 
-    On a busy machine the CPU is shared with others; several threads make more CPU time than there is time.
+    On a busy machine others share the CPU; several threads use more CPU time than wall time.
     """
     return time.monotonic(), time.process_time()
 
 
 def _weight(q: float) -> float:
-    """Returns the share of the prover's visits for the mates of a side for which a position is worth `q`.
+    """Returns the share of the prover's visits for the mates of a side whose position is worth `q`.
 
     >>> _weight(0.9), _weight(0.2), _weight(-0.9)
     (1.0, 1.0, 0.1)
@@ -194,7 +193,7 @@ def _weight(q: float) -> float:
 
 
 def _line(search: MateSearch) -> tuple[chess.Move, ...]:
-    """Returns the line of the mate that a search has found; nothing without one."""
+    """Returns the line of the mate found; empty without one."""
     try:
         return search.line()
     except CapacityError:  # the table lost its proof

@@ -1,6 +1,6 @@
 """An independent check of a claimed mate: every defence is played out, with the rules of python-chess alone.
 
-It shares nothing with the search but the attacker's moves, which are only proposals: wrong ones are refuted.
+It shares nothing with the search but the attacker's moves, which are only proposals: it refutes wrong ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = Hashable
 
 
 class MateRefutedError(GraphSearchError):
-    """A claimed mate that is none; `line` is where it fails."""
+    """Raised when a claimed mate fails; `line` shows where."""
 
     def __init__(self, reason: str, board: chess.Board, line: tuple[chess.Move, ...]) -> None:
         shown = board.variation_san(line) if line else "at once"
@@ -29,11 +29,11 @@ class MateRefutedError(GraphSearchError):
 
 @dataclass(frozen=True, slots=True)
 class MateCheck:
-    """A claim that stands.
+    """A confirmed claim.
 
     Attributes:
-      plies: the longest defence against the attacker's moves. line: it, to the mate.
-      positions: that were looked at; those that several lines reach count once.
+      plies: the longest defence against the attacker's moves. line: that defence, to the mate.
+      positions: examined; one that several lines reach counts once.
     """
 
     plies: int
@@ -59,8 +59,8 @@ def check_mate(board: chess.Board, moves: int, attack: Attack) -> MateCheck:
 
     Args:
       board: with its game, whose repetitions count.
-      moves: the claim, as in `MateResult.mate`: the side to move mates in so many; negative: it is mated.
-      attack: the attacker's move in a position and the plies that are left; it is asked once for a position.
+      moves: the claim, as in `MateResult.mate`: the side to move mates in `moves`; negative: it is mated.
+      attack: returns the attacker's move in a position with the plies left; called once for a position.
 
     Raises:
       MateRefutedError: with the line, if a defence lasts longer, or the attacker has no (legal) move, or the
@@ -77,7 +77,7 @@ def check_mate(board: chess.Board, moves: int, attack: Attack) -> MateCheck:
 
 
 class _Checker:
-    """One check: the position on its board, and what is known already."""
+    """One check: its board, and the positions already checked."""
 
     def __init__(self, board: chess.Board, attack: Attack) -> None:
         self.root = board.copy()
@@ -88,7 +88,7 @@ class _Checker:
         self.drawn = _twice(board)
 
     def mated(self, left: int, *, attacks: bool) -> int:
-        """Returns in how many plies the position is mate; refutes the claim if that is more than `left`."""
+        """Returns the plies to mate of the position; refutes the claim if they exceed `left`."""
         key, clock = self.board._transposition_key(), self.board.halfmove_clock
         known = self.known.get(key)
         if known is not None and (clock <= known.clock or clock + known.plies <= CLOCK_DRAW):
@@ -160,34 +160,3 @@ def _twice(board: chess.Board) -> set[Key]:
         game.pop()
         counts[game._transposition_key()] += 1
     return {key for key, count in counts.items() if count >= 2}
-
-
-def mates_within(board: chess.Board, plies: int, *, attacks: bool = True) -> int | None:
-    """Returns the plies of the shortest mate within `plies` by trying everything, None if there is none.
-
-    For short mates: it takes as long as there are positions. Repetitions and the clock play no part in it.
-    """
-    if not attacks and board.is_checkmate():
-        return 0
-    for limit in range(1 if attacks else 2, plies + 1, 2):
-        if _forces(board, limit, attacks=attacks):
-            return limit
-    return None
-
-
-def _forces(board: chess.Board, plies: int, *, attacks: bool) -> bool:
-    """Returns whether the attacker mates within `plies`; `attacks`: it is to move."""
-    if not attacks and plies == 0:
-        return board.is_checkmate()
-    moves = list(board.legal_moves)
-    if not moves:
-        return not attacks and board.is_check()
-    for move in moves:
-        if attacks and plies == 1 and not board.gives_check(move):
-            continue
-        board.push(move)
-        forced = _forces(board, plies - 1, attacks=not attacks)
-        board.pop()
-        if forced == attacks:
-            return attacks
-    return not attacks

@@ -1,4 +1,4 @@
-"""How long a search for a mate may last, and how long a mate may be."""
+"""Limits of a mate search."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from ..errors import InvalidParameterError
 
-MOST_MOVES = 124  # of a mate that is looked for: two plies each fit a path of the kernels (MOST_PLIES)
+MOST_MOVES = 124  # of the longest mate to look for: two plies each fit a path of the kernels (MOST_PLIES)
 DEFAULT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class MateLimits:
-    """Where a search for a mate ends; None is no limit.
+    """Limits that end a mate search; None is no limit.
 
     Attributes:
       visits: nodes to expand, >= 1. seconds: wall time, > 0.

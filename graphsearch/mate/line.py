@@ -10,8 +10,8 @@ import chess
 from ..errors import CapacityError
 from .prover import Child, Prover
 
-REPROOF_VISITS = 100_000  # at a time, where the table has lost what was proven
-REPROOF_TIMES = 50  # then it is taken to be too small
+REPROOF_VISITS = 100_000  # at a time, to find a lost proof again
+REPROOF_TIMES = 50  # then the table counts as too small
 DOUBT_VISITS = 2_000  # to find that a defence does not last as long as its proof
 
 
@@ -24,17 +24,17 @@ class Settled:
 
 
 class LineFinder:
-    """Follows proofs from position to position; what it finds to be shorter is shorter from then on."""
+    """Follows proofs from position to position; a shorter mate found on the way counts from then on."""
 
     def __init__(self, prover: Prover, *, stop: Callable[[], bool] | None = None) -> None:
-        """Makes one for proofs of a prover; `stop` ends doubts about defences, never the line itself."""
+        """Creates a finder over a prover; `stop` ends doubts about defences, never the line itself."""
         self._prover = prover
         self._stop = stop or (lambda: False)
 
     def line(self, board: chess.Board, *, attacks: bool, plies: int) -> list[chess.Move]:
         """Returns a line to mate of at most `plies` plies, for which a proof is known.
 
-        It is as long as the proof that the table then has of the position.
+        Its length is that of the proof which the table then has of the position.
         """
         while True:
             path, moves = [board.copy(stack=False)], list[chess.Move]()
@@ -52,7 +52,7 @@ class LineFinder:
             plies = self._shortened(path, attacks=attacks, plies=plies)
 
     def _shortened(self, path: list[chess.Board], *, attacks: bool, plies: int) -> int:
-        """Returns the plies of the first position of a path, after what was found at its last."""
+        """Returns the plies of the first position of a path, after its last position became shorter."""
         found = plies
         for k in range(len(path) - 1, -1, -1):
             found = self.settle(path[k], attacks=attacks == (k % 2 == 0), plies=plies - k).plies
@@ -62,7 +62,7 @@ class LineFinder:
         """Returns the move of the line in a position that is proven to be mate within `plies`.
 
         Raises:
-          CapacityError: if the proof is lost, and does not come back.
+          CapacityError: if the proof is lost, and cannot be found again.
         """
         doubted: set[chess.Move] = set()
         while True:
@@ -77,7 +77,7 @@ class LineFinder:
                 return Settled(longest + 1, lasting.move)
 
     def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
-        """Returns the moves of a proven position with the proofs behind them, found again where lost."""
+        """Returns the moves of a proven position with the proofs behind them; searches lost ones again."""
         for _ in range(REPROOF_TIMES):
             answer, children = self._prover.look(board, attacks=attacks, plies=plies)
             if answer.proven:

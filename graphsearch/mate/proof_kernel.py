@@ -16,16 +16,18 @@ its path; its disproofs may be wrong elsewhere, and only its own kind reads them
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from numpy import int64, uint16
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, U, adv, ptr
+from ..jit.types import Pointer, int64, uint16, uint64
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
 from ..position.mates_kernel import check_masks, mate_in_one, may_check
-from ..position.words import KEY, WHITE
+from ..position.words import KEY, WHITE, BoardTable, Position
 from .table_kernel import ANY_LENGTH, INFINITE, TablePointers, key_and_check, probe, store
 
 MOST_PLIES = 250  # of a path
@@ -42,6 +44,9 @@ VISITS, VISIT_LIMIT, DEEPEST, COUNTERS = 0, 1, 2, 8
 # the answer
 RESULT_PN, RESULT_DN, RESULT_PLIES, RESULT_CLOCK, RESULT_MOVE, RESULT_WORDS = 0, 1, 2, 3, 4, 8
 
+Words: TypeAlias = NDArray[np.uint64]
+Numbers: TypeAlias = tuple[int64, int64, int64, int64]  # pn, dn, plies, clock
+
 
 class ProverArrays(NamedTuple):
     """The arrays of a prover.
@@ -54,29 +59,29 @@ class ProverArrays(NamedTuple):
       counters: int64[COUNTERS]. result: int64[RESULT_WORDS].
     """
 
-    keys: Any
-    numbers: Any
-    data: Any
-    words: Any
-    moves: Any
-    children: Any
-    frames: Any
-    drawn: Any
-    counters: Any
-    result: Any
+    keys: NDArray[np.uint64]
+    numbers: NDArray[np.uint64]
+    data: NDArray[np.uint64]
+    words: NDArray[np.uint64]
+    moves: NDArray[np.uint16]
+    children: NDArray[np.int64]
+    frames: NDArray[np.int64]
+    drawn: NDArray[np.uint64]
+    counters: NDArray[np.int64]
+    result: NDArray[np.int64]
 
 
 class ProverPointers(NamedTuple):
     """Pointers to them, and the table's bundle."""
 
-    table: Any
-    words: Any
-    moves: Any
-    children: Any
-    frames: Any
-    drawn: Any
-    drawn_count: Any
-    counters: Any
+    table: TablePointers
+    words: Pointer[uint64]
+    moves: Pointer[uint16]
+    children: Pointer[int64]
+    frames: Pointer[int64]
+    drawn: Pointer[uint64]
+    drawn_count: int64
+    counters: Pointer[int64]
 
 
 class Summary(NamedTuple):
@@ -88,17 +93,17 @@ class Summary(NamedTuple):
       plies, clock: of a proof, or the clock of a disproof.
     """
 
-    least: Any
-    total: Any
-    chosen: Any
-    second: Any
-    others: Any
-    plies: Any
-    clock: Any
+    least: int64
+    total: int64
+    chosen: int64
+    second: int64
+    others: int64
+    plies: int64
+    clock: int64
 
 
 @inner
-def pointers(A: Any) -> Any:
+def pointers(A: ProverArrays) -> ProverPointers:
     """Returns the pointer bundle of a prover's arrays, which the caller keeps alive."""
     table = TablePointers(ptr(A.keys, 0), ptr(A.numbers, 0), ptr(A.data, 0), int64(A.keys.size - 1))
     return ProverPointers(
@@ -114,7 +119,7 @@ def pointers(A: Any) -> Any:
 
 
 @inner
-def _is_drawn(P: Any, c: Any) -> Any:
+def _is_drawn(P: ProverPointers, c: Position) -> bool:
     """Returns whether a position stood twice in the game before the root."""
     for i in range(P.drawn_count):
         if P.drawn[i] == c[KEY]:
@@ -123,7 +128,7 @@ def _is_drawn(P: Any, c: Any) -> Any:
 
 
 @inner
-def _stands_on_path(P: Any, ply: Any) -> Any:
+def _stands_on_path(P: ProverPointers, ply: int64) -> bool:
     """Returns whether the position at a ply stands before it on the path."""
     c = adv(P.words, ply * PW)
     clock = clock_of(c)
@@ -136,7 +141,7 @@ def _stands_on_path(P: Any, ply: Any) -> Any:
 
 
 @inner
-def _seen_from_above(c: Any, pn: Any, bound: Any) -> Any:
+def _seen_from_above(c: Position, pn: int64, bound: int64) -> int64:
     """Returns a child's clock bound as its parent's: a capture or a pawn move begins the count anew."""
     if clock_of(c) == 0:
         return int64(CLOCK_DRAW - 1) if pn == 0 else int64(NO_CLOCK)
@@ -144,7 +149,7 @@ def _seen_from_above(c: Any, pn: Any, bound: Any) -> Any:
 
 
 @inner
-def _untried(T: Any, P: Any, ply: Any, attacks: Any, plies: Any) -> Any:
+def _untried(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64) -> Numbers:
     """Returns (pn, dn, length, bound) of the position at a ply, of which nothing is known.
 
     `attacks`: the attacker is to move there, with `plies` left.
@@ -175,7 +180,7 @@ def _untried(T: Any, P: Any, ply: Any, attacks: Any, plies: Any) -> Any:
 
 
 @inner
-def _assess(T: Any, P: Any, ply: Any, attacks: Any, plies: Any) -> Any:
+def _assess(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: int64) -> Numbers:
     """Returns (pn, dn, length, bound) of the position at a ply: from the table, or as an untried one."""
     c = adv(P.words, ply * PW)
     if plies == ANY_LENGTH and _stands_on_path(P, ply):
@@ -188,7 +193,7 @@ def _assess(T: Any, P: Any, ply: Any, attacks: Any, plies: Any) -> Any:
 
 
 @inner
-def _to_front(moves: Any, n: Any, move: Any) -> None:
+def _to_front(moves: Pointer[uint16], n: int64, move: int64) -> None:
     """Brings a move to the front of a list, if it is there."""
     for i in range(n):
         if int64(moves[i]) == move:
@@ -198,7 +203,7 @@ def _to_front(moves: Any, n: Any, move: Any) -> None:
 
 
 @inner
-def _expand(T: Any, P: Any, ply: Any, attacks: Any, to_the_end: Any) -> None:
+def _expand(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, to_the_end: bool) -> None:
     """Lists the children of the node at a ply and their numbers, up to the first that decides it.
 
     `to_the_end`: all of them.
@@ -235,7 +240,7 @@ def _expand(T: Any, P: Any, ply: Any, attacks: Any, to_the_end: Any) -> None:
 
 
 @inner
-def _decided(P: Any, ply: Any, attacks: Any, least: Any) -> Any:
+def _decided(P: ProverPointers, ply: int64, attacks: bool, least: int64) -> tuple[int64, int64, int64]:
     """Returns (child, plies, clock) of a decided node: of its proof, or the clock of its disproof."""
     proven = (least == 0) == attacks
     one = least == 0  # one child decides, else all of them do
@@ -261,7 +266,7 @@ def _decided(P: Any, ply: Any, attacks: Any, least: Any) -> Any:
 
 
 @inner
-def _summary(P: Any, ply: Any, attacks: Any) -> Any:
+def _summary(P: ProverPointers, ply: int64, attacks: bool) -> Summary:
     """Returns the Summary of a node's children."""
     mine, other = (PN, DN) if attacks else (DN, PN)
     least, second, chosen = int64(INFINITE), int64(INFINITE), int64(-1)
@@ -287,7 +292,7 @@ def _summary(P: Any, ply: Any, attacks: Any) -> Any:
 
 
 @inner
-def _keep(P: Any, ply: Any, attacks: Any, node: Any) -> Any:
+def _keep(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> Numbers:
     """Stores a node; returns (pn, dn, plies, clock)."""
     s = adv(P.words, ply * PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
@@ -303,7 +308,7 @@ def _keep(P: Any, ply: Any, attacks: Any, node: Any) -> Any:
 
 
 @inner
-def _descend(T: Any, P: Any, ply: Any, node: Any) -> None:
+def _descend(T: BoardTable, P: ProverPointers, ply: int64, node: Summary) -> None:
     """Makes the chosen child the next frame, with its thresholds."""
     frame = adv(P.frames, ply * FRAME_WORDS)
     below = adv(frame, FRAME_WORDS)
@@ -317,7 +322,7 @@ def _descend(T: Any, P: Any, ply: Any, node: Any) -> None:
 
 
 @inner
-def _ascend(P: Any, ply: Any, attacks: Any, node: Any) -> None:
+def _ascend(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> None:
     """Stores a node and takes its numbers into the frame above."""
     pn, dn, plies, clock = _keep(P, ply, attacks, node)
     above = P.frames[(ply - 1) * FRAME_WORDS + CHOSEN]
@@ -327,7 +332,7 @@ def _ascend(P: Any, ply: Any, attacks: Any, node: Any) -> None:
 
 
 @inner
-def _begin(P: Any, A: Any, words: Any, plies: Any) -> None:
+def _begin(P: ProverPointers, A: ProverArrays, words: Pointer[uint64], plies: int64) -> None:
     """Makes the root the first frame."""
     for i in range(PW):
         P.words[i] = words[i]
@@ -337,7 +342,7 @@ def _begin(P: Any, A: Any, words: Any, plies: Any) -> None:
 
 
 @kernel
-def prove(T: Any, A: Any, words: Any, attacks: Any, plies: Any) -> None:
+def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -> None:
     """Searches for a mate of the position `words` (uint64[10]) within `plies`, up to the limit of visits.
 
     The position has a legal move. `attacks`: the attacker is to move in it. The answer is in `A.result`.
@@ -378,7 +383,7 @@ def prove(T: Any, A: Any, words: Any, attacks: Any, plies: Any) -> None:
 
 
 @kernel
-def look(T: Any, A: Any, words: Any, attacks: Any, plies: Any) -> Any:
+def look(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -> int64:
     """Returns the number of children of a position that was listed with their numbers; all are listed.
 
     They stand in `A.moves` and `A.children`. What follows from them is stored and in `A.result`.
@@ -392,4 +397,4 @@ def look(T: Any, A: Any, words: Any, attacks: Any, plies: Any) -> Any:
     result = ptr(A.result, 0)
     result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], result[RESULT_CLOCK] = pn, dn, held, clock
     result[RESULT_MOVE] = int64(A.moves[node.chosen]) if node.chosen >= 0 else int64(0)
-    return A.frames[COUNT]
+    return int64(A.frames[COUNT])

@@ -1,4 +1,4 @@
-"""One question to the prover: does a side mate within so many plies? With the table that answers share."""
+"""One question to the prover: does a side mate within so many plies? All questions share one table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ assert 2 * MOST_MOVES < kernel.MOST_PLIES
 
 @dataclass(frozen=True, slots=True)
 class ProofNumbers:
-    """What is known of a question.
+    """Proof and disproof number of one question.
 
     Attributes:
       pn, dn: proof and disproof number; 0: proven, disproved.
@@ -41,7 +41,7 @@ class ProofNumbers:
 
     @property
     def proven(self) -> bool:
-        """Whether there is such a mate."""
+        """Whether such a mate is proven."""
         return self.pn == 0
 
     @property
@@ -64,11 +64,11 @@ class Prover:
     """A table of proofs and disproofs, and the search that fills it. One thread."""
 
     def __init__(self, *, size: int = TABLE_BYTES, drawn: Iterable[int] = ()) -> None:
-        """Makes an empty one.
+        """Creates an empty table.
 
         Args:
           size: bytes of the table, at most; it begins small and grows.
-          drawn: Polyglot keys of positions that stood twice in the game: to come to one is a draw.
+          drawn: Polyglot keys of positions that stood twice in the game: reaching one is a draw.
         """
         self._most_places = LEAST_PLACES
         while 2 * self._most_places * PLACE_BYTES <= size:
@@ -91,7 +91,7 @@ class Prover:
 
     @property
     def visits(self) -> int:
-        """Nodes that were expanded, each time one was."""
+        """Nodes expanded, counted each time."""
         return int(self.arrays.counters[kernel.VISITS])
 
     @property
@@ -100,12 +100,12 @@ class Prover:
         return int(self.arrays.counters[kernel.DEEPEST])
 
     def ask(self, board: chess.Board, *, attacks: bool, plies: int, visits: int) -> ProofNumbers:
-        """Returns what is known of a question after at most `visits` more visits.
+        """Returns the numbers of a question after at most `visits` more visits.
 
         Args:
           board: a position with a legal move and a clock below 100.
-          attacks: whether the side to move is to mate, else the other one.
-          plies: within which; ANY_LENGTH: no limit, and then a disproof is none.
+          attacks: whether the side to move is to mate, else the other side.
+          plies: of the longest mate; ANY_LENGTH: no limit, and then a disproof holds for nothing else.
         """
         self._grow()
         self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
@@ -113,13 +113,13 @@ class Prover:
         return self._numbers()
 
     def _grow(self) -> None:
-        """Makes the table larger if it may be full: a visit stores one entry, often one that is there."""
+        """Enlarges the table if it may be full: a visit stores one entry, often an existing one."""
         places = self.arrays.keys.size
         if self.visits * PLACES_PER_VISIT >= places and places < self._most_places:
             self.spread(min(4 * places, self._most_places))
 
     def spread(self, places: int = LEAST_PLACES) -> None:
-        """Puts the table into one of so many places, at least as many as it has."""
+        """Rehashes the table into one of at least `places` places."""
         more = max(places, self.arrays.keys.size)
         keys, numbers, data = (np.zeros(more, np.uint64) for _ in range(3))
         larger = self.arrays._replace(keys=keys, numbers=numbers, data=data)
@@ -127,7 +127,7 @@ class Prover:
         self.arrays = larger
 
     def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
-        """Returns what the positions behind all moves say of a question, and those moves, one visit later."""
+        """Returns the moves of a position with the proof numbers behind them, one visit later."""
         count = int(kernel.look(self._tables, self.arrays, pack(board), attacks, plies))
         moves = self.arrays.moves[:count].tolist()
         rows = self.arrays.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
@@ -153,11 +153,11 @@ class Prover:
         return int(shared.count_proofs(self.arrays))
 
     def take(self, table: EntryTable) -> int:
-        """Enters the proven mates of a table of entries; returns how many there were."""
+        """Imports the proven mates of a table of entries; returns how many there were."""
         return int(shared.take_entries(self.arrays, table.arrays))
 
     def give(self, table: EntryTable, *, exact: bool) -> int:
-        """Writes proven mates as entries, to be saved, but those that are proven again at once.
+        """Exports proven mates as entries to be saved, except those that are proven again at once.
 
         Args:
           exact: that no shorter mate exists belongs to the position; False in a game with repetitions.

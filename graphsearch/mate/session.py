@@ -1,6 +1,6 @@
-"""The search for a mate: of both sides, by length, until the shortest is proven or a limit is reached.
+"""The mate search of one position: both sides, by length, until the shortest is proven or a limit is reached.
 
-Each side is asked for its shortest open length, for some beyond it and for a mate of any length; once one is
+It asks for each side's shortest open length, for some beyond it and for a mate of any length; once a mate is
 found, for the length below it as well. Rounds get longer, so that no question starves.
 """
 
@@ -27,15 +27,15 @@ from .table_kernel import ANY_LENGTH
 
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
 SLICE = 1_000  # visits between two looks at the clock: 4 to 6 ms
-Steps = Generator[None, None, str]  # a slice each; at the end, why it ended
+Steps = Generator[None, None, str]  # a slice each; at the end, the stop reason
 
 
 @dataclass(frozen=True, slots=True)
 class MateProgress:
-    """How far a search for a mate is.
+    """Progress of a mate search.
 
     Attributes:
-      seconds, visits: so far. excluded: moves within which neither side mates.
+      seconds, visits: so far. excluded: mates of so many moves and fewer are excluded for both sides.
       mate: of the shortest mate known, None if there is none.
     """
 
@@ -47,7 +47,7 @@ class MateProgress:
 
 @dataclass(frozen=True, slots=True)
 class MateResult:
-    """What a search for a mate found.
+    """The result of a mate search.
 
     Attributes:
       position: FEN.
@@ -55,7 +55,7 @@ class MateResult:
       pv: best attack and longest defence, all of it.
       shortest: no shorter mate exists. excluded: moves within which neither side can force mate.
       visits: nodes expanded. seconds: wall time. proofs: positions proven.
-      stop_reason: `proven`, `excluded` (none within the moves that were asked for), `visits`, `time`, `stop`,
+      stop_reason: `proven`, `excluded` (none within the requested moves), `visits`, `time`, `stop`,
         `finished` (the game is over: checkmate, stalemate, dead position or 50-move rule) or `hopeless`
         (neither side has the pieces).
       stored: proven positions were written to the table of entries.
@@ -97,7 +97,7 @@ def find_mate(
     on_progress: Callable[[MateProgress], None] | None = None,
     table_bytes: int = TABLE_BYTES,
 ) -> MateResult:
-    """Returns the shortest mate of either side that a search finds, or what it excludes.
+    """Searches for the shortest mate of either side.
 
     Args:
       board: with the moves before it, which count for repetitions.
@@ -112,7 +112,7 @@ def find_mate(
 
 
 def note_proof(graph: Graph, board: chess.Board) -> None:
-    """Has a mate that the best-first search has proven of a position among the graph's entries."""
+    """Queues a mate proven by the best-first search, to be saved among the graph's entries."""
     record, table = graph.read(board), graph.entries
     proof = record.proof_at(board.halfmove_clock) if record else None
     if table is None or proof is None or not proof.mate:
@@ -125,7 +125,7 @@ def note_proof(graph: Graph, board: chess.Board) -> None:
 
 
 class MateSearch:
-    """One position, both sides, and the prover that they share."""
+    """Both sides of one position, and the prover that they share."""
 
     def __init__(
         self,
@@ -135,12 +135,12 @@ class MateSearch:
         entries: EntryTable | None = None,
         table_bytes: int = TABLE_BYTES,
     ) -> None:
-        """Makes one; see `find_mate`."""
+        """Creates a search; see `find_mate`."""
         drawn = history_keys(board)
         self.board = board.copy(stack=False)
         self.limits = limits or MateLimits()
         self.entries = entries
-        self._is_free = not len(drawn)  # no repetition has a part in what is found
+        self._is_free = not len(drawn)  # no repetition affects the results
         self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
         self._began = time.monotonic()
@@ -149,14 +149,14 @@ class MateSearch:
         self._on_progress: Callable[[MateProgress], None] | None = None
 
     def _side(self, *, attacks: bool) -> Side:
-        """Returns a side with what is known before any search."""
+        """Returns a side with the facts known before any search."""
         side = Side(attacks) if self.limits.moves is None else Side(attacks, most=self.limits.moves)
         colour = self.board.turn if attacks else not self.board.turn
         side.closed = self.board.occupied_co[colour].bit_count() == 1  # a bare king
         return side
 
     def warm_up(self) -> None:
-        """Compiles the kernels, if need be, with a mate in one: once they run, nothing interrupts them."""
+        """Compiles the kernels, if needed, with a mate in one: compilation cannot be stopped later."""
         board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 0 1")
         prover = Prover(size=0)
         prover.ask(board, attacks=True, plies=1, visits=1)
@@ -185,7 +185,7 @@ class MateSearch:
         return self._result(reason, pv, stored=stored)
 
     def _take(self) -> None:
-        """Takes in the proofs of the table of entries; that of the position itself counts at once."""
+        """Imports the proofs of the table of entries; that of the position itself counts at once."""
         if self.entries is None or not self._is_free:
             return
         self.prover.take(self.entries)
@@ -209,7 +209,7 @@ class MateSearch:
         return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
 
     def _search(self) -> str:
-        """Returns why the search ended."""
+        """Searches to the end and returns the stop reason."""
         steps = self.steps()
         while True:
             try:
@@ -219,7 +219,7 @@ class MateSearch:
             self._tell()
 
     def limit(self, limits: MateLimits, stop: threading.Event) -> None:
-        """Sets new limits, which count from now on; the next `steps` go on from what is known."""
+        """Sets new limits, which count from now on; the next `steps` continues the search."""
         visits = None if limits.visits is None else limits.visits + self.prover.visits
         self.limits, self._stop, self._began = replace(limits, visits=visits), stop, time.monotonic()
         for side in self.sides:
@@ -228,7 +228,7 @@ class MateSearch:
     def steps(self) -> Steps:
         """Searches slice by slice until a limit is reached or nothing is left to ask.
 
-        Between two slices the caller may do as it likes, and read `mate` and `line`.
+        Between two slices the caller may do anything, and read `mate` and `line`.
         """
         budget = float(FIRST_ROUND)
         reason = self._ended()
@@ -239,7 +239,7 @@ class MateSearch:
         return reason
 
     def _climb(self, visits: int) -> Steps:
-        """Asks both sides for their shortest open lengths, one by one; returns why it ended, or empty."""
+        """Asks both sides for their shortest open lengths; returns the stop reason, or empty."""
         for side in self.sides:
             goal = self.prover.visits + int(visits * side.weight)
             while not side.is_done and self.prover.visits < goal:
@@ -250,7 +250,7 @@ class MateSearch:
         return ""
 
     def _look_ahead(self, budget: float) -> Steps:
-        """Asks both sides for longer mates, or one below that known; returns why it ended, or empty."""
+        """Asks both sides for longer mates, or for one below the known; returns the stop reason, or empty."""
         for side in self.sides:
             for plies, share in side.questions() if not side.is_done else ():
                 reason = yield from self._pursue(side, plies, int(budget * share * side.weight))
@@ -259,7 +259,7 @@ class MateSearch:
         return ""
 
     def _pursue(self, side: Side, plies: int, visits: int) -> Steps:
-        """Asks one question with so many visits; returns why the search ended, empty if it goes on."""
+        """Asks one question with so many visits; returns the stop reason, empty if the search continues."""
         goal = self.prover.visits + visits
         while self.prover.visits < goal:
             if side.is_done or not self._is_open(side, plies):
@@ -316,7 +316,7 @@ class MateSearch:
         return min((side.excluded for side in self.sides if not side.closed), default=0)
 
     def _ended(self) -> str:
-        """Returns why nothing is left to ask, empty if something is."""
+        """Returns the stop reason if no question is left, else empty."""
         if self.winner is not None:
             return "proven" if self.is_shortest else ""
         if all(side.closed for side in self.sides):
@@ -324,7 +324,7 @@ class MateSearch:
         return "excluded" if all(side.is_done for side in self.sides) else ""
 
     def _limit(self) -> str:
-        """Returns which limit is reached, empty if none is."""
+        """Returns the limit that is reached, empty if none is."""
         if self._stop is not None and self._stop.is_set():
             return "stop"
         if self.limits.visits is not None and self.prover.visits >= self.limits.visits:
@@ -337,13 +337,13 @@ class MateSearch:
             seconds = time.monotonic() - self._began
             self._on_progress(MateProgress(seconds, self.prover.visits, self.excluded, self.mate))
 
-    # -------------------------------------------------------------- what is left of it
+    # ------------------------------------------------------------ the results
     def attack(self, board: chess.Board, plies: int) -> chess.Move:
-        """Returns the attacker's move in a position of the proof with so many plies left."""
+        """Returns the attacker's move in a position of the proof with `plies` left."""
         return self._finder.settle(board, attacks=True, plies=plies).move
 
     def line(self) -> tuple[chess.Move, ...]:
-        """Returns the line of the mate found; a shorter one that comes up with it counts.
+        """Returns the line of the mate found; a shorter one found on the way counts.
 
         Raises:
           CapacityError: if the table has lost the proof.
@@ -356,14 +356,14 @@ class MateSearch:
         return tuple(pv)
 
     def _share(self, pv: tuple[chess.Move, ...]) -> bool:
-        """Writes what is proven to the table of entries; returns whether there was anything."""
+        """Writes proven mates to the table of entries; returns whether there were any."""
         if self.entries is None:
             return False
         given = self.prover.give(self.entries, exact=self._is_free)
         return self._share_root(self.entries, pv) or given > 0
 
     def _share_root(self, entries: EntryTable, pv: tuple[chess.Move, ...]) -> bool:
-        """Writes the mate of the position itself, however little it took; returns whether that is news."""
+        """Writes the mate of the position itself, however cheap it was; returns whether it is new."""
         side, known = self.winner, entries.get(self.board)
         if side is None or not pv:
             return False

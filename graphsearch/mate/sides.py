@@ -1,4 +1,4 @@
-"""What is known of the mates of one side, and which lengths are worth asking for next."""
+"""The state of one side's mate search, and the lengths worth asking for next."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Side:
     """One side as the one that mates.
 
     Attributes:
-      attacks: it is to move at the root.
+      attacks: the side is to move at the root.
       excluded: moves within which it cannot mate. found: moves of the shortest mate known, None without one.
-      most: the longest mate to look for. closed: nothing more is to be asked.
-      lost_any: a search without a limit has come to an end without a mate.
+      most: the longest mate to look for. closed: no more questions.
+      lost_any: a search without a length limit ended without a mate.
       weight: share of a round's visits that its questions get, in (0, 1].
     """
 
@@ -72,7 +72,7 @@ class Side:
         return asked
 
     def note(self, plies: int, *, proven: int | None, disproved: bool) -> None:
-        """Takes note of an answer: the length of a proof, or that there is none within `plies`."""
+        """Records an answer: the length of a proof, or that there is none within `plies`."""
         if proven is not None:
             moves = self.moves(proven)
             if moves <= self.most:

@@ -14,14 +14,13 @@ bucket.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from numpy import int64
+from typing import NamedTuple
 
 from ..jit.compiler import inner
 from ..jit.pointers import LOW32, ZERO, U
+from ..jit.types import Pointer, int64, uint64
 from ..position.board_kernel import PLACE, check_hash
-from ..position.words import KEY, META
+from ..position.words import KEY, META, Position
 
 INFINITE = 1 << 30  # a proof or disproof number that no search brings down
 ANY_LENGTH = 255  # plies of a question without a limit; its disproofs hold for the path and the moment
@@ -35,24 +34,24 @@ CHECK_MASK, MOVE_MASK, BYTE = U(0xFFFF), U(0xFFFF), U(0xFF)
 class TablePointers(NamedTuple):
     """Pointers to the three words of every place, and the mask of a place's index."""
 
-    keys: Any
-    numbers: Any
-    data: Any
-    mask: Any
+    keys: Pointer[uint64]
+    numbers: Pointer[uint64]
+    data: Pointer[uint64]
+    mask: int64
 
 
 class Probe(NamedTuple):
     """What the table says of a position: proof and disproof number (-1: nothing), plies, clock, move."""
 
-    pn: Any
-    dn: Any
-    plies: Any
-    clock: Any
-    move: Any
+    pn: int64
+    dn: int64
+    plies: int64
+    clock: int64
+    move: int64
 
 
 @inner
-def key_and_check(s: Any, attacks: Any) -> Any:
+def key_and_check(s: Position, attacks: bool) -> tuple[uint64, uint64]:
     """Returns (key, check) of a position, whatever its clock; `attacks`: the attacker is to move."""
     meta = s[META]
     s[META] = meta & PLACE
@@ -62,55 +61,55 @@ def key_and_check(s: Any, attacks: Any) -> Any:
 
 
 @inner
-def first_of(table: Any, key: Any) -> Any:
+def first_of(table: TablePointers, key: uint64) -> int64:
     """Returns the first place of the bucket of a key."""
     return int64((key ^ (key >> U(32))) & U(table.mask)) & ~int64(SLOTS - 1)
 
 
 @inner
-def proof_number(table: Any, i: Any) -> Any:
+def proof_number(table: TablePointers, i: int64) -> int64:
     """Returns the proof number of an entry; 0: proven."""
     return int64(table.numbers[i] >> PROOF_AT)
 
 
 @inner
-def disproof_number(table: Any, i: Any) -> Any:
+def disproof_number(table: TablePointers, i: int64) -> int64:
     """Returns the disproof number of an entry; 0: disproved."""
     return int64(table.numbers[i] & LOW32)
 
 
 @inner
-def check_of(data: Any) -> Any:
+def check_of(data: uint64) -> uint64:
     """Returns the check bits of an entry, uint64."""
     return data & CHECK_MASK
 
 
 @inner
-def move_of(data: Any) -> Any:
+def move_of(data: uint64) -> int64:
     """Returns the best move of an entry, 0 if it has none."""
     return int64((data >> MOVE_AT) & MOVE_MASK)
 
 
 @inner
-def plies_of(data: Any) -> Any:
+def plies_of(data: uint64) -> int64:
     """Returns the plies of an entry."""
     return int64((data >> PLIES_AT) & BYTE)
 
 
 @inner
-def clock_bound(data: Any) -> Any:
+def clock_bound(data: uint64) -> int64:
     """Returns the clock up to which (a proof) or from which on (a disproof) an entry holds."""
     return int64((data >> CLOCK_AT) & BYTE)
 
 
 @inner
-def work_of(data: Any) -> Any:
+def work_of(data: uint64) -> int64:
     """Returns how many bits the number of visits below has."""
     return int64((data >> WORK_AT) & BYTE)
 
 
 @inner
-def is_disproof_for(data: Any, plies: Any, clock: Any) -> Any:
+def is_disproof_for(data: uint64, plies: int64, clock: int64) -> bool:
     """Returns whether a disproof answers a question of so many plies at a clock."""
     held = plies_of(data)
     if held == ANY_LENGTH or plies == ANY_LENGTH:
@@ -119,7 +118,7 @@ def is_disproof_for(data: Any, plies: Any, clock: Any) -> Any:
 
 
 @inner
-def probe(table: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
+def probe(table: TablePointers, key: uint64, check: uint64, plies: int64, clock: int64) -> Probe:
     """Returns the Probe of a question; of proofs the shortest."""
     at = first_of(table, key)
     pn, dn, length, bound, move = int64(-1), int64(-1), int64(0), int64(0), int64(0)
@@ -146,7 +145,7 @@ def probe(table: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
 
 
 @inner
-def _replaces(table: Any, i: Any, pn: Any, dn: Any, plies: Any, clock: Any) -> Any:
+def _replaces(table: TablePointers, i: int64, pn: int64, dn: int64, plies: int64, clock: int64) -> int64:
     """Returns 1 if new numbers make an entry of their position needless, -1 if it makes them so, else 0."""
     p, d = proof_number(table, i), disproof_number(table, i)
     held, bound = plies_of(table.data[i]), clock_bound(table.data[i])
@@ -166,7 +165,7 @@ def _replaces(table: Any, i: Any, pn: Any, dn: Any, plies: Any, clock: Any) -> A
 
 
 @inner
-def _worth(table: Any, i: Any) -> Any:
+def _worth(table: TablePointers, i: int64) -> int64:
     """Returns how much an entry is worth keeping: by the work in it, certain knowledge before estimates."""
     if table.keys[i] == ZERO:
         return int64(-1)
@@ -176,7 +175,15 @@ def _worth(table: Any, i: Any) -> Any:
 
 @inner
 def store(
-    table: Any, key: Any, check: Any, pn: Any, dn: Any, plies: Any, clock: Any, move: Any, work: Any
+    table: TablePointers,
+    key: uint64,
+    check: uint64,
+    pn: int64,
+    dn: int64,
+    plies: int64,
+    clock: int64,
+    move: int64,
+    work: int64,
 ) -> None:
     """Writes what is known of a question, in place of what that makes needless or of what is worth least."""
     at = first_of(table, key)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO
+from ..jit.types import int64, uint64
 from ..position.board import CLOCK_DRAW
 from ..position.scores import MATE
 from ..record.transposition_kernel import (
@@ -16,6 +13,8 @@ from ..record.transposition_kernel import (
     NO_TYPE,
     PROOF,
     UPPER,
+    EntryArrays,
+    EntryPointers,
     bound_in,
     check_in,
     depth_in,
@@ -28,12 +27,13 @@ from ..record.transposition_kernel import (
     put_entry,
     value_in,
 )
-from .proof_kernel import NO_CLOCK, pointers
+from .proof_kernel import NO_CLOCK, ProverArrays, pointers
 from .table_kernel import (
     ANY_LENGTH,
     DEFENDER,
     INFINITE,
     SLOTS,
+    TablePointers,
     check_of,
     clock_bound,
     disproof_number,
@@ -49,12 +49,12 @@ LEAST_WORK = 3  # bits of the visits that a proof has cost; what cost less is no
 
 
 @inner
-def _is_proof(table: Any, i: Any) -> Any:
+def _is_proof(table: TablePointers, i: int64) -> bool:
     return table.keys[i] != ZERO and proof_number(table, i) == 0
 
 
 @kernel
-def count_proofs(A: Any) -> Any:
+def count_proofs(A: ProverArrays) -> int64:
     """Returns how many places of a prover's table hold a proof."""
     table = pointers(A).table
     count = int64(0)
@@ -65,7 +65,7 @@ def count_proofs(A: Any) -> Any:
 
 
 @kernel
-def spread(A: Any, B: Any) -> None:
+def spread(A: ProverArrays, B: ProverArrays) -> None:
     """Copies a prover's table into another one, empty and larger."""
     table = pointers(A).table
     larger = pointers(B).table
@@ -84,7 +84,7 @@ def spread(A: Any, B: Any) -> None:
 
 
 @inner
-def _is_shortest(table: Any, i: Any) -> Any:
+def _is_shortest(table: TablePointers, i: int64) -> bool:
     """Returns whether the table disproves, for every clock, that a proven mate can be shorter."""
     length = plies_of(table.data[i])
     if length <= 2:
@@ -99,7 +99,7 @@ def _is_shortest(table: Any, i: Any) -> Any:
 
 
 @inner
-def _is_better(E: Any, key: Any, check: Any, value: Any, bound: Any) -> Any:
+def _is_better(E: EntryPointers, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
     """Returns whether a proven mate says more than the entry of its position, if there is one."""
     at = find_entry(E, key, check)
     if at < 0 or depth_in(E.data[at]) != PROOF:
@@ -111,7 +111,7 @@ def _is_better(E: Any, key: Any, check: Any, value: Any, bound: Any) -> Any:
 
 
 @kernel
-def give_entries(A: Any, entries: Any, exact: Any) -> Any:
+def give_entries(A: ProverArrays, entries: EntryArrays, exact: bool) -> int64:
     """Writes proofs to a table of entries, to be saved; returns how many.
 
     `exact`: disproofs belong to the positions, so that a proof and a disproof together are exact.
@@ -139,7 +139,7 @@ def give_entries(A: Any, entries: Any, exact: Any) -> Any:
 
 
 @kernel
-def take_entries(A: Any, entries: Any) -> Any:
+def take_entries(A: ProverArrays, entries: EntryArrays) -> int64:
     """Enters the proven mates of a table of entries; returns how many there are."""
     table = pointers(A).table
     E = entry_pointers(entries)

@@ -1,4 +1,4 @@
-"""Compiling all kernels of a search, and of the finder of mates beside it, before the search begins."""
+"""Compiles all kernels of a search, and of its mate finder, before the search begins."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def compile_search(
     told: bool,
     board: chess.Board | None = None,
 ) -> None:
-    """Searches briefly in a graph of its own.
+    """Runs a short search in a graph of its own, to compile its kernels.
 
     Args:
-      filed: also what saves to a file.
-      told: whether a person knows that kernels are compiled; else the log says so.
+      filed: also compile the kernels that save to a file.
+      told: whether the user already knows about the compilation; else the log says so.
       board: the position of the trial; default: the start position.
     """
     with (

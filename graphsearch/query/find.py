@@ -1,4 +1,4 @@
-"""Positions of a file by what their records say. A scan: all cores read the file once, portion by portion."""
+"""Finds positions by their records: one scan of the file on all cores, portion by portion."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A position that fulfils the conditions.
+    """A position that satisfies the conditions.
 
     Attributes:
       position: FEN, move number 1. key: 16 hex digits.
       n: node N. q, cp: node Q, seen by the side to move. bounds: proven lower and upper result.
       best_move: SAN, None without moves.
-      ply: fewest half-moves from the start of a game, by the tables of games and books; None if it was not
-        asked for.
+      ply: fewest half-moves from the start of a game, by the tables of games and books; None unless a
+        condition needs it.
     """
 
     position: str
@@ -62,19 +62,19 @@ def find(
     limit: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Found]:
-    """Yields the positions that fulfil all conditions, as they are found, in the order of the file.
+    """Yields the positions that satisfy all conditions, in the order of the file.
 
-    A position that a search adds or changes meanwhile is found as it was or as it is.
+    A position that a search adds or changes meanwhile is reported in its old or its new state.
 
     Args:
       path: the graph file; it is only read.
       limit: end after so many.
-      on_progress: called with records done and records in all.
+      on_progress: called with the records read and all records.
 
     Raises:
       InvalidParameterError: if the limit is below 1, or there is no such book.
       CorruptRecordError: if a block is damaged.
-      StoreError: if the file cannot be read, or lacks the tables that the conditions are about.
+      StoreError: if the file cannot be read, or lacks the tables that the conditions need.
     """
     if limit is not None and limit < 1:
         raise InvalidParameterError(f"limit must be at least 1, not {limit}")
@@ -92,7 +92,7 @@ def find(
 
 
 class _Advance:
-    """Counts the records that were looked at, and says so."""
+    """Counts the records read and reports them."""
 
     def __init__(self, total: int, on_progress: OnProgress | None) -> None:
         self._done, self._total = 0, total
@@ -108,7 +108,7 @@ class _Advance:
 
 
 def _hits(portion: Portion, filters: Filters) -> tuple[int, RecordBatch]:
-    """Returns the number of records, and those that fulfil what records can say; on any thread."""
+    """Returns the number of records, and those that satisfy the conditions on records; on any thread."""
     batch, newest = portion.versions()
     return len(newest), take(batch, newest[filters.mask(batch)[newest]])
 
@@ -144,10 +144,10 @@ def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) ->
 
 
 class _Tables:
-    """What the tables of games and books say of positions.
+    """Facts from the tables of games and books about positions.
 
     Attributes:
-      asked: whether any condition is about them.
+      asked: whether any condition needs them.
     """
 
     def __init__(self, store: Store, filters: Filters) -> None:
@@ -162,7 +162,7 @@ class _Tables:
         self._book = self._book_number()
 
     def _book_number(self) -> int | None:
-        """Returns the number of the book that is meant, None for any."""
+        """Returns the number of the requested book, None for any."""
         name = self._filters.in_book
         if not name:
             return None
@@ -177,7 +177,7 @@ class _Tables:
             return dict(checked(self._store.connection.execute(statement, values), *columns))
 
     def passing(self, keys: Sequence[str]) -> dict[str, int | None]:
-        """Returns which positions pass, with their ply if a table has it."""
+        """Returns a mask of the positions that pass, with their ply if a table has it."""
         wanted = json.dumps(list(keys))
         games = self._ask(
             "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))",

@@ -1,4 +1,4 @@
-"""The well-visited positions around one, or of a book, as a graph in layers to be drawn. Reads only."""
+"""The most visited positions around one, or of a book, as a graph in layers to be drawn. Reads only."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ..store.tables.books import book_named, book_node, book_roots, book_steps
 from .layers import places
 from .source import RecordSource, after, key_after, last_root, opened, plain_key, steps_of
 
-DEPTH = 4  # unless told otherwise
-MOST = 300  # positions, unless told otherwise
+DEPTH = 4  # default
+MOST = 300  # positions, default
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class DrawnNode:
 
     Attributes:
       key: 16 hex digits. position: FEN.
-      level: fewest plies from a root within the picture. place: where it stands within its level, in steps of
+      level: fewest plies from a root within the picture. place: position within its level, in steps of
         at least 1 from the next node.
       n: node N; q: node Q (of a book: its value there, if it has one), seen by the side to move. None if
         unknown.
-      state: of a book, its `book_position.state`; None of a graph.
+      state: of a book, the column `state` of `book_position`; None of a graph.
     """
 
     key: str
@@ -73,11 +73,11 @@ class DrawnEdge:
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """The answer to `neighbourhood`.
+    """The answer of `neighbourhood`.
 
     Attributes:
       position: FEN of the root, the first one of a book. book: its name, None without one.
-      depth, min_visits, most: how it was asked for; min_visits as it was applied.
+      depth, min_visits, most: the request; min_visits as applied.
       nodes: by level and place. edges: all visited moves between them, in the order of their parents.
       hidden: visited moves that lead out of the picture, above the depth.
     """
@@ -118,7 +118,7 @@ class _Way(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What a graph, or a book, knows of a position."""
+    """A position as a graph or a book knows it."""
 
     n: int | None
     q: float | None
@@ -138,18 +138,18 @@ def neighbourhood(
     most: int = MOST,
     book: str | None = None,
 ) -> Neighbourhood:
-    """Returns the positions that lines of many visits reach, each once with all its ways in, in layers.
+    """Returns the positions on lines of many visits, each once with all its ways in, in layers.
 
-    Of all positions within the depth those are taken that lines reach whose least visited move has the most
-    visits.
+    Of all positions within the depth it takes those with the best line, by the visits of its least visited
+    move.
 
     Args:
       path: the graph file; it is only read.
-      board: the position; None: the roots of the book, or the root that was searched last.
-      depth: plies; None: 4, of a book all.
-      min_visits: edge N that a move must have to be followed; None: 1, of a book 0.
+      board: the position; None: the roots of the book, or the root searched last.
+      depth: plies; None: 4, in a book unlimited.
+      min_visits: least edge N of a move to follow; None: 1, in a book 0.
       most: positions at most.
-      book: name of the book whose positions and moves alone are taken; None: those of the graph.
+      book: name of the book whose positions and moves are shown; None: those of the graph.
 
     Raises:
       InvalidParameterError: if a number is out of range, or there is no such book.
@@ -185,7 +185,7 @@ def neighbourhood(
     )
 
 
-# ------------------------------------------------------------------ where moves come from
+# ------------------------------------------------------------------ sources of moves
 def _of_graph(source: RecordSource) -> Look:
     def look(board: chess.Board) -> _Known | None:
         record = source.read(board)
@@ -202,7 +202,7 @@ def _of_graph(source: RecordSource) -> Look:
 
 
 def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
-    """Returns the roots of a book, and what looks positions up in it."""
+    """Returns the roots of a book, and a function that looks up its positions."""
     number = book_named(source.store, name).id
 
     def look(board: chess.Board) -> _Known | None:
@@ -217,16 +217,16 @@ def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
                 ways.append(_Way(move, key_after(board, plain, move), step.n, step.p, step.value))
         n, value, state = found
         record = source.read(board)
-        if record:  # which knows what the book has not searched yet
+        if record:  # the record knows moves that the book has not searched yet
             n, value = record.visits, node_mean(record)[0] if value is None else value
         return _Known(n, value, state, ways)
 
     return [board_of(fen) for fen in book_roots(source.store, number)], look
 
 
-# ------------------------------------------------------------------ which positions
+# ------------------------------------------------------------------ choice of positions
 class _Choice:
-    """The positions of one picture: by key, each as a board, and what is known of it."""
+    """The positions of one picture: by key, each with its board and its moves."""
 
     def __init__(self, look: Look, depth: int | None, least: int, most: int) -> None:
         self._look = look
@@ -239,7 +239,7 @@ class _Choice:
         self.known: dict[int, _Known] = {}
 
     def take(self, roots: Sequence[chess.Board]) -> None:
-        """Takes in what is reached from some roots, the widest lines first."""
+        """Adds the positions reached from some roots, the widest lines first."""
         queue: list[tuple[int, int, int, int, chess.Board, chess.Move | None]] = []
         for root in roots:
             self._push(queue, -(1 << 62), 0, key_of(root), root, None)
@@ -273,7 +273,7 @@ class _Choice:
         heapq.heappush(queue, (width, level, self._serial, key, parent, move))
 
     def _enter(self, key: int, parent: chess.Board, move: chess.Move | None) -> bool:
-        """Takes in one position if it is known; returns whether it was."""
+        """Adds one position if it is known; returns whether it is."""
         board = parent.copy(stack=False) if move is None else after(parent, move)
         found = self._look(board)
         if found is None:
@@ -289,7 +289,7 @@ class _Choice:
                     yield key, way
 
     def hidden(self) -> int:
-        """Returns how many moves lead out of the picture, from where it might go on."""
+        """Returns how many moves lead out of the picture from positions above its depth."""
         return sum(
             way.child not in self.boards
             for key, known in self.known.items()

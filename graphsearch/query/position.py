@@ -1,4 +1,4 @@
-"""All that a file knows of one position: its moves and lines, games, books, opinions. Reads only."""
+"""Everything that a file knows about one position: moves, lines, games, books, opinions. Reads only."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .games import Results, counts_at
 from .moves import Moves, moves_in
 from .source import RecordSource, opened
 
-LINES = 5  # best moves that come with their line, unless told otherwise
+LINES = 5  # best moves that come with their line; default
 
 
 @dataclass(frozen=True, slots=True)
 class BookMove:
-    """A move that a book has: UCI, why it was taken in, its value for the side that plays it, and its loss in
-    centipawns when it was taken in."""
+    """A move of a book: UCI, the reason why it was taken in, its value for the side that plays it, and its
+    loss in centipawns at that time."""
 
     move: str
     rule: str
@@ -35,7 +35,7 @@ class BookMove:
 
 @dataclass(frozen=True, slots=True)
 class InBook:
-    """What a book has of the position: `leaf`, `open`, `end` or `apart`, its ply, value for the side to move,
+    """A book's entry for the position: `leaf`, `open`, `end` or `apart`, its ply, value for the side to move,
     and its moves."""
 
     book: str
@@ -47,8 +47,7 @@ class InBook:
 
 @dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """What another evaluator says of the position, for the side to move; `best_move` is its first choice, in
-    SAN."""
+    """Another evaluator's value of the position, for the side to move, and its first choice in SAN."""
 
     evaluator: str
     q: float
@@ -59,12 +58,12 @@ class SecondOpinion:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The answer to `position`.
+    """The answer of `position`.
 
     Attributes:
       position: FEN. key: 16 hex digits.
       moves: the node with its moves; None if the file does not hold the position.
-      origin: where its V and P come from; None likewise.
+      origin: source of its V and P; None likewise.
       games: results of imported games, by move in UCI. books: those that have the position.
       opinions: those of other evaluators.
     """
@@ -93,7 +92,7 @@ class Position:
 
 
 def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:
-    """Returns all that a file knows of a position, which need not be stored.
+    """Returns everything that a file knows about a position, which need not be stored.
 
     Args:
       path: the graph file; it is only read, also while a search writes it.
@@ -118,7 +117,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
 
 
 def unknown(board: chess.Board) -> Position:
-    """Returns the answer for a position of which nothing is known."""
+    """Returns the answer for an unknown position."""
     return Position(fen_of(board), f"{key_of(board):016x}", None, None, {}, (), ())
 
 

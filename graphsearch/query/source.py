@@ -1,4 +1,4 @@
-"""A graph file for the length of one question, and the keys of positions behind moves. Without Numba."""
+"""A graph file opened for one question, and the keys of positions behind moves. Without Numba."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RecordSource:
         self._known: dict[int, NodeRecord | None] = {}
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position, or None if the file does not hold it, or its record cannot be."""
+        """Returns the record of a position, or None if the file does not hold it, or cannot hold it."""
         key = key_of(board)
         found = self._known.get(key)
         if found is not None and _stands(board, found):
@@ -60,12 +60,12 @@ class RecordSource:
 
     @property
     def reads(self) -> int:
-        """How many positions were looked up."""
+        """Number of positions looked up."""
         return len(self._known)
 
     @property
     def has_games(self) -> bool:
-        """Whether the file has the tables of imported games: since format 3."""
+        """Whether the file has the tables of imported games."""
         return has_tables(self.store)
 
     def check_games(self) -> None:
@@ -78,7 +78,7 @@ class RecordSource:
 
 
 def _stands(board: chess.Board, record: NodeRecord) -> bool:
-    """Returns whether the men of a record are those on the board, whatever the keys say."""
+    """Returns whether a record's men are those on the board, whatever the keys say."""
     w = record.words
     return (
         w[6] == board.occupied_co[chess.WHITE]
@@ -89,7 +89,7 @@ def _stands(board: chess.Board, record: NodeRecord) -> bool:
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
-    """Yields a graph file, as it is now, for one question.
+    """Yields a graph file in its present state, for one question.
 
     Raises:
       StoreError: if it cannot be read.
@@ -99,7 +99,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
 
 
 def last_root(source: RecordSource) -> chess.Board:
-    """Returns the root that was searched last.
+    """Returns the root searched last.
 
     Raises:
       UnknownPositionError: if the file has none.
@@ -119,7 +119,7 @@ class Step(NamedTuple):
 
 
 def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns the visited moves of a position, best first, as `query.ranking` has them."""
+    """Returns the visited moves of a position, best first by `record.ranking`."""
     if not record.edges:
         return []
     moves, order, priors = legal_moves(board), record.order, record.priors
@@ -128,7 +128,7 @@ def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
 
 
 def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns the move of a mate in one that needed no visit to be known, if there is one."""
+    """Returns a move that mates, known without a visit, if there is one."""
     if record.edges or not has_best_move(record):
         return []
     best = record.order[0]
@@ -143,7 +143,7 @@ def after(board: chess.Board, move: chess.Move) -> chess.Board:
 
 
 def repeats_from(board: chess.Board) -> set[str]:
-    """Returns the positions of the game up to here that can come again, as EPD."""
+    """Returns the positions of the game so far that can still repeat, as EPD."""
     walk, seen = board.copy(), {board.epd()}
     while walk.move_stack and walk.halfmove_clock:
         walk.pop()
@@ -160,7 +160,7 @@ def _man(piece: int, white: bool, square: int) -> int:
 
 
 def plain_key(board: chess.Board) -> int:
-    """Returns the Polyglot key of a position, which knows no clock."""
+    """Returns the Polyglot key of a position, which ignores the clock."""
     return chess.polyglot.zobrist_hash(board)
 
 

@@ -1,6 +1,6 @@
-"""The functions that SQL has over a graph file: `query sql` and the Datasette plugin give them to SQLite.
+"""SQL functions over a graph file, for `query sql` and the Datasette plugin.
 
-docs/queries.md lists them. They raise ValueError or GraphSearchError for what is no position, move or number.
+docs/queries.md lists them. They raise ValueError or GraphSearchError for an invalid position, move or number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Value = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of SQL: its name, how many values it takes, and whether equal ones give equal answers."""
+    """A SQL function: its name, its number of arguments, and whether it is deterministic."""
 
     name: str
     arguments: int
@@ -77,6 +77,6 @@ PURE = (
     Function("key", 1, _key),
     Function("after", 2, _after),
     Function("san", 2, _san),
-    Function("cp", 1, _cp, fixed=False),  # by the score type that is shown
+    Function("cp", 1, _cp, fixed=False),  # by the present score type
     Function("cp", 2, _cp, fixed=False),
 )

@@ -8,16 +8,14 @@ A node's code is that of an edge that led to it, before the ply of the move itse
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U
+from ..jit.types import float32, float64, int64, uint16
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import clock_of, from_square, side_to_move, to_square
-from ..position.words import BLACK, PAWNS
+from ..position.words import BLACK, PAWNS, Position
 from .node_kernel import (
+    RecordArena,
     clock_at_evaluation,
     draw_visits,
     edge_at,
@@ -46,13 +44,13 @@ NO_CODE = 1 << 20
 
 
 @inlined
-def is_special(q: Any, d: Any) -> Any:
+def is_special(q: float32 | float64, d: int64) -> bool:
     """Returns whether a value and draw field of an edge carry a proof."""
     return d >= DRAWN or (d > 0 and (q >= 1.0 or q <= -1.0))
 
 
 @inlined
-def share_of(q: Any, d: Any) -> Any:
+def share_of(q: float32 | float64, d: int64) -> int64:
     """Returns the draw share per mille of an edge."""
     if not is_special(q, d):
         return int64(d)
@@ -64,7 +62,7 @@ def share_of(q: Any, d: Any) -> Any:
 
 
 @inner
-def bounds_of(q: Any, d: Any) -> Any:
+def bounds_of(q: float32, d: int64) -> tuple[int64, int64]:
     """Returns (L, H) of an edge, seen by the side to move at the node that holds it."""
     if not is_special(q, d):
         return int64(-1), int64(1)
@@ -79,13 +77,13 @@ def bounds_of(q: Any, d: Any) -> Any:
 
 
 @inlined
-def plies_of(code: Any) -> Any:
+def plies_of(code: int64) -> int64:
     """Returns how many plies the clock must bear for a decisive edge."""
     return code - MOST_MATE if code > MOST_MATE else code
 
 
 @inlined
-def is_closed(q: Any, d: Any, clock: Any) -> Any:
+def is_closed(q: float32, d: int64, clock: int64) -> bool:
     """Returns whether an edge's result is proven for a path that stands at its node with this clock."""
     if d == 0:
         return False
@@ -95,13 +93,15 @@ def is_closed(q: Any, d: Any, clock: Any) -> Any:
 
 
 @inner
-def no_tally() -> Any:
+def no_tally() -> tuple[int64, int64, int64, int64, int64]:
     """Returns the tally of no edges: (L, H, least code of a win, most of a mate suffered, of a loss)."""
     return int64(-1), int64(-1), int64(NO_CODE), int64(0), int64(0)
 
 
 @inner
-def tallied(tally: Any, valued: Any, q: Any, d: Any) -> Any:
+def tallied(
+    tally: tuple[int64, int64, int64, int64, int64], valued: int64, q: float32, d: int64
+) -> tuple[int64, int64, int64, int64, int64]:
     """Returns a tally with one more edge; `valued`: visits of it that have a value."""
     lower, upper, win, mated, lost = tally
     low, high = int64(-1), int64(1)
@@ -118,7 +118,7 @@ def tallied(tally: Any, valued: Any, q: Any, d: Any) -> Any:
 
 
 @inner
-def tightened(flags: Any, tally: Any, covers: Any) -> Any:
+def tightened(flags: int64, tally: tuple[int64, int64, int64, int64, int64], covers: bool) -> int64:
     """Returns a record's flags with the bounds of its edges; `covers`: whether they are all its moves."""
     lower, upper = lower_in(flags), upper_in(flags)
     low, high = max(lower, tally[0]), min(upper, tally[1] if covers else int64(1))
@@ -128,7 +128,9 @@ def tightened(flags: Any, tally: Any, covers: Any) -> Any:
 
 
 @inner
-def decisive_code(won: Any, tally: Any, covers: Any, clock: Any, known: Any) -> Any:
+def decisive_code(
+    won: bool, tally: tuple[int64, int64, int64, int64, int64], covers: bool, clock: int64, known: int64
+) -> int64:
     """Returns the code of a won or lost node with moves; what nothing else supports is a tablebase's.
 
     `known`: plies of a mate that the record itself holds, 0 for none.
@@ -150,13 +152,13 @@ def decisive_code(won: Any, tally: Any, covers: Any, clock: Any, known: Any) -> 
 
 
 @inner
-def mate_kept(value: Any, draws: Any) -> Any:
+def mate_kept(value: float32, draws: int64) -> int64:
     """Returns the plies of the mate that a record holds in V and D, 0 if that is no mate."""
     return int64(draws) if value >= 1.0 or value <= -1.0 else int64(0)
 
 
 @inner
-def open_code(flags: Any, share: Any) -> Any:
+def open_code(flags: int64, share: int64) -> int64:
     """Returns the code of a node that is neither won nor lost."""
     lower, upper = lower_in(flags), upper_in(flags)
     if lower == 0 and upper == 0:
@@ -169,13 +171,13 @@ def open_code(flags: Any, share: Any) -> Any:
 
 
 @inner
-def is_decisive(flags: Any) -> Any:
+def is_decisive(flags: int64) -> bool:
     """Returns whether flags leave a win or a loss only."""
     return lower_in(flags) == upper_in(flags) != 0
 
 
 @inner
-def turned(q: Any, code: Any, resets: Any) -> Any:
+def turned(q: float32, code: int64, resets: bool) -> int64:
     """Returns the draw field of an edge to a node of this code.
 
     `q`: of the edge. `resets`: its move sets the clock back.
@@ -190,7 +192,7 @@ def turned(q: Any, code: Any, resets: Any) -> Any:
 
 
 @inner
-def merged(q: Any, old: Any, new: Any) -> Any:
+def merged(q: float32, old: int64, new: int64) -> int64:
     """Returns the draw field of an edge that had `old`: bounds that it knew stay, if its child was lost."""
     if old < AT_LEAST or new == DRAWN or (is_special(q, new) and new < DRAWN):
         return new
@@ -201,7 +203,7 @@ def merged(q: Any, old: Any, new: Any) -> Any:
 
 
 @inner
-def tally_of(A: Any, rec: Any) -> Any:
+def tally_of(A: RecordArena, rec: int64) -> tuple[tuple[int64, int64, int64, int64, int64], bool]:
     """Returns the tally of a record's edges, and whether they are all its moves."""
     tally = no_tally()
     if not has_block(A, rec):
@@ -217,7 +219,7 @@ def tally_of(A: Any, rec: Any) -> Any:
 
 
 @inner
-def tighten(A: Any, rec: Any) -> None:
+def tighten(A: RecordArena, rec: int64) -> None:
     """Gives a record the bounds that its edges prove."""
     tally, covers = tally_of(A, rec)
     flags = tightened(flags_of(A, rec), tally, covers)
@@ -225,7 +227,7 @@ def tighten(A: Any, rec: Any) -> None:
 
 
 @inner
-def node_code(A: Any, rec: Any, share: Any) -> Any:
+def node_code(A: RecordArena, rec: int64, share: int64) -> int64:
     """Returns the code of a record; `share`: its draw share per mille."""
     flags = flags_of(A, rec)
     if not is_decisive(flags):
@@ -238,7 +240,7 @@ def node_code(A: Any, rec: Any, share: Any) -> Any:
 
 
 @inner
-def resets_clock(s: Any, move: Any) -> Any:
+def resets_clock(s: Position, move: uint16) -> bool:
     """Returns whether a move of a position captures or moves a pawn."""
     leaves_pawn = s[PAWNS] >> U(from_square(move))
     takes = s[BLACK - side_to_move(s)] >> U(to_square(move))
@@ -246,7 +248,7 @@ def resets_clock(s: Any, move: Any) -> Any:
 
 
 @inner
-def holds_here(A: Any, edge: Any, s: Any) -> Any:
+def holds_here(A: RecordArena, edge: int64, s: Position) -> bool:
     """Returns whether the result of a visited edge is proven at the position `s` of its node.
 
     Behind a move that sets the clock back a mate has a hundred plies.
@@ -261,7 +263,7 @@ def holds_here(A: Any, edge: Any, s: Any) -> Any:
 
 
 @inner
-def _edges_settle(A: Any, rec: Any, s: Any, won: Any) -> Any:
+def _edges_settle(A: RecordArena, rec: int64, s: Position, won: bool) -> bool:
     """Returns whether edges prove a win or a loss at a position: one of them, or all moves."""
     if not has_block(A, rec):
         return False
@@ -279,7 +281,7 @@ def _edges_settle(A: Any, rec: Any, s: Any, won: Any) -> Any:
 
 
 @inner
-def is_settled(A: Any, rec: Any, s: Any) -> Any:
+def is_settled(A: RecordArena, rec: int64, s: Position) -> bool:
     """Returns whether a record's result is proven for a path that reaches it as position `s`."""
     if not is_exact(A, rec):
         return False
@@ -293,7 +295,7 @@ def is_settled(A: Any, rec: Any, s: Any) -> Any:
 
 
 @inner
-def is_decided(A: Any, rec: Any, s: Any) -> Any:
+def is_decided(A: RecordArena, rec: int64, s: Position) -> bool:
     """Returns whether edges prove a record's result at a position, so that a best move is known."""
     flags = flags_of(A, rec)
     if move_count(A, rec) == 0 or not is_settled(A, rec, s):

@@ -26,8 +26,7 @@ for each field; nothing else reads words by number.
 
 from __future__ import annotations
 
-import numpy as np
-
+from ..jit.types import int64
 from ..position.board import CHECKMATE, DEAD, NOT_TERMINAL, STALEMATE
 
 HEADER_WORDS = 3
@@ -55,7 +54,7 @@ CAPACITY = 0  # where the `ints` of an arena hold the number of edges by block c
 # | being written | visited since the clock hand passed | part of a wave under way | noted in the overlay
 # | no record, but free words
 # (typed, for as literals each would compile another variant of what takes them)
-DIRTY, FRESH, STALE, SAVING, USED, PINNED, HELD, FREE = (np.int64(1 << bit) for bit in range(8))
+DIRTY, FRESH, STALE, SAVING, USED, PINNED, HELD, FREE = (int64(1 << bit) for bit in range(8))
 CODE = 63  # bits of a P code in its byte
 
 

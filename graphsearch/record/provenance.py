@@ -1,4 +1,4 @@
-"""Where values come from: which evaluator made them, and in which search."""
+"""Sources of values: the evaluator that made them, and the search."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Option = str | int | float | bool
-BY_RULE = 0  # the evaluator of what rules or tablebases say
-BRIEF_DIGEST = 8  # characters of a digest that are shown if they tell it apart
+BY_RULE = 0  # the evaluator of results by rules or tablebases
+BRIEF_DIGEST = 8  # characters of a digest in messages, if they are enough to distinguish it
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorIdentity:
-    """What makes two evaluators the same: a file is bound to one identity and refuses others.
+    """Identity of an evaluator: equal identities give equal answers; a file is bound to one and refuses
+    others.
 
     Attributes:
       kind: `builtin`, `uniform`, `table`, ...
-      digest: hash of what decides its answers (weights, network, program), hex.
+      digest: hash of everything that decides its answers (weights, network, program), hex.
       options: options that change its answers, by name.
       mapping: name of the map from its raw scores to WDL.
     """
@@ -42,20 +43,20 @@ class EvaluatorIdentity:
         """Returns the identity of `as_json`'s text.
 
         Raises:
-          InputFileError: if it is none.
+          InputFileError: if the text is not an identity.
         """
         from ..outside import Identity, declared
 
         return cls(**declared(Identity, text).model_dump())
 
     def describe(self) -> str:
-        """Returns the identity as a person reads it: `builtin (1a2b3c4d)`."""
+        """Returns the identity for people: `builtin (1a2b3c4d)`."""
         options = ", ".join(f"{k}={_shown(k, v)}" for k, v in sorted(self.options.items()))
         details = "; ".join(part for part in (self.digest[:8], options, self.mapping) if part)
         return f"{self.kind} ({details})" if details else self.kind
 
     def fields(self) -> dict[str, object]:
-        """Returns everything that makes the identity, by the name that messages call it."""
+        """Returns all parts of the identity, under their names in messages."""
         return {"evaluator": self.kind, "digest": self.digest, "mapping": self.mapping, **_flat(self.options)}
 
 
@@ -63,7 +64,7 @@ UNBOUND = EvaluatorIdentity("none")  # of a file that no evaluator has filled ye
 
 
 def _flat(options: Mapping[str, object], above: str = "") -> dict[str, object]:
-    """Returns options by name, those inside others as `outer.inner`."""
+    """Returns options by name, nested ones as "outer.inner"."""
     flat: dict[str, object] = {}
     for name, value in sorted(options.items()):
         if isinstance(value, Mapping):
@@ -74,7 +75,7 @@ def _flat(options: Mapping[str, object], above: str = "") -> dict[str, object]:
 
 
 def differences(there: EvaluatorIdentity, here: EvaluatorIdentity) -> str:
-    """Returns in what two evaluators differ, field by field, in one line; empty if they are equal.
+    """Returns the differences of two evaluators, field by field, in one line; empty if they are equal.
 
     >>> one = EvaluatorIdentity("lc0", "1a2b3c4d5e", {"PolicyTemperature": 1.359})
     >>> differences(one, EvaluatorIdentity("lc0", "5e6f7a8b9c", {"PolicyTemperature": 1.0}))
@@ -93,13 +94,13 @@ def _text(name: str, fields: Mapping[str, object]) -> str:
 
 
 def _told(name: str, fields: Mapping[str, object], others: Mapping[str, object]) -> str:
-    """Returns the value of a field as briefly as tells it from another one."""
+    """Returns the value of a field, shortened as far as it still differs from another one."""
     brief = _brief(name, fields)
     return brief if brief != _brief(name, others) else _text(name, fields)
 
 
 def _is_digest(name: str) -> bool:
-    """Returns whether a field is a digest, also that of a part: `policy.digest`."""
+    """Returns whether a field is a digest, also that of a part: "policy.digest"."""
     return name.rpartition(".")[2] == "digest"
 
 
@@ -116,11 +117,10 @@ def _brief(name: str, fields: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One search, as `store info` lists it. Times are ISO 8601 in UTC; counts are what it added.
+    """One search, as listed by `store info`. Times are ISO 8601 in UTC; counts are its additions.
 
-    `kind` is `search`, or another reason to ask an evaluator, such as `reevaluate`; `evaluator` is the number
-    of the one that was asked, a row of the table `evaluator`; `program` is the version that ran, None if
-    unknown.
+    `kind` is `search`, or another reason to ask an evaluator, such as `reevaluate`; `evaluator` is its number
+    in the table `evaluator`; `program` is the version that ran, None if unknown.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""What a record says of its moves and of itself: which is best, and the mean of what is known."""
+"""Ranks the moves of a record, and computes its mean value."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def edge_of(record: NodeRecord, k: int) -> Edge:
 def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
     """Returns the edges, by place in descending P, best first.
 
-    A proven win (the shortest first), then visits, value and P; last what is proven lost (the longest first).
-    A proven draw comes before all others if the most visited of them is worth less. In a position that is
-    mated in a known number of plies the moves that last so long come first.
+    A proven win (the shortest first), then visits, value and P; last a proven loss (the longest first). A
+    proven draw comes before all others if the most visited of them is worth less. In a position that is mated
+    in a known number of plies the moves that last so long come first.
 
     Args:
       clock: the halfmove clock of the path; default: that at which the record was evaluated.
-      resets: whether each move sets the clock back, in the order of the edges; default: none does.
+      resets: whether each move resets the clock, in the order of the edges; default: none does.
     """
     at, edges = record.words[8] >> 12 & 255 if clock is None else clock, record.edges
     zeroing = chain(resets, repeat(False))
@@ -70,13 +70,13 @@ def has_best_move(record: NodeRecord) -> bool:
 
 
 def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:
-    """Returns whether the move of each edge sets the clock back."""
+    """Returns whether the move of each edge resets the clock."""
     edges = zip(record.order, record.edges, strict=False) if record.edges else ()
     return [board.is_zeroing(moves[index]) for index, _ in edges]
 
 
 def proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:
-    """Returns what is proven of a move at a clock; behind one that sets it back it has a hundred plies."""
+    """Returns the proof of a move at a clock; after a move that resets the clock a hundred plies are left."""
     proof = edge.proof
     if proof is None or proof.result == 0:
         return proof
@@ -97,7 +97,7 @@ def node_mean(record: NodeRecord) -> tuple[float, float]:
 
 
 def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
-    """Returns the best move as `ranking` has it, or None if there are no moves."""
+    """Returns the best move by `ranking`, or None if there are no moves."""
     if not record.codes:
         return None
     moves = legal_moves(board)

@@ -1,6 +1,6 @@
 """Transposition entries as values, and the table that holds them in memory.
 
-`transposition_layout.py` has the fields of the data word; what the file keeps is `schema/entries.md`.
+`transposition_layout.py` has the fields of the data word; `schema/entries.md` has the file's format.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ..jit.types import uint64
 from ..position.board import decode_move, encode_move, key_of, pack
 from ..position.scores import LEAST_MATE, MATE
 from . import transposition_kernel as kernel
@@ -27,14 +28,14 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a search of fixed depth, or a proof, found out about a position.
+    """The result of a fixed-depth search, or a proof, for one position.
 
     Attributes:
       value: thousandths of a pawn for the side to move; MATE - n: it mates in n plies; n - MATE: it is mated.
       depth: plies of full width below; PROOF: it holds at every depth.
       bound: `exact`, `lower` (at least the value), `upper` (at most), or empty if only the move is known.
       move: best move; None if none is known.
-      kind: node type that was expected: `pv`, `cut`, `all` or empty.
+      kind: expected node type: `pv`, `cut`, `all` or empty.
       cut: which move in order made the cut, from 1, at most 7; 0: none did.
     """
 
@@ -55,7 +56,7 @@ class Entry:
         return None
 
     def as_dict(self) -> dict[str, object]:
-        """Returns the entry as an object of JSON answers."""
+        """Returns the JSON object."""
         return {
             "value": self.value,
             "depth": None if self.depth == PROOF else self.depth,
@@ -103,7 +104,7 @@ class EntryTable:
     """Entries in memory: a fixed number of places; the least valuable gives way. One writer."""
 
     def __init__(self, size: int) -> None:
-        """Makes an empty table of at most `size` bytes (of as many places, a power of two, as they hold)."""
+        """Creates an empty table of at most `size` bytes (a power of two entries)."""
         places = LEAST_PLACES
         while 2 * places * ENTRY_BYTES <= size:
             places *= 2
@@ -111,7 +112,7 @@ class EntryTable:
 
     @property
     def places(self) -> int:
-        """How many entries there is room for."""
+        """How many entries fit."""
         return len(self.arrays.keys)
 
     @property
@@ -125,21 +126,21 @@ class EntryTable:
         return int(self.arrays.counters[kernel.DIRTY_ENTRIES])
 
     def next_search(self) -> None:
-        """Begins a search: what earlier ones left gives way first."""
+        """Begins a search: entries of earlier ones are replaced first."""
         counters = self.arrays.counters
         counters[kernel.GENERATION] = counters[kernel.GENERATION] % kernel.AGE + 1
 
     def get(self, board: chess.Board) -> Entry | None:
-        """Returns what is known about a position, None if nothing is."""
-        data = int(kernel.look_up(self.arrays, np.uint64(key_of(board)), np.uint64(check_of(board))))
+        """Returns the entry of a position, None if there is none."""
+        data = int(kernel.look_up(self.arrays, uint64(key_of(board)), uint64(check_of(board))))
         return decoded(data) if data else None
 
     def put(self, board: chess.Board, entry: Entry) -> None:
         """Writes an entry, to be saved."""
-        kernel.write(self.arrays, np.uint64(key_of(board)), np.uint64(encoded(entry, board)))
+        kernel.write(self.arrays, uint64(key_of(board)), uint64(encoded(entry, board)))
 
     def enter(self, keys: Words, data: Words) -> None:
-        """Enters entries of a file; deeper ones that are there already stay."""
+        """Adds entries of a file; deeper existing ones stay."""
         kernel.enter(self.arrays, keys, data)
 
     def take_dirty(self) -> tuple[Words, Words]:
@@ -149,5 +150,5 @@ class EntryTable:
         return keys, data
 
     def touch_again(self, keys: Words, data: Words) -> None:
-        """Makes entries that `take_dirty` gave dirty again: they did not reach the file."""
+        """Marks entries of `take_dirty` dirty again: they were not saved."""
         kernel.touch_again(self.arrays, keys, data)

@@ -13,22 +13,23 @@ keeps of them.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy import int64, uint8
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, U, ptr
+from ..jit.types import Pointer, int64, uint8, uint64
 from ..position.board_kernel import check_hash
 from ..position.scores import LEAST_MATE
 from . import transposition_layout as layout
 from .transposition_layout import VALUE_BIAS
 
 # as kernels take them: what meets words is uint64, all else int64
-UPPER, LOWER, EXACT = np.int64(layout.UPPER), np.int64(layout.LOWER), np.int64(layout.EXACT)
-NO_TYPE, PV, CUT, ALL = (np.int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
-PROOF, MOST_CUT = np.int64(layout.PROOF), np.int64(layout.MOST_CUT)
+UPPER, LOWER, EXACT = int64(layout.UPPER), int64(layout.LOWER), int64(layout.EXACT)
+NO_TYPE, PV, CUT, ALL = (int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
+PROOF, MOST_CUT = int64(layout.PROOF), int64(layout.MOST_CUT)
 VALUE_MASK, MOVE_MASK, DEPTH_MASK = U(layout.VALUE_MASK), U(layout.MOVE_MASK), U(layout.DEPTH_MASK)
 BOUND_MASK, TYPE_MASK, CUT_MASK = U(layout.BOUND_MASK), U(layout.TYPE_MASK), U(layout.CUT_MASK)
 CHECK_MASK = U(layout.CHECK_MASK)
@@ -52,20 +53,20 @@ class EntryArrays(NamedTuple):
         file | met with another position of the same key | the present search, 1..127.
     """
 
-    keys: Any
-    data: Any
-    ages: Any
-    counters: Any
+    keys: NDArray[np.uint64]
+    data: NDArray[np.uint64]
+    ages: NDArray[np.uint8]
+    counters: NDArray[np.int64]
 
 
 class EntryPointers(NamedTuple):
     """Pointers to them, and the mask of an index."""
 
-    keys: Any
-    data: Any
-    ages: Any
-    counters: Any
-    mask: Any
+    keys: Pointer[uint64]
+    data: Pointer[uint64]
+    ages: Pointer[uint8]
+    counters: Pointer[int64]
+    mask: int64
 
 
 def new_entries(places: int) -> EntryArrays:
@@ -78,7 +79,7 @@ def new_entries(places: int) -> EntryArrays:
 
 
 @inner
-def entry_pointers(E: Any) -> Any:
+def entry_pointers(E: EntryArrays) -> EntryPointers:
     """Returns the pointer bundle of a table, which the caller keeps alive."""
     return EntryPointers(
         ptr(E.keys, 0), ptr(E.data, 0), ptr(E.ages, 0), ptr(E.counters, 0), int64(E.keys.size - 1)
@@ -86,7 +87,9 @@ def entry_pointers(E: Any) -> Any:
 
 
 @inner
-def packed_entry(value: Any, move: Any, depth: Any, bound: Any, kind: Any, cut: Any, check: Any) -> Any:
+def packed_entry(
+    value: int64, move: int64, depth: int64, bound: int64, kind: int64, cut: int64, check: uint64
+) -> uint64:
     """Returns the data word of an entry."""
     return (
         U(int64(value) + VALUE_BIAS)
@@ -100,31 +103,31 @@ def packed_entry(value: Any, move: Any, depth: Any, bound: Any, kind: Any, cut: 
 
 
 @inner
-def value_in(data: Any) -> Any:
+def value_in(data: uint64) -> int64:
     """Returns the value of an entry."""
     return int64(data & VALUE_MASK) - VALUE_BIAS
 
 
 @inner
-def move_in(data: Any) -> Any:
+def move_in(data: uint64) -> int64:
     """Returns the best move of an entry, 0 if it has none."""
     return int64((data >> MOVE_AT) & MOVE_MASK)
 
 
 @inner
-def depth_in(data: Any) -> Any:
+def depth_in(data: uint64) -> int64:
     """Returns the depth of an entry."""
     return int64((data >> DEPTH_AT) & DEPTH_MASK)
 
 
 @inner
-def bound_in(data: Any) -> Any:
+def bound_in(data: uint64) -> int64:
     """Returns UPPER, LOWER or EXACT; 0: only the move is known."""
     return int64((data >> BOUND_AT) & BOUND_MASK)
 
 
 @inner
-def proves_mate(value: Any, bound: Any) -> Any:
+def proves_mate(value: int64, bound: int64) -> bool:
     """Returns whether a value with its bound is a forced mate, for either side."""
     if value >= LEAST_MATE:
         return bound == LOWER or bound == EXACT
@@ -132,37 +135,37 @@ def proves_mate(value: Any, bound: Any) -> Any:
 
 
 @inner
-def type_in(data: Any) -> Any:
+def type_in(data: uint64) -> int64:
     """Returns the node type that was expected: PV, CUT, ALL or NO_TYPE."""
     return int64((data >> TYPE_AT) & TYPE_MASK)
 
 
 @inner
-def cut_in(data: Any) -> Any:
+def cut_in(data: uint64) -> int64:
     """Returns which move in order made the cut, from 1, at most MOST_CUT; 0: none did."""
     return int64((data >> CUT_AT) & CUT_MASK)
 
 
 @inner
-def check_in(data: Any) -> Any:
+def check_in(data: uint64) -> uint64:
     """Returns the check bits of an entry, uint64."""
     return data >> CHECK_AT
 
 
 @inner
-def is_of(data: Any, check: Any) -> Any:
+def is_of(data: uint64, check: uint64) -> bool:
     """Returns whether an entry of a position's key is of that position, going by its check hash."""
     return check_in(data) == (U(check) & CHECK_MASK)
 
 
 @inner
-def bucket_of(P: Any, key: Any) -> Any:
+def bucket_of(P: EntryPointers, key: uint64) -> int64:
     """Returns the first place of the bucket of a key."""
     return int64((key ^ (key >> U(32))) & U(P.mask)) & ~int64(BUCKET - 1)
 
 
 @inner
-def find_entry(P: Any, key: Any, check: Any) -> Any:
+def find_entry(P: EntryPointers, key: uint64, check: uint64) -> int64:
     """Returns the place of a position's entry, -1 if there is none."""
     at = bucket_of(P, key)
     for i in range(at, at + BUCKET):
@@ -174,7 +177,7 @@ def find_entry(P: Any, key: Any, check: Any) -> Any:
 
 
 @inner
-def _worth(P: Any, i: Any) -> Any:
+def _worth(P: EntryPointers, i: int64) -> int64:
     """Returns how much an entry is worth keeping: those of this search before others, then by depth."""
     if P.keys[i] == ZERO:
         return int64(-1)
@@ -183,7 +186,7 @@ def _worth(P: Any, i: Any) -> Any:
 
 
 @inner
-def place_for(P: Any, key: Any, check: Any) -> Any:
+def place_for(P: EntryPointers, key: uint64, check: uint64) -> int64:
     """Returns the place of a position's entry, or else that of the one of its bucket worth least."""
     found = find_entry(P, key, check)
     if found >= 0:
@@ -197,7 +200,7 @@ def place_for(P: Any, key: Any, check: Any) -> Any:
 
 
 @inner
-def put_entry(P: Any, at: Any, key: Any, data: Any, dirty: Any) -> None:
+def put_entry(P: EntryPointers, at: int64, key: uint64, data: uint64, dirty: bool) -> None:
     """Writes an entry to a place that `place_for` gave."""
     if key == ZERO:
         return
@@ -218,7 +221,7 @@ def put_entry(P: Any, at: Any, key: Any, data: Any, dirty: Any) -> None:
 
 
 @kernel
-def enter(E: Any, keys: Any, data: Any) -> None:
+def enter(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
     """Enters entries of the file, clean; an entry that is there already stays if it is as deep.
 
     Args:
@@ -233,7 +236,7 @@ def enter(E: Any, keys: Any, data: Any) -> None:
 
 
 @kernel
-def look_up(E: Any, key: Any, check: Any) -> Any:
+def look_up(E: EntryArrays, key: uint64, check: uint64) -> uint64:
     """Returns the data word of a position's entry, 0 if there is none."""
     P = entry_pointers(E)
     at = find_entry(P, key, check)
@@ -241,14 +244,14 @@ def look_up(E: Any, key: Any, check: Any) -> Any:
 
 
 @kernel
-def write(E: Any, key: Any, data: Any) -> None:
+def write(E: EntryArrays, key: uint64, data: uint64) -> None:
     """Writes one entry, to be saved."""
     P = entry_pointers(E)
     put_entry(P, place_for(P, key, check_in(data)), key, data, True)
 
 
 @kernel
-def take_dirty(E: Any, keys: Any, data: Any) -> Any:
+def take_dirty(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> int64:
     """Copies the entries that are not in the file, which then count as saved; returns how many there were.
 
     Args:
@@ -267,7 +270,7 @@ def take_dirty(E: Any, keys: Any, data: Any) -> Any:
 
 
 @kernel
-def touch_again(E: Any, keys: Any, data: Any) -> None:
+def touch_again(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
     """Makes entries that `take_dirty` gave dirty again, as far as they are still there: saving failed."""
     P = entry_pointers(E)
     for i in range(keys.size):
@@ -278,6 +281,6 @@ def touch_again(E: Any, keys: Any, data: Any) -> None:
 
 
 @kernel
-def check_of_words(words: Any) -> Any:
+def check_of_words(words: NDArray[np.uint64]) -> uint64:
     """Returns the check hash of a packed position, uint64[10]."""
     return check_hash(ptr(words, 0))

@@ -25,7 +25,7 @@ class SearchParams:
         the evaluator wants (`Evaluator.batch_size`); a search has 1 wherever the evaluator is a kernel.
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
-        at equal evaluations (docs/benchmarks.md, tools/measure_catch_up.py); 1 takes over most.
+        at equal evaluations (docs/benchmarks.md); 1 takes over most.
       max_wave_share: `flow`: every node has at most this share of its own N in flight, but one visit always;
         in (0, 1].
       gather: how a wave is filled, one of `GATHERERS`; with batches of 1 all are the same.

@@ -1,4 +1,4 @@
-"""What a search tells its kernels: parameters, temperature and listed root moves, written into the arena."""
+"""Writes a search's parameters, temperature and listed root moves into the arena, for its kernels."""
 
 from __future__ import annotations
 

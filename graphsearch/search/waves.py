@@ -1,16 +1,16 @@
-"""Running waves: inside the kernels, or step by step around an evaluator in other threads.
+"""Runs waves: inside the kernels, or step by step around an evaluator in other threads.
 
     kernels   gather | evaluate | back up | gather | ...             small waves, a slice of them at a time
     overlap   gather 2 | back up 1 | gather 3 | back up 2 | ...      while other threads evaluate a wave
               1 -------|- 2 -----------|- 3 -----------|-- ...       (Overlap)
     alone     gather | evaluate ------------------ | back up | ...
-                       look ahead: read what the next wave needs     while other threads evaluate
+                       look ahead: read the next wave's records     while other threads evaluate
 
-An evaluator inside the kernels has several threads, which this module's caller helps when it has nothing
-else to do; any other has one thread. What waves there are, and in which order they are gathered and backed
-up, does not depend on how many threads there are, nor on how fast anything is.
+An evaluator inside the kernels has several threads, which this module's caller helps when idle; any other has
+one thread. The waves, and the order in which they are gathered and backed up, do not depend on the number of
+threads, nor on their speed.
 
-A gather that meets positions which the file may hold and memory does not waits at that level, and goes on
+A gather that meets positions which the file may hold and memory does not waits at that level, and continues
 when they have been read. Only this module's caller touches the arena; other threads see the leaves.
 """
 
@@ -34,9 +34,9 @@ from .leaves import Answer, LeafEvaluation
 from .params import FLOW
 from .waves_kernel import SPARE_BLOCK_WORDS
 
-SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
+SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
 FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
-BYTES_PER_LEAF = 600  # what a wave takes for each leaf: its record, its parents' blocks, records read back
+BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 LOOK_AHEAD_ROUNDS = 4  # each of half the visits of the one before
 THREAD_FROM = 16  # leaves of a batch that make a thread worth it
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.

@@ -83,7 +83,7 @@ class Reader:
         return self._index.nbytes + self._indexes.nbytes
 
     def filter(self) -> FilterArrays:
-        """Returns the filter of what is committed now, for `kernels.locate.may_be_stored`.
+        """Returns the filter of what is committed now, for `index.locate_kernel.may_be_stored`.
 
         Raises:
           StoreError: if the file cannot be read.

@@ -1,3 +1,1 @@
-"""Passes over every record of a file: refresh, reevaluate, second opinions.
-
-`query` and `cli` import it."""
+"""Passes over every record of a file: refresh, reevaluate, second opinions, merge."""

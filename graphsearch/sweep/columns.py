@@ -1,4 +1,4 @@
-"""Batches as the kernels of sweeps take them."""
+"""Record batches in the form that the kernels of sweeps take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..store.codec.bulk import owned
 
 
 def columns_of(batch: RecordBatch) -> Columns:
-    """Returns the batch as the kernels take it, words flat; columns that are owned are not copied."""
+    """Returns the batch for kernels, with flat words; columns that own their memory are not copied."""
     return Columns(
         **{
             name: owned(column, column.dtype).reshape(-1)

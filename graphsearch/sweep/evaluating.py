@@ -1,4 +1,4 @@
-"""Records of a file given to an evaluator, batch after batch, in a thread beside their reading and writing.
+"""Passes the records of a file to an evaluator, batch after batch, in a thread beside reading and writing.
 
 here        read | read ahead | take, write | take, write ...
 evaluator          batch 1 ---|- batch 2 ---|- batch 3 ...
@@ -28,19 +28,19 @@ from ..store.codec.bulk import board_tables, owned
 from .relay_kernel import list_moves, relay_edges
 
 FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
-BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size lets it
-AHEAD = 8  # batches that the evaluator has, the one it works on included: saving and merging take seconds
+BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size allows it
+AHEAD = 8  # batches that the evaluator has, the present one included: saving and merging take seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Reevaluation:
-    """What an evaluator says of some records, as numbers that a record holds.
+    """An evaluator's answers for some records, quantised as in a record.
 
     Attributes:
-      records: those that were asked about.
+      records: the records evaluated.
       v: `[R]` float32 value for the side to move. d: `[R]` uint16 draws per mille.
-      codes: P codes as in `records.codes`. moves: `encode_move` of the move of each.
-      flags: `[R]` uint8 bounds, as records hold them: exact where tablebases know the result.
+      codes: P codes as in `RecordBatch`. moves: `encode_move` of the move of each.
+      flags: `[R]` uint8 bounds, as in records: exact where tablebases know the result.
     """
 
     records: RecordBatch
@@ -52,12 +52,12 @@ class Reevaluation:
 
     @property
     def is_exact(self) -> NDArray[np.bool_]:
-        """Which results are proven, so that no evaluator stands behind them."""
+        """Mask of the proven results, which do not come from an evaluator."""
         return np.asarray(self.flags != UNPROVEN)
 
 
 def done_of(batch: RecordBatch, number: int) -> NDArray[np.bool_]:
-    """Returns which records are of an evaluator already, or of the rules, `[R]`."""
+    """Returns a mask of the records that already come from an evaluator, or from the rules, `[R]`."""
     ends = np.diff(batch.code_offsets) == 0
     return np.asarray((batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends)
 
@@ -66,7 +66,7 @@ def positions_of(records: RecordBatch) -> PositionBatch:
     """Returns the positions of records that are not terminal, with their legal moves.
 
     Raises:
-      CorruptRecordError: if a record has not one prior for each of them.
+      CorruptRecordError: if a record does not have one prior for each of them.
     """
     moves = np.zeros(len(records.codes), np.uint16)
     words = owned(records.words, np.uint64)
@@ -82,7 +82,7 @@ def positions_of(records: RecordBatch) -> PositionBatch:
 
 
 def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evaluation) -> Reevaluation:
-    """Returns an evaluation in the numbers that records hold, the same that a search would have written."""
+    """Returns an evaluation quantised as in records, exactly as a search would write it."""
     v = evaluation.wdl[:, 0] - evaluation.wdl[:, 2]
     draws = np.floor(D_SCALE * evaluation.wdl[:, 1].astype(np.float64) + 0.5)
     most = np.floor(D_SCALE * (1.0 - np.abs(v.astype(np.float64))) + 0.5)
@@ -98,22 +98,22 @@ def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evalu
 
 
 def open_flags(count: int) -> NDArray[np.uint8]:
-    """Returns the flags of so many records of which nothing is proven."""
+    """Returns the flags of so many records without a proof."""
     return np.full(count, UNPROVEN, np.uint8)
 
 
 def answers(
     evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event
 ) -> Iterator[Reevaluation]:
-    """Yields what an evaluator says of all records, in their order.
+    """Yields an evaluator's answers for all records, in their order.
 
     Args:
       evaluator: called from one thread at a time, another than this one.
       portions: records that are not terminal; read on while the evaluator works.
-      stop: once it is set, nothing more is asked; the answer that is waited for is yielded still.
+      stop: once it is set, no more batches are evaluated; the present one is still yielded.
 
     Raises:
-      EvaluatorError: if it fails; what it answered before has been yielded.
+      EvaluatorError: if it fails; its earlier answers have been yielded.
       CorruptRecordError: if a record does not fit its position.
     """
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
@@ -137,7 +137,7 @@ def answers(
 
 
 class _Asker:
-    """Asks in batches whose size makes them neither long nor many."""
+    """Evaluates in batches of moderate time and number."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
@@ -145,7 +145,7 @@ class _Asker:
         self.size = FIRST_BATCH
 
     def ask(self, records: RecordBatch) -> Reevaluation:
-        """Returns what is said of some records; nothing is asked after a failure: nobody takes the answer."""
+        """Returns the answers for some records; empty after a failure, when nobody takes them."""
         if self._has_failed:
             raise CancelledError
         began = time.monotonic()
@@ -166,7 +166,7 @@ class _Asker:
 
 
 def _pieces(portions: Iterable[RecordBatch], asker: _Asker) -> Iterator[RecordBatch]:
-    """Yields records in batches of the size that the asker wants at that moment."""
+    """Yields records in batches of the asker's present size."""
     for portion in portions:
         first = 0
         while first < len(portion):
@@ -176,10 +176,10 @@ def _pieces(portions: Iterable[RecordBatch], asker: _Asker) -> Iterator[RecordBa
 
 
 def reevaluated(answer: Reevaluation, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:
-    """Returns records with another evaluator's V, D and P; every visited edge keeps what it has, by move.
+    """Returns records with another evaluator's V, D and P; every visited edge keeps its numbers, by move.
 
     Args:
-      answer: what it says. evaluator: its number in the file. runs: `[R]` in which it was asked.
+      answer: its answers. evaluator: its number in the file. runs: `[R]` runs of the answers.
     """
     old = answer.records
     moves, visited = np.diff(old.code_offsets), np.diff(old.edge_offsets)

@@ -1,4 +1,4 @@
-"""The move that the values at a root speak for, to tell what another evaluator changes."""
+"""The best move of a root by value, for a report of the changes by another evaluator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..record.node import NodeRecord
 from ..record.ranking import edge_of, node_mean
 from ..store.store import Store
 
-TRUSTED_SHARE = 10  # a move counts that has the visits of the most visited one divided by this
+TRUSTED_SHARE = 10  # a move counts if its visits exceed those of the most visited one divided by this
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Favourite:
     q: float
 
     def as_json(self) -> str:
-        """Returns the JSON text of it."""
+        """Returns its JSON text."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -36,7 +36,7 @@ class Favourite:
 
 
 def favourites(store: Store) -> list[Favourite]:
-    """Returns the favourite of every root that the file holds and that is no end of a game."""
+    """Returns the favourite of every root in the file that is not the end of a game."""
     found = []
     for root in store.roots():
         board = board_of(root.position)
@@ -48,7 +48,7 @@ def favourites(store: Store) -> list[Favourite]:
 
 
 def favourite(record: NodeRecord) -> int:
-    """Returns the place in descending P of the favourite move of a record with moves."""
+    """Returns the index in descending P of the favourite move of a record with moves."""
     most = max((edge.n for edge in record.edges), default=0)
     if not most:
         return 0

@@ -1,14 +1,14 @@
-"""Putting graph files together: all that they know, in one file whose values are up to date.
+"""Merges graph files: all their content in one file, with values up to date.
 
-`store/union/` has the rules, part by part; `docs/merging.md` says them in words. Here they follow in turn:
+`store/union/` has the rules, part by part; `docs/merging.md` explains them. The steps in order:
 
-    numbers    evaluators, runs, books and others get the numbers of the file that is written
+    numbers    evaluators, runs, books and others get the numbers of the output file
     records    one input after the other, as new versions
-    tables     what lies in plain tables, imports, books and transposition entries
+    tables     the content of plain tables, imports, books and transposition entries
     values     `refresh`, and the tables that follow from the records
 
-Every step is one transaction or several, and done twice it changes nothing. So whatever ends a merge into a
-file, the file is sound, and the same command finishes it. A new file appears when it is whole.
+Every step is one transaction or several, and repeating it changes nothing. So an interrupted merge leaves a
+sound file, and the same command finishes it. A new file appears when it is complete.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from .evaluating import done_of
 from .refresh import RefreshProgress, settle
 
 RESCUING, SETTLING, WRITING = "rescuing", "settling", "writing"  # stages after those of `union/all.py`
-UNSETTLED = "unsettled"  # row of store_info: values have not followed yet what was merged
+UNSETTLED = "unsettled"  # row of store_info: merged values have not been refreshed yet
 _NO_DAMAGE = (EvaluatorMismatchError, SchemaVersionError, StoreLockedError, StoreMovedError, UnfinishedError)
 
 
 @dataclass(frozen=True, slots=True)
 class MergeProgress:
-    """How far a merge is: the stage, the file that it is about, and how much of it is done."""
+    """Progress of a merge: the stage, its file, and how much of it is done."""
 
     stage: str
     name: str
@@ -74,16 +74,16 @@ OnProgress = Callable[[MergeProgress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a merge is to do.
+    """Options of a merge.
 
     Attributes:
-      keep: the file whose evaluator counts, if the inputs have several; records of others stay until
+      keep: the file whose evaluator is kept, if the inputs have several; records of others stay until
         `reevaluate`, and the file is marked.
-      dry_run: write nothing, and return what would be written; for more than two files the numbers of changed
-        records are about right.
-      refresh: bring values up to date at the end; without it a search does so where it passes.
-      force: replace a file that is there, and begin though the disk may be too small.
-      ram_bytes: most bytes that bringing values up to date may take; as for `refresh`.
+      dry_run: write nothing, and return the report of a merge; for more than two files the numbers of changed
+        records are approximate.
+      refresh: bring values up to date at the end; without it searches do so on their way.
+      force: replace an existing file, and begin even if the disk may be too small.
+      ram_bytes: most memory for bringing values up to date; as for `refresh`.
     """
 
     keep: AnyPath | None = None
@@ -102,24 +102,24 @@ def merge(
     on_progress: OnProgress | None = None,
     sizes: Sizes = SIZES,
 ) -> MergeReport:
-    """Puts graph files together, in a new file or in one of them, and returns what that took.
+    """Merges graph files into a new file or into one of them, and returns a report.
 
-    Inputs are only read, each in the state in which it is when this begins. Of a damaged one what can be
-    rescued is taken, and the rest named.
+    Inputs are only read, each in its state at the beginning. Of a damaged one the sound part is used, and the
+    rest listed.
 
     Args:
       paths: the inputs; that of `into` may be among them.
       new: the file to make. into: the file to add to. One of the two is given.
-      wanted: what else is wished.
+      wanted: further options.
       on_progress: called often.
-      sizes: of the steps in which it writes.
+      sizes: of the write steps.
 
     Raises:
-      InvalidParameterError: if files are named that make no sense.
+      InvalidParameterError: if the files do not make sense together.
       EvaluatorMismatchError: if the inputs have several evaluators and `keep` is not given.
-      UnfinishedError: if one of them is on its way to another evaluator.
-      StoreLockedError: if a process is writing the file that would be written.
-      CorruptRecordError: if the file that is merged into is damaged.
+      UnfinishedError: if a reevaluation of one of them is unfinished.
+      StoreLockedError: if a process is writing the output file.
+      CorruptRecordError: if the output file is damaged.
       StoreError: if a file cannot be read or written, or there is no room on the disk.
     """
     place = new if into is None else into
@@ -157,7 +157,7 @@ class _Merge:
             )
 
     def run(self) -> MergeReport:
-        """Does it; if an input turns out to be damaged, once more with what could be rescued of it."""
+        """Runs the merge; if an input turns out to be damaged, again with its rescued part."""
         try:
             return self._once()
         except _NO_DAMAGE:
@@ -188,7 +188,7 @@ class _Merge:
         report.name_contradictions()
         return report
 
-    # ------------------------------------------------------------------ the file that is written
+    # ------------------------------------------------------------------ the output file
     def _make(self, inputs: Sequence[Input], report: MergeReport) -> None:
         """Makes a new file."""
         identity = identity_of(self._stores(inputs), self._kept)
@@ -206,7 +206,7 @@ class _Merge:
         return Store.open(path, create=True, identity=given, unbound=True, sizes=self._sizes)
 
     def _add(self, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Adds to a file that is there."""
+        """Adds to an existing file."""
         with Store.open(self._target, resume=self._kept == self._target, sizes=self._sizes) as store:
             self._bind(store, identity_of({self._target: store} | self._stores(inputs), self._kept))
             self._unite(store, inputs, report)
@@ -215,7 +215,7 @@ class _Merge:
         report.bytes = file_bytes(self._target)
 
     def _bind(self, store: Store, identity: EvaluatorIdentity) -> None:
-        """Binds a file to the evaluator that counts; its own records then wait for `reevaluate`."""
+        """Binds a file to the kept evaluator; its own records then wait for `reevaluate`."""
         if identity.as_json() == store.identity.as_json():
             return
         with store.transaction():
@@ -225,11 +225,11 @@ class _Merge:
                 store.mark_unfinished(_mark(store))
 
     def _stores(self, inputs: Sequence[Input]) -> dict[Path, Store]:
-        """Returns the inputs by the paths that a person knows."""
+        """Returns the inputs by the paths that the user gave."""
         return {source.path: one.store for source, one in zip(self._sources, inputs, strict=True)}
 
     def _plan(self, stack: ExitStack, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Counts what would be written, with a file of tables only that is thrown away."""
+        """Counts the changes, with a temporary file that has only tables."""
         base = None if self._is_new else stack.enter_context(opened(self._target, str(self._target)))
         stores = ({self._target: base.store} if base else {}) | self._stores(inputs)
         identity = identity_of(stores, self._kept)
@@ -245,15 +245,15 @@ class _Merge:
         report.bytes += file_bytes(self._target) if base else 0
 
     def _describe(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Says which evaluator counts, and whether there are others."""
+        """Fills in the report's evaluator, and whether there are others."""
         report.evaluator = store.identity.describe() if store.is_bound else ""
         bound = store.identity.as_json()
         others = any(one.store.is_bound and one.store.identity.as_json() != bound for one in inputs)
         report.mixed = others or store.unfinished is not None
 
-    # ------------------------------------------------------------------ what goes into it
+    # ------------------------------------------------------------------ its content
     def _unite(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Writes all of the inputs, and what follows from it."""
+        """Writes all of the inputs, then everything computed from them."""
         self._describe(store, inputs, report)
 
         def begin() -> None:
@@ -267,7 +267,7 @@ class _Merge:
         report.nodes = store.node_count
 
     def _settle(self, store: Store, report: MergeReport) -> None:
-        """Brings values up to date, and the tables that follow from the records."""
+        """Brings values up to date, and the tables computed from the records."""
         if self._wanted.refresh and store.unfinished is None:
             settled = settle(store, ram_bytes=self._wanted.ram_bytes, on_progress=self._say_settling)
             report.refreshed = settled.as_dict()
@@ -284,7 +284,7 @@ class _Merge:
                 store.mark_unfinished(mark)
             store.write_fact(UNSETTLED, None)
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ report
     def _say(self, stage: str, name: str, done: int, total: int) -> None:
         self._on_progress(MergeProgress(stage, name, done, total))
 
@@ -293,11 +293,11 @@ class _Merge:
 
 
 def _mark(store: Store) -> Unfinished:
-    """Returns the mark of a file that is going to hold records of several evaluators."""
+    """Returns the mark of a file that will hold records of several evaluators."""
     return Unfinished(store.evaluator_number, total=store.node_count)
 
 
 def _final_mark(store: Store) -> Unfinished:
-    """Returns the mark with what `reevaluate` finds done and left to do, counted over all records."""
+    """Returns the mark with the counts for `reevaluate`, over all records."""
     done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.scan())
     return replace(_mark(store), done=done)

@@ -1,11 +1,11 @@
-"""A second opinion: what another evaluator says of a file's positions, beside their records.
+"""Second opinions: another evaluator's values of a file's positions, beside their records.
 
-The most visited positions come first, so that whoever stops after an hour has what matters most: the file is
-read once to count, then once for each power of ten of visits,
+The most visited positions come first, so that an interrupted run has done the most important part: the file
+is read once to count, then once for each power of ten of visits,
 
     n >= 1000 | 100 <= n < 1000 | 10 <= n < 100 | n < 10
 
-which takes a second or two for a million records and is little beside what an evaluator takes for them.
+which takes a second or two for a million records, little compared with the evaluation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ..store.tables import opinions as table
 from ..store.tables.opinions import Opinion
 from .evaluating import Reevaluation, answers, positions_of
 
-SAVE_SECONDS = 3.0  # of evaluations, at most, that a kill costs
+SAVE_SECONDS = 3.0  # of evaluations, the most that a kill loses
 SAVE_ROWS = 20_000  # of a transaction: some 5 MB
 KIND = "opinion"  # of the run
 COUNTING, EVALUATING = "counting", "evaluating"
@@ -47,11 +47,11 @@ STEPS = 10  # from one least number of visits to the next
 
 @dataclass(frozen=True, slots=True)
 class OpinionProgress:
-    """How far a second opinion is.
+    """Progress of a second opinion.
 
     Attributes:
       stage: `counting` or `evaluating`. done, total: positions of this stage.
-      evaluated: by this call. seconds: since it began. least: visits of the positions that are its turn.
+      evaluated: by this call. seconds: since it began. least: visits of the positions now evaluated.
     """
 
     stage: str
@@ -69,12 +69,12 @@ class OpinionProgress:
 
 @dataclass(frozen=True, slots=True)
 class OpinionReport:
-    """What a second opinion took.
+    """Report of a second opinion.
 
     Attributes:
-      finished: whether all positions asked for have it; if not, the same call goes on.
-      positions: of at least so many visits, without terminals and mates in one. done: of them, those that
-        have it.
+      finished: whether all requested positions have it; if not, the same call continues.
+      positions: with at least so many visits, without terminals and mates in one. done: positions among them
+        that have it.
       evaluated: by this call. updated: rows whose visits or V were brought up to date.
       seconds: wall time.
       mean_change, largest_change: |difference of V|, in [0, 2], over those evaluated by this call.
@@ -105,24 +105,24 @@ def second_opinion(
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
 ) -> OpinionReport:
-    """Writes what an evaluator says of a file's positions into its table `opinion`, most visited first.
+    """Writes an evaluator's values of a file's positions into its table `opinion`, most visited first.
 
-    The records stay as they are, and the file bound to its evaluator. A position that has this evaluator's
-    opinion is not asked about again; its row is brought up to date if its visits or its V are others now.
+    The records stay as they are, and the file bound to its evaluator. A position with this evaluator's
+    opinion is not evaluated again; its row is updated if its visits or its V have changed.
 
     Args:
-      path: the graph file, locked against other writers meanwhile; readers are not disturbed.
-      evaluator: another than that of the file.
-      min_visits: positions of fewer visits (node N) are left out.
+      path: the graph file, locked against other writers meanwhile; readers can use it.
+      evaluator: not that of the file.
+      min_visits: positions of fewer visits (node N) are skipped.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called after every batch.
 
     Raises:
-      EvaluatorError: if it is the file's own evaluator, or fails; what it answered before is saved.
+      EvaluatorError: if it is the file's own evaluator, or fails; its earlier answers are saved.
       InvalidParameterError: if `min_visits` is less than 1.
-      UnfinishedError: if the file is on its way to another evaluator.
+      UnfinishedError: if a reevaluation of the file is unfinished.
       StoreLockedError: if another process is writing the file.
-      CorruptRecordError: if a block is damaged; what was done before is saved.
+      CorruptRecordError: if a block is damaged; earlier results are saved.
       StoreError: if the file cannot be read or written.
     """
     if min_visits < 1:
@@ -158,7 +158,7 @@ class _SecondOpinion:
             self._run = store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
 
     def ask(self, min_visits: int) -> OpinionReport:
-        """Counts, then evaluates pass by pass; what was evaluated is in the file whatever ends it."""
+        """Counts, then evaluates pass by pass; all evaluations are saved in any case."""
         try:
             steps = self._count(min_visits)
             for answer in answers(self._evaluator, self._left(steps), self._stop):
@@ -171,9 +171,9 @@ class _SecondOpinion:
                 self._store.finish_run(self._run, 0, self._evaluated)
         return self._report()
 
-    # ---------------------------------------------------------- which positions
+    # ---------------------------------------------------------- positions
     def _count(self, min_visits: int) -> list[tuple[int, int]]:
-        """Returns the passes to make, as ranges of visits; the first has the most."""
+        """Returns the passes as ranges of visits, most visits first."""
         limits = [min_visits, *(STEPS**k for k in range(1, 11) if STEPS**k > min_visits), 1 << 40]
         found = np.zeros(len(limits) - 1, np.int64)
         read = 0
@@ -192,7 +192,7 @@ class _SecondOpinion:
             yield batch
 
     def _left(self, steps: Sequence[tuple[int, int]]) -> Iterator[RecordBatch]:
-        """Yields the records that lack this evaluator's opinion; brings the rows of the others up to date."""
+        """Yields the records that lack this evaluator's opinion; updates the rows of the others."""
         for least, below in steps:
             self._least = least
             for batch in self._portions():
@@ -216,7 +216,7 @@ class _SecondOpinion:
             yield take(records, np.array(lacking, np.int64))
 
     def _bring_up_to_date(self, row: Opinion, records: RecordBatch, i: int, visits: int) -> None:
-        """Has a row written again if its visits or the V of the file's evaluator are others now."""
+        """Queues a row for writing if its visits or the V of the file's evaluator have changed."""
         q = float(records.v[i])
         draw = share_of(q, int(records.d[i])) / D_SCALE
         if (row.n, row.q, row.draw) == (visits, q, draw):
@@ -230,7 +230,7 @@ class _SecondOpinion:
 
     # ---------------------------------------------------------- writing
     def _take(self, answer: Reevaluation) -> None:
-        """Notes the rows of an answer."""
+        """Adds the rows of an answer."""
         change = np.abs(answer.v.astype(np.float64) - answer.records.v)
         self._change += float(change.sum())
         self._largest = max(self._largest, float(change.max()))
@@ -251,7 +251,7 @@ class _SecondOpinion:
         self._saved_at = time.monotonic()
         shorten_log(self._store)
 
-    # ---------------------------------------------------------- telling
+    # ---------------------------------------------------------- report
     def _say(self, stage: str, done: int, total: int) -> None:
         seconds = time.monotonic() - self._started
         self._on_progress(
@@ -279,7 +279,7 @@ class _SecondOpinion:
 
 
 def _has_opinions(batch: RecordBatch) -> NDArray[np.bool_]:
-    """Returns which records an evaluator has a say in: neither terminals nor mates in one."""
+    """Returns a mask of the records that an evaluator judges: neither terminals nor mates in one."""
     return np.asarray((np.diff(batch.code_offsets) > 0) & (batch.evaluator != BY_RULE))
 
 
@@ -290,7 +290,7 @@ def _visits(batch: RecordBatch) -> NDArray[np.int64]:
 
 
 def _rows(answer: Reevaluation, evaluator: int, run: int) -> Iterator[Opinion]:
-    """Yields the rows of an answer, but for positions where tablebases spoke in the evaluator's place."""
+    """Yields the rows of an answer, without positions answered by tablebases."""
     records, visits, exact = answer.records, _visits(answer.records), answer.is_exact.tolist()
     first = _first_choices(records, answer.moves, records.codes)
     second = _first_choices(records, answer.moves, answer.codes)

@@ -1,7 +1,7 @@
-"""Refreshing a file whose table has no room in memory: the values of all children, part by part.
+"""Refreshes a file whose table does not fit in memory: the values of all children, part by part.
 
-Each sweep takes what every child was worth after the sweep before, so a change climbs one move a sweep; the
-sweeps end, and what they converge to is the same, as with the table in memory (`refresh.py`).
+Each sweep uses the children's values of the sweep before, so a change rises one move per sweep; the result is
+the same as with the table in memory (`refresh.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OnDone = Callable[[int], None]
 
 
 class PartedSweeps:
-    """The sweeps of one refresh over a file that nobody writes meanwhile."""
+    """The sweeps of one refresh over a file that nobody else writes."""
 
     def __init__(self, store: Store, parts: int) -> None:
         self._store = store
@@ -78,7 +78,7 @@ class PartedSweeps:
         self._graph.edges.clear()
 
     def _gather(self, tick: Callable[[], None]) -> None:
-        """Writes for every edge what its child is worth now; calls `tick` now and then."""
+        """Writes every edge's present child value; calls `tick` now and then."""
         special = np.array([parts_kernel.LOST, parts_kernel.UNKNOWN], np.uint64)
         for part in range(self._graph.parts):
             worths = np.concatenate([self._worths.part(part), special])
@@ -115,14 +115,14 @@ class PartedSweeps:
         return float(change)
 
     def _of(self, number: int) -> tuple[U64s, Bytes, Bytes]:
-        """Returns the answers for the edges of a batch, and what else was listed of it, in file order."""
+        """Returns the answers for the edges of a batch, and its other lists, in file order."""
         sorted_answers = self._answers.batch(number)
         answers = np.empty_like(sorted_answers)
         answers[by_part(self._edge_parts.batch(number))] = sorted_answers
         return answers, self._resets.batch(number).copy(), self._misfits.batch(number).copy()
 
     def freshener(self, counts: NDArray[np.int64], on_done: OnDone) -> Callable[[RecordBatch], RecordBatch]:
-        """Returns what gives records, all of them in file order, the values of their children."""
+        """Returns a function that gives records, all of them in file order, the values of their children."""
         self._gather(lambda: on_done(1))
         rest = _Rest(self._of(number) for number in range(len(self._graph.record_bounds)))
 
@@ -136,12 +136,12 @@ class PartedSweeps:
 
 
 def _place(portion: Portion) -> tuple[str, int]:
-    """Returns the file of a portion, and the key that it begins with."""
+    """Returns the file of a portion, and its first key."""
     return portion.name, portion.start
 
 
 class _Rest:
-    """What was listed, taken in pieces of any size."""
+    """Lists that are read in pieces of any size."""
 
     def __init__(self, batches: Iterator[tuple[U64s, Bytes, Bytes]]) -> None:
         self._batches = batches
@@ -152,7 +152,7 @@ class _Rest:
         )
 
     def take(self, batch: RecordBatch) -> tuple[U64s, Bytes, Bytes]:
-        """Returns what belongs to the next records."""
+        """Returns the pieces of the next records."""
         while len(self._misfits) < len(batch):
             answers, resets, misfits = next(self._batches)
             self._answers = np.concatenate([self._answers, answers])

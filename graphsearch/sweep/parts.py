@@ -1,11 +1,11 @@
-"""The graph of a file on disk, cut into parts by key, for tables that memory has no room for.
+"""The graph of a file on disk, in parts by key, for tables that do not fit in memory.
 
     file order   batch 0 | batch 1 | ...          as a scan yields the records
     a grid       0: part 0, 1, .. | 1: part 0, 1, .. | ...          the same items, each batch sorted by part
 
-A record belongs to the part of its key, an edge to that of its child. So all that is known of one part fits
-in memory, and its children are found there; what is found is written into a grid of the same shape, and read
-again batch by batch. Nothing is read or written at random.
+A record belongs to the part of its key, an edge to that of its child. So everything about one part fits in
+memory, and its children are found there; results are written into a grid of the same shape, and read again
+batch by batch. All reads and writes are sequential.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .parts_kernel import ENTRY_WORDS, list_graph
 from .sweep_kernel import PLACE_WORDS, new_scratch
 
 LOAD = 0.8  # of a table; a node takes 8 * PLACE_WORDS / 0.8 = 20 bytes
-MOST_PARTS = 128  # a number of a part is a byte; with more parts, what is read at once would be small
+MOST_PARTS = 128  # a number of a part is a byte; with more parts, single reads would be small
 PART_BYTES = 64  # of the lists of each part
 
 U64s = NDArray[np.uint64]
@@ -36,7 +36,7 @@ Bytes = NDArray[np.uint8]
 
 
 def table_bytes(records: int) -> int:
-    """Returns the bytes that the table of so many nodes takes.
+    """Returns the bytes of a table of so many nodes.
 
     >>> table_bytes(1_000_000)
     20000256
@@ -45,12 +45,12 @@ def table_bytes(records: int) -> int:
 
 
 def least_bytes(records: int) -> int:
-    """Returns the least memory with which the graph of so many nodes can be gone through in parts."""
+    """Returns the least memory for going through the graph of so many nodes in parts."""
     return table_bytes(_largest_part(records, MOST_PARTS)) + PART_BYTES * MOST_PARTS
 
 
 def _largest_part(records: int, parts: int) -> int:
-    """Returns how many of some records one part may get: its share, and what chance adds.
+    """Returns the largest number of records that one part may get: its share, and a margin for chance.
 
     >>> _largest_part(1000, 1), _largest_part(1_000_000, 10)
     (1000, 101913)
@@ -60,10 +60,10 @@ def _largest_part(records: int, parts: int) -> int:
 
 
 def parts_for(records: int, ram_bytes: int, what: str) -> int:
-    """Returns into how many parts the graph of a file is cut: 1 if its table fits.
+    """Returns the number of parts for the graph of a file: 1 if its table fits.
 
     Raises:
-      CapacityError: if the memory is too small for any number; it says `what` takes it.
+      CapacityError: if the memory is too small for any number; its message names the operation, `what`.
     """
     for parts in range(1, MOST_PARTS + 1):
         if table_bytes(_largest_part(records, parts)) <= ram_bytes:
@@ -86,7 +86,8 @@ class Grid:
     """Items of one kind in a file: batches one after the other, each sorted by part."""
 
     def __init__(self, path: Path, dtype: Any, bounds: list[NDArray[np.int64]], width: int = 1) -> None:
-        """Makes an empty one; grids of one shape share their `bounds`: for each batch, where its parts begin.
+        """Creates an empty grid; grids of one shape share their `bounds`: for each batch, the ends of its
+        parts.
 
         Args:
           width: numbers of an item.
@@ -101,7 +102,7 @@ class Grid:
         os.close(self._handle)
 
     def clear(self) -> None:
-        """Gives the room of all items back; none is read any more."""
+        """Frees the space of all items; none is read any more."""
         os.ftruncate(self._handle, 0)
 
     def batch(self, number: int) -> NDArray[Any]:
@@ -184,7 +185,7 @@ def listed(batch: RecordBatch, which: int, parts: int) -> Listed:
 
 
 def by_part(parts: NDArray[Any]) -> NDArray[np.int64]:
-    """Returns the order in which items are sorted by part."""
+    """Returns the permutation that sorts items by part."""
     return np.argsort(parts, kind="stable")
 
 

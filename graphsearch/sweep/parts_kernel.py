@@ -10,21 +10,24 @@ table   as in `sweep_kernel.py`, for one part of the keys; its second word holds
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32, float64, int64, uint8, uint32
+import numpy as np
+from numpy.typing import NDArray
 
 from ..graph.heap_kernel import ranked_move
 from ..graph.statistics_kernel import MAX_VISITS
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, as_f32, as_u32, ptr
+from ..jit.types import Pointer, float32, float64, int64, uint8, uint32, uint64
 from ..position.board_kernel import PW, clock_of, hashes_of, make_child
+from ..position.words import BoardTable
 from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import pointers
+from ..store.codec.batch_kernel import Columns, Records, pointers
 from .sweep_kernel import (
     LOST_CHILDREN,
     MISSING_CHILDREN,
     PLACE_WORDS,
+    Scratch,
+    ScratchPointers,
     known,
     mean_of,
     place_of,
@@ -42,14 +45,23 @@ ANY_VISITS, VALUED = 0, 1  # which edges are listed: those with visits; those wi
 
 
 @inner
-def _enters(c: Any, e: Any, which: Any) -> Any:
+def _enters(c: Records, e: int64, which: int64) -> int64:
     """Returns for how many visits an edge is listed, 0 if it is not."""
     n = int64(c.n[e])
     return n - int64(c.r[e]) if which == VALUED else n
 
 
 @inner
-def _list_edges(T: Any, c: Any, i: Any, x: Any, which: Any, edges: Any, resets: Any, at: Any) -> Any:
+def _list_edges(
+    T: BoardTable,
+    c: Records,
+    i: int64,
+    x: ScratchPointers,
+    which: int64,
+    edges: Pointer[uint64],
+    resets: Pointer[uint8],
+    at: int64,
+) -> int64:
     """Lists the edges of a record from `at` on; returns the end, or -1 if its P do not fit its moves."""
     if not rank_edges(T, c, i, x):
         return int64(-1)
@@ -69,16 +81,16 @@ def _list_edges(T: Any, c: Any, i: Any, x: Any, which: Any, edges: Any, resets: 
 
 @kernel
 def list_graph(
-    T: Any,
-    columns: Any,
-    scratch: Any,
-    which: Any,
-    records: Any,
-    worths: Any,
-    misfits: Any,
-    edges: Any,
-    resets: Any,
-) -> Any:
+    T: NDArray[np.uint64],
+    columns: Columns,
+    scratch: Scratch,
+    which: int64,
+    records: NDArray[np.uint64],
+    worths: NDArray[np.uint64],
+    misfits: NDArray[np.uint8],
+    edges: NDArray[np.uint64],
+    resets: NDArray[np.uint8],
+) -> int64:
     """Lists records and their edges; returns the number of edges.
 
     Args:
@@ -110,20 +122,32 @@ def list_graph(
 
 
 @inner
-def set_worth(p: Any, q: Any, code: Any) -> None:
+def set_worth(p: Pointer[uint64], q: float32, code: int64) -> None:
     """Writes what a record is worth to the word at a pointer."""
     as_u32(p)[0] = uint32(code)
     as_f32(p)[1] = float32(q)
 
 
 @inner
-def turned_key(key: Any) -> Any:
+def turned_key(key: uint64) -> uint64:
     """Returns a key by the halves exchanged: those of one part differ in the low half alone."""
     return (key << U(32)) | (key >> U(32))
 
 
+@inner
+def entry_check(second: uint64) -> uint64:
+    """Returns the check hash in the second word of an entry."""
+    return second >> U(32)
+
+
+@inner
+def entry_visits(second: uint64) -> int64:
+    """Returns the visits in the second word of an entry."""
+    return int64(second & LOW32)
+
+
 @kernel
-def enter_part(table: Any, entries: Any, first: Any) -> None:
+def enter_part(table: NDArray[np.uint64], entries: NDArray[np.uint64], first: int64) -> None:
     """Enters records of one part, whose places in it are `first` and up; there is room.
 
     Args:
@@ -132,14 +156,16 @@ def enter_part(table: Any, entries: Any, first: Any) -> None:
     t = table_of(table)
     for i in range(len(entries) // ENTRY_WORDS):
         key, second = entries[ENTRY_WORDS * i], entries[ENTRY_WORDS * i + 1]
-        place, tag = place_of(t, turned_key(key), second >> U(32))
+        place, tag = place_of(t, turned_key(key), entry_check(second))
         t.words[PLACE_WORDS * place] = tag
         t.halves[4 * place + 2] = uint32(first + i)
-        set_known(t, place, int64(second & LOW32))
+        set_known(t, place, entry_visits(second))
 
 
 @kernel
-def find_children(table: Any, edges: Any, places: Any, count: Any) -> None:
+def find_children(
+    table: NDArray[np.uint64], edges: NDArray[np.uint64], places: NDArray[np.uint32], count: int64
+) -> None:
     """Fills where the children of edges stand in their part: `count` for a lost one, `count + 1` if unknown.
 
     Args:
@@ -149,11 +175,11 @@ def find_children(table: Any, edges: Any, places: Any, count: Any) -> None:
     t = table_of(table)
     for i in range(len(places)):
         key, second = edges[ENTRY_WORDS * i], edges[ENTRY_WORDS * i + 1]
-        place = place_of(t, turned_key(key), second >> U(32))[0]
+        place = place_of(t, turned_key(key), entry_check(second))[0]
         visits = known(t, place)
         if visits == 0:
             places[i] = uint32(count + 1)
-        elif visits < int64(second & LOW32):
+        elif visits < entry_visits(second):
             places[i] = uint32(count)
         else:
             places[i] = t.halves[4 * place + 2]
@@ -161,8 +187,15 @@ def find_children(table: Any, edges: Any, places: Any, count: Any) -> None:
 
 @inner
 def _take_answers(
-    c: Any, i: Any, answers: Any, resets: Any, at: Any, x: Any, tolerance: Any, counts: Any
-) -> Any:
+    c: Records,
+    i: int64,
+    answers: Pointer[uint64],
+    resets: Pointer[uint8],
+    at: int64,
+    x: ScratchPointers,
+    tolerance: float64,
+    counts: Pointer[int64],
+) -> int64:
     """Fills the values of a record's edges in the scratch; returns the end of its answers."""
     begin = c.edge_offsets[i]
     for k in range(c.edge_offsets[i + 1] - begin):
@@ -184,15 +217,15 @@ def _take_answers(
 
 @kernel
 def sweep_answers(
-    columns: Any,
-    misfits: Any,
-    answers: Any,
-    resets: Any,
-    worths: Any,
-    scratch: Any,
-    tolerance: Any,
-    counts: Any,
-) -> Any:
+    columns: Columns,
+    misfits: NDArray[np.uint8],
+    answers: NDArray[np.uint64],
+    resets: NDArray[np.uint8],
+    worths: NDArray[np.uint64],
+    scratch: Scratch,
+    tolerance: float64,
+    counts: NDArray[np.int64],
+) -> float64:
     """Recomputes what records are worth from what their children are; returns the largest change of a Q.
 
     Args:
@@ -215,7 +248,14 @@ def sweep_answers(
 
 
 @kernel
-def freshen_answers(columns: Any, misfits: Any, answers: Any, resets: Any, scratch: Any, counts: Any) -> None:
+def freshen_answers(
+    columns: Columns,
+    misfits: NDArray[np.uint8],
+    answers: NDArray[np.uint64],
+    resets: NDArray[np.uint8],
+    scratch: Scratch,
+    counts: NDArray[np.int64],
+) -> None:
     """Gives edges, in place, the values of their children, and counts what that changes.
 
     Args: as for `sweep_answers`; `q`, `edge_d` and `flags` of the columns are written.

@@ -1,11 +1,11 @@
-"""Giving a whole file to another evaluator: new V and P in every record, visits as they were.
+"""Replaces the evaluator of a file: new V and P in every record, visits unchanged.
 
     evaluating   portion by portion in the order of runs, new versions of records appended every few seconds
-    settling     no edge's q is of the old evaluator: sweeps as those of `refresh`, children to parents
+    settling     no edge's q is from the old evaluator: sweeps as those of `refresh`, children to parents
     writing      the records with those values; then the mark is removed
 
-Until the end the file is marked as unfinished, and bound to the new evaluator. A record says which evaluator
-it has its V of, so whatever ends the work, what was saved is not asked for again.
+Until the end the file is marked as unfinished, and bound to the new evaluator. Each record has the number of
+its evaluator, so an interrupted call does not evaluate saved records again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .parts import parts_for
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle
 
 EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
-SAVE_SECONDS = 3.0  # of evaluations, at most, that a kill costs
+SAVE_SECONDS = 3.0  # of evaluations, the most that a kill loses
 SAVE_RECORDS = 65_536  # a chunk's; more are saved earlier
 MERGE_STEPS = 4  # after a save, at most: the evaluator has the next batches meanwhile
 KIND = "reevaluate"  # of the run
@@ -50,7 +50,7 @@ KIND = "reevaluate"  # of the run
 
 @dataclass(frozen=True, slots=True)
 class ReevaluateProgress:
-    """How far a reevaluation is.
+    """Progress of a reevaluation.
 
     Attributes:
       stage: `evaluating`, `settling` or `writing`.
@@ -71,19 +71,19 @@ class ReevaluateProgress:
 
 @dataclass(frozen=True, slots=True)
 class ReevaluateReport:
-    """What a reevaluation did; over all calls that it took, unless it says otherwise.
+    """Report of a reevaluation; over all its calls, unless it says otherwise.
 
     Attributes:
-      finished: whether all of it is done; if not, the same call goes on.
-      records: in the file. done: of them, those passed so far, with what is of the rules.
+      finished: whether everything is done; if not, the same call continues.
+      records: in the file. done: records passed so far, including those by rule.
       evaluated: positions that were evaluated; not terminals and mates in one. evaluated_now: by this call.
-      reused: positions whose V and P were a second opinion of this evaluator already.
+      reused: positions whose V and P were already a second opinion of this evaluator.
       seconds: of evaluating and settling.
-      mean_change, largest_change: of V, in [0, 2], over all that were replaced; 0 if none was.
-      settled: whether every q has followed; `graphsearch refresh` goes on if not.
-      kept: edges whose q is still of the old evaluator, because the file has lost what they lead to.
+      mean_change, largest_change: of V, in [0, 2], over all replaced ones; 0 if none was.
+      settled: whether every q has followed; if not, `graphsearch refresh` continues.
+      kept: edges whose q is still from the old evaluator, because the file has lost their child.
       roots: positions searched as roots that the file holds.
-      changed: those whose favourite move is another one now.
+      changed: those whose favourite move has changed.
     """
 
     finished: bool
@@ -132,40 +132,40 @@ def reevaluate(
     on_progress: OnProgress | None = None,
     command: str = "",
 ) -> ReevaluateReport:
-    """Replaces V and P of every record by another evaluator's, and returns what that took.
+    """Replaces V and P of every record by another evaluator's, and returns a report.
 
     Edges keep their visits n and r. Their q are recomputed from the children at the end; an edge whose child
-    the file has lost keeps its q. Records of the rules (terminals, mates in one) are left alone. Records that
-    have their V of this evaluator already are not asked for again, so that a call after an interruption
-    goes on.
+    the file has lost keeps its q. Records by rule (terminals, mates in one) are unchanged. Records that
+    already have their V from this evaluator are not evaluated again, so a call after an interruption
+    continues.
 
     Args:
-      path: the graph file, locked against other writers meanwhile. Until all is done it is marked, and
-        other commands that would write it refuse it.
-      evaluator: the one that the file is bound to from now on. If the file is on its way to yet another one,
-        the way changes: then what that one has done counts for nothing.
-      ram_bytes: most bytes that settling may take, 20 a node; default: 80 % of the machine's memory.
+      path: the graph file, locked against other writers meanwhile. Until the end it is marked, and other
+        commands that would write it refuse it.
+      evaluator: the file's new evaluator. An unfinished reevaluation by yet another evaluator is abandoned:
+        its results count for nothing.
+      ram_bytes: most memory for settling, 20 bytes a node; default: 80 % of the machine's memory.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called after every batch.
-      command: what a person types to go on, for the messages of other commands.
+      command: the command that continues, for the messages of other commands.
 
     Raises:
-      EvaluatorError: if the evaluator fails; what it answered before is saved.
+      EvaluatorError: if the evaluator fails; its earlier answers are saved.
       CapacityError: if settling would need more than `ram_bytes`; nothing has been evaluated then.
       StoreLockedError: if another process is writing the file.
-      CorruptRecordError: if a block is damaged; what was done before is saved.
+      CorruptRecordError: if a block is damaged; earlier results are saved.
       StoreError: if the file cannot be read or written.
     """
     with Store.open(path, resume=True) as store:
         store.leaves_out = True
         limit = default_budget() if ram_bytes is None else ram_bytes
-        parts_for(store.node_count, limit, "updating")  # too little memory is said before anything is paid
+        parts_for(store.node_count, limit, "updating")  # too little memory is reported before any evaluation
         work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)
         return work.reevaluate(limit)
 
 
 class _Stopped(Exception):  # noqa: N818  (never leaves the module)
-    """Settling was asked to stop; nothing is lost."""
+    """Raised when settling should stop; nothing is lost."""
 
 
 class _Reevaluation:
@@ -187,8 +187,8 @@ class _Reevaluation:
         self._started = time.monotonic()
         self._total = store.node_count
         self._evaluated = self._reused = 0
-        self._has_opinions = False  # of this evaluator, from before
-        self._passed = 0  # records read that needed no evaluation, or have got it
+        self._has_opinions = False  # of this evaluator, from earlier
+        self._passed = 0  # records read that needed no evaluation, or have it now
         self._waiting: list[RecordBatch] = []  # not yet in the file
         self._saved_at = self._started
         self._run = 0
@@ -196,7 +196,7 @@ class _Reevaluation:
         self._before = Unfinished(0)
 
     def reevaluate(self, ram_bytes: int) -> ReevaluateReport:
-        """Does what is left; what was evaluated is in the file whatever ends it."""
+        """Does the remaining work; all evaluations are saved in any case."""
         mark = self._store.unfinished
         if mark is None and self._is_of_it_already():
             return self._report(Unfinished(0, self._total), None)
@@ -211,7 +211,7 @@ class _Reevaluation:
 
     # ---------------------------------------------------------- beginning
     def _is_of_it_already(self) -> bool:
-        """Returns whether every record is of the evaluator; a file may have lost its mark."""
+        """Returns whether every record is from the evaluator; a file may have lost its mark."""
         if self._store.identity.as_json() != self._evaluator.identity.as_json():
             return False
         number = self._store.evaluator_number
@@ -242,7 +242,7 @@ class _Reevaluation:
             self._save_if_due()
 
     def _left(self) -> Iterator[RecordBatch]:
-        """Yields the records that are of another evaluator, with nothing but the file's order of them."""
+        """Yields the records that are from another evaluator, in the file's order."""
         start: int | None = 0
         while start is not None:
             batch, start = self._store.portion(start)
@@ -254,7 +254,7 @@ class _Reevaluation:
                 yield self._without_known(left) if self._has_opinions else left
 
     def _without_known(self, records: RecordBatch) -> RecordBatch:
-        """Returns the records that lack this evaluator's opinion; the others get what it has said already."""
+        """Returns the records that lack this evaluator's opinion; the others get their opinion's values."""
         found = opinions.said_of(self._store, self._number, records.words)
         has = np.array([opinion is not None for opinion in found])
         if has.any():
@@ -266,7 +266,7 @@ class _Reevaluation:
         return take(records, np.nonzero(~has)[0])
 
     def _take(self, answer: Reevaluation, runs: NDArray[np.uint32]) -> None:
-        """Notes the new version of some records, and in which runs the evaluator was asked about them."""
+        """Adds the new version of some records, and the runs in which they were evaluated."""
         change = np.abs(answer.v.astype(np.float64) - answer.records.v)
         self._before = replace(
             self._before,
@@ -283,7 +283,7 @@ class _Reevaluation:
         self._say(EVALUATING, self._passed)
 
     def _save(self, *, finished: bool = False) -> None:
-        """Writes what has been evaluated; then brings the file's merges and its log along."""
+        """Writes the evaluations; then continues the file's merges and truncates its WAL."""
         batch = RecordBatch.concat(self._waiting)
         with self._store.transaction():
             self._store.append(batch, fresh=0)
@@ -300,7 +300,7 @@ class _Reevaluation:
         shorten_log(self._store)
 
     def _mark(self) -> Unfinished:
-        """Returns how far it is, this call included."""
+        """Returns the progress, this call included."""
         return replace(
             self._before,
             done=max(self._before.done, self._passed),
@@ -323,7 +323,7 @@ class _Reevaluation:
         return report
 
     def _finish(self) -> None:
-        """Removes the mark, and has the plain tables say what is known now."""
+        """Removes the mark, and updates the plain tables."""
         with self._store.transaction():
             for root in self._store.roots():
                 board = board_of(root.position)
@@ -339,7 +339,7 @@ class _Reevaluation:
         stage = WRITING if progress.stage == WRITING else SETTLING
         self._say(stage, progress.done, progress.total)
 
-    # ---------------------------------------------------------- telling
+    # ---------------------------------------------------------- report
     def _say(self, stage: str, done: int, total: int | None = None) -> None:
         seconds = time.monotonic() - self._started
         whole = self._total if total is None else total
@@ -364,7 +364,7 @@ class _Reevaluation:
         )
 
     def _changed(self, roots: list[Favourite]) -> Iterator[ChangedRoot]:
-        """Yields the roots whose favourite move is not what it was when the reevaluation began."""
+        """Yields the roots whose favourite move has changed since the reevaluation began."""
         now = {root.position: root for root in favourites(self._store)}
         for before in roots:
             after = now.get(before.position)
@@ -373,9 +373,9 @@ class _Reevaluation:
 
 
 def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[np.bool_]:
-    """Returns which records are of an evaluator already, or of the rules.
+    """Returns a mask of the records that are already from an evaluator, or from the rules.
 
-    Those are not of which nothing is proven although the evaluator's tablebases know the result.
+    Records without a proof are excluded if the evaluator's tablebases know the result.
     """
     done = done_of(batch, number)
     if isinstance(evaluator, TablebaseEvaluator):
@@ -386,7 +386,7 @@ def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[n
 
 
 def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Reevaluation:
-    """Returns what opinions say of records, as the evaluator's answer would be."""
+    """Returns the opinions of records in the form of an evaluator's answer."""
     v = np.array([opinion.second_q for opinion in known], np.float32)
     d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
     codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)

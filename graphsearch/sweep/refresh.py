@@ -1,10 +1,10 @@
-"""Refreshing a file: every edge gets the value that its child has now.
+"""Refreshes a file: every edge gets the present value of its child.
 
-An edge's q is its child's value when the edge was last visited; a child that was improved elsewhere leaves
-its other parents stale. The file may be far larger than RAM would hold as a graph: so a compact table of
-what every node is worth (`sweep_kernel.py`) is swept until it settles, the records streaming by, and then
-the file is rewritten once. If even the table has no room, `parted.py` does the same in parts. Cycles settle
-too, because a node's V keeps its weight.
+An edge's q is its child's value at the edge's last visit; a child improved by another parent leaves it stale.
+The file may be far larger than RAM would hold as a graph: so a compact table of every node's value
+(`sweep_kernel.py`) is swept over the streamed records until it settles, and then the file is rewritten once.
+If even the table does not fit, `parted.py` does the same in parts. Cycles settle too, because a node's V
+keeps its weight.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
 
 @dataclass(frozen=True, slots=True)
 class RefreshProgress:
-    """How far a refresh is.
+    """Progress of a refresh.
 
     Attributes:
       stage: `reading`, `sweeping` or `writing`.
@@ -64,17 +64,17 @@ class RefreshProgress:
 
 @dataclass(frozen=True, slots=True)
 class RefreshReport:
-    """What a refresh did.
+    """Report of a refresh.
 
     Attributes:
       records: in the file. sweeps: over all of them.
-      settled: whether the largest change fell below the tolerance before the last sweep that is allowed.
+      settled: whether the largest change fell below the tolerance before the last allowed sweep.
       first_change, last_change: largest change of a node Q in the first and in the last sweep.
-      stale: edges whose q was off by more than the tolerance, or that prove something else now; if there are
-        none, nothing is written.
-      lost: edges left alone because their child has fewer visits than they count (it was evaluated again).
+      stale: edges whose q was off by more than the tolerance, or whose proof has changed; if there are none,
+        nothing is written.
+      lost: edges left alone because their child has fewer visits than they count (it was reevaluated).
       missing: edges left alone because their child is not in the file.
-      changed_records, changed_edges: how many were written with other values.
+      changed_records, changed_edges: number written with other values.
       seconds: wall time.
     """
 
@@ -107,27 +107,27 @@ def refresh(
     on_progress: OnProgress | None = None,
     sizes: Sizes = SIZES,
 ) -> RefreshReport:
-    """Brings every q of a graph file up to date with its child, and returns what that took.
+    """Brings every q of a graph file up to date with its child, and returns a report.
 
-    Nothing is written before the values have settled; then the records are rewritten in steps that are whole
-    one by one, so it may be interrupted at any moment. Visits, draws of the path, V and P stay as they are.
+    Nothing is written before the values have settled; then the records are rewritten in steps that are each
+    complete, so it may be interrupted at any moment. Visits, draws of the path, V and P stay as they are.
 
     Args:
-      path: the graph file; it is locked against other writers meanwhile, readers are not disturbed.
+      path: the graph file; locked against other writers meanwhile, readers can use it.
       tolerance: of Q, in (0, 1]: the sweeps end when no node changes by half of it in one, so that a second
         refresh finds no edge off by more.
-      ram_bytes: most bytes that the table may take, 20 a node; default: 80 % of the machine's memory. If it
-        has no room, the graph is swept in parts, with some 50 bytes a node in temporary files (TMPDIR).
-      max_sweeps: the sweeps end here in any case.
+      ram_bytes: most memory of the table, 20 bytes a node; default: 80 % of the machine's memory. If it does
+        not fit, the graph is swept in parts, with some 50 bytes a node in temporary files (TMPDIR).
+      max_sweeps: most sweeps.
       on_progress: called after every batch of records.
-      sizes: of the steps in which it writes.
+      sizes: of the write steps.
 
     Raises:
       InvalidParameterError: if the tolerance or the number of sweeps is out of range.
-      CapacityError: if `ram_bytes` is too little for any number of parts.
-      UnfinishedError: if the file is on its way to another evaluator, which ends with a refresh.
+      CapacityError: if `ram_bytes` is too small for any number of parts.
+      UnfinishedError: if a reevaluation of the file is unfinished; it ends with a refresh.
       StoreLockedError: if another process is writing the file.
-      CorruptRecordError: if a block is damaged; nothing is written then.
+      CorruptRecordError: if a block is damaged; then nothing is written.
       StoreError: if the file cannot be read or written.
     """
     _check(tolerance, max_sweeps)
@@ -145,7 +145,7 @@ def refresh_store(
     max_sweeps: int = MAX_SWEEPS,
     on_progress: OnProgress | None = None,
 ) -> RefreshReport:
-    """Brings every q of an open file up to date, or of the files of a cluster; as `refresh` does."""
+    """Brings every q of an open file, or of the files of a cluster, up to date; as `refresh` does."""
     _check(tolerance, max_sweeps)
     report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
     _tell_tables(store, tolerance if report.stale else None)
@@ -162,7 +162,7 @@ def _check(tolerance: float, max_sweeps: int) -> None:
 
 
 def _tell_tables(store: Store, tolerance: float | None) -> None:
-    """Enters the same values in the plain tables, and the run in each file if records were written.
+    """Writes the same values to the plain tables, and the run to each file if records were written.
 
     The tables are compared in any case: a refresh that was killed may have left them behind the records.
 
@@ -180,7 +180,7 @@ def _tell_tables(store: Store, tolerance: float | None) -> None:
 
 
 def list_top(store: Store, root: chess.Board) -> None:
-    """Lists what is well visited below a root in the plain tables of each file; in a transaction of all."""
+    """Lists the most visited part below a root in the plain tables of each file; in one transaction."""
     positions, edges = top_rows(store.read, root)
     for part in store.parts:
         own = {row["key"] for row in positions if store.store_of(board_of(row["fen"])) is part}
@@ -190,7 +190,7 @@ def list_top(store: Store, root: chess.Board) -> None:
 
 
 def _note_run(store: Store, tolerance: float) -> None:
-    """Enters the run in each file, and in the history what the roots are worth now."""
+    """Inserts the run into each file, and the present values of the roots into the history."""
     run = 1 + max(provenance.last_run(part.connection) for part in store.parts)
     for part in store.parts:
         part.begin_run("", {}, {"tolerance": tolerance}, kind=KIND, number=run)
@@ -200,7 +200,7 @@ def _note_run(store: Store, tolerance: float) -> None:
 
 
 def note_roots(store: Store, run: int) -> None:
-    """Enters in the history what all roots are worth now, those of books too; in a transaction."""
+    """Inserts the present values of all roots into the history, those of books too; in a transaction."""
     for fen in games.known_roots(store):
         board = board_of(fen)
         if values := root_values(store.read, board):
@@ -208,7 +208,7 @@ def note_roots(store: Store, run: int) -> None:
 
 
 def _tidying(report: RefreshReport, on_progress: OnProgress | None) -> Callable[[int, int], None]:
-    """Returns what says that a refresh is at work while it gives room back: all records are written."""
+    """Returns a callback that reports a refresh while it frees space: all records are written."""
 
     def tick(done: int, total: int) -> None:
         if on_progress:
@@ -329,7 +329,7 @@ class _Refresh:
             rewrite(part, fresh, say)
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
-        """Returns records with the values that the table has for their children."""
+        """Returns records with the table's values of their children."""
         fresh = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy(), flags=batch.flags.copy())
         sweep.freshen(self._tables, self._table, columns_of(fresh), self._scratch, self._counts)
         return fresh

@@ -10,13 +10,13 @@ edge of n = 0.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32, int64, uint16, uint32
+import numpy as np
+from numpy.typing import NDArray
 
 from ..graph.heap_kernel import rank_codes, ranked_move
 from ..jit.compiler import kernel
 from ..jit.pointers import adv, ptr
+from ..jit.types import float32, int64, uint16, uint32
 from ..position.board_kernel import PW, generate_moves
 from ..position.legality_kernel import ROOM
 
@@ -24,7 +24,13 @@ assert ROOM >= 256
 
 
 @kernel
-def list_moves(T: Any, words: Any, offsets: Any, moves: Any, scratch: Any) -> Any:
+def list_moves(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    scratch: NDArray[np.uint16],
+) -> int64:
     """Lists the legal moves of positions; returns the first position that has another number, or -1.
 
     Args:
@@ -45,21 +51,21 @@ def list_moves(T: Any, words: Any, offsets: Any, moves: Any, scratch: Any) -> An
 
 @kernel
 def relay_edges(
-    before: Any,
-    after: Any,
-    code_offsets: Any,
-    edge_offsets: Any,
-    n: Any,
-    r: Any,
-    q: Any,
-    edge_d: Any,
-    new_offsets: Any,
-    new_n: Any,
-    new_r: Any,
-    new_q: Any,
-    new_d: Any,
-    scratch: Any,
-) -> Any:
+    before: NDArray[np.uint8],
+    after: NDArray[np.uint8],
+    code_offsets: NDArray[np.int64],
+    edge_offsets: NDArray[np.int64],
+    n: NDArray[np.uint32],
+    r: NDArray[np.uint32],
+    q: NDArray[np.float32],
+    edge_d: NDArray[np.uint16],
+    new_offsets: NDArray[np.int64],
+    new_n: NDArray[np.uint32],
+    new_r: NDArray[np.uint32],
+    new_q: NDArray[np.float32],
+    new_d: NDArray[np.uint16],
+    scratch: NDArray[np.int64],
+) -> int64:
     """Lays the visited edges of records in the order of other P codes; returns the number of edges.
 
     Args:

@@ -12,17 +12,19 @@ The place tells the highest bits of the key, so positions are told apart by some
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy import float32, float64, int64, uint8, uint16, uint32
+from numpy.typing import NDArray
 
 from ..graph.heap_kernel import rank_codes, ranked_move
 from ..graph.statistics_kernel import MAX_VISITS, mean, weighed
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr
+from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
 from ..position.legality_kernel import ROOM
+from ..position.words import BoardTable, Position
 from ..record.bounds_kernel import (
     DRAWN,
     bounds_of,
@@ -38,7 +40,7 @@ from ..record.bounds_kernel import (
     turned,
 )
 from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import pointers
+from ..store.codec.batch_kernel import Columns, Records, pointers
 
 PLACE_WORDS = 2
 CODE_BITS = U(1023)  # of the first word
@@ -53,11 +55,21 @@ COUNTS = 5
 class Scratch(NamedTuple):
     """Arrays for the record at hand."""
 
-    moves: Any  # uint16[ROOM]
-    keys: Any  # int64[256]
-    child: Any  # uint64[PW]
-    q: Any  # float32[256] of the edges, as their children say
-    draws: Any  # uint16[256] likewise
+    moves: NDArray[np.uint16]  # [ROOM]
+    keys: NDArray[np.int64]  # [256]
+    child: NDArray[np.uint64]  # [PW]
+    q: NDArray[np.float32]  # [256] of the edges, as their children say
+    draws: NDArray[np.uint16]  # [256] likewise
+
+
+class ScratchPointers(NamedTuple):
+    """Pointers to them."""
+
+    moves: Pointer[uint16]
+    keys: Pointer[int64]
+    child: Position
+    q: Pointer[float32]
+    draws: Pointer[uint16]
 
 
 def new_scratch() -> Scratch:
@@ -74,33 +86,33 @@ def new_scratch() -> Scratch:
 class _Table(NamedTuple):
     """Pointers to a table: its words, and the same memory as halves and as floats."""
 
-    words: Any  # uint64[places * PLACE_WORDS]
-    halves: Any  # uint32: the same memory
-    values: Any  # float32: the same memory
-    size: Any  # uint64, places
+    words: Pointer[uint64]  # [places * PLACE_WORDS]
+    halves: Pointer[uint32]  # the same memory
+    values: Pointer[float32]  # the same memory
+    size: uint64  # places
 
 
 @inner
-def table_of(table: Any) -> Any:
+def table_of(table: NDArray[np.uint64]) -> _Table:
     """Returns pointers to a table, which the caller keeps alive."""
     words = ptr(table, 0)
     return _Table(words, as_u32(words), as_f32(words), U(table.size // PLACE_WORDS))
 
 
 @inner
-def scratch_of(s: Any) -> Any:
+def scratch_of(s: Scratch) -> ScratchPointers:
     """Returns pointers to the arrays of a scratch."""
-    return Scratch(ptr(s.moves, 0), ptr(s.keys, 0), ptr(s.child, 0), ptr(s.q, 0), ptr(s.draws, 0))
+    return ScratchPointers(ptr(s.moves, 0), ptr(s.keys, 0), ptr(s.child, 0), ptr(s.q, 0), ptr(s.draws, 0))
 
 
 @inner
-def known(t: Any, place: Any) -> Any:
+def known(t: _Table, place: int64) -> int64:
     """Returns the node N at a place, 0 if it is empty."""
     return int64(t.halves[4 * place + 3])
 
 
 @inner
-def place_of(t: Any, key: Any, check: Any) -> Any:
+def place_of(t: _Table, key: uint64, check: uint64) -> tuple[int64, uint64]:
     """Returns the place of a position, or the empty one where it belongs, and its tag."""
     tag = (check << U(32)) | ((key & KEY_BITS) << U(10))
     i = int64(mulhi(key, t.size))
@@ -112,38 +124,40 @@ def place_of(t: Any, key: Any, check: Any) -> Any:
 
 
 @inner
-def code_at(t: Any, place: Any) -> Any:
+def code_at(t: _Table, place: int64) -> int64:
     """Returns the node code at a place."""
     return int64(t.words[PLACE_WORDS * place] & CODE_BITS)
 
 
 @inner
-def q_at(t: Any, place: Any) -> Any:
+def q_at(t: _Table, place: int64) -> float32:
     """Returns the node Q at a place, float32."""
     return t.values[4 * place + 2]
 
 
 @inner
-def place_of_record(T: Any, t: Any, c: Any, i: Any) -> Any:
+def place_of_record(T: BoardTable, t: _Table, c: Records, i: int64) -> tuple[int64, uint64]:
     """Returns the place and the tag of record `i` of a batch."""
     key, check = hashes_of(T, adv(c.words, i * PW))
     return place_of(t, key, check)
 
 
 @inner
-def set_known(t: Any, place: Any, visits: Any) -> None:
+def set_known(t: _Table, place: int64, visits: int64) -> None:
     """Sets the node N at a place."""
     t.halves[4 * place + 3] = uint32(visits)
 
 
 @inner
-def _set_worth(t: Any, place: Any, tag: Any, q: Any, code: Any) -> None:
+def _set_worth(t: _Table, place: int64, tag: uint64, q: float32, code: int64) -> None:
     t.words[PLACE_WORDS * place] = tag | U(code)
     t.values[4 * place + 2] = q
 
 
 @inner
-def mean_of(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
+def mean_of(
+    c: Records, i: int64, q: Pointer[float32], edge_draws: Pointer[uint16]
+) -> tuple[float32, int64, int64, int64]:
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
     As `statistics_kernel.refresh` does in memory. The code is that of `bounds_kernel.node_code`: the draw
@@ -181,7 +195,15 @@ def mean_of(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
 
 
 @inner
-def take(child_q: Any, child_code: Any, x: Any, k: Any, resets: Any, tolerance: Any, counts: Any) -> None:
+def take(
+    child_q: float32,
+    child_code: int64,
+    x: ScratchPointers,
+    k: int64,
+    resets: bool,
+    tolerance: float64,
+    counts: Pointer[int64],
+) -> None:
     """Takes what the child of edge `k` is worth; what the edge has proven it keeps."""
     old = int64(x.draws[k])
     q = float32(0.0) - child_q
@@ -201,7 +223,7 @@ def take(child_q: Any, child_code: Any, x: Any, k: Any, resets: Any, tolerance: 
 
 
 @inner
-def rank_edges(T: Any, c: Any, i: Any, x: Any) -> Any:
+def rank_edges(T: BoardTable, c: Records, i: int64, x: ScratchPointers) -> bool:
     """Fills the moves of a record, and the keys that say which of them its edges take; returns False if its
     P do not fit its moves."""
     first = c.code_offsets[i]
@@ -213,7 +235,15 @@ def rank_edges(T: Any, c: Any, i: Any, x: Any) -> Any:
 
 
 @inner
-def _take_from_children(T: Any, t: Any, c: Any, i: Any, x: Any, tolerance: Any, counts: Any) -> Any:
+def _take_from_children(
+    T: BoardTable,
+    t: _Table,
+    c: Records,
+    i: int64,
+    x: ScratchPointers,
+    tolerance: float64,
+    counts: Pointer[int64],
+) -> bool:
     """Fills the values of a record's edges in the scratch; returns False if its P do not fit its moves.
 
     An edge whose child is unknown, or was lost and has not caught up, keeps what it remembers.
@@ -242,7 +272,7 @@ def _take_from_children(T: Any, t: Any, c: Any, i: Any, x: Any, tolerance: Any, 
 
 
 @inner
-def write_back(c: Any, i: Any, x: Any, counts: Any) -> None:
+def write_back(c: Records, i: int64, x: ScratchPointers, counts: Pointer[int64]) -> None:
     """Gives the edges of a record, and its bounds, what the scratch has; counts what that changes."""
     begin = c.edge_offsets[i]
     before = counts[CHANGED_EDGES]
@@ -259,7 +289,7 @@ def write_back(c: Any, i: Any, x: Any, counts: Any) -> None:
 
 
 @kernel
-def enter(T: Any, table: Any, columns: Any) -> None:
+def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], columns: Columns) -> None:
     """Enters records as they are; the caller has seen to it that there is room.
 
     Args:
@@ -278,7 +308,14 @@ def enter(T: Any, table: Any, columns: Any) -> None:
 
 
 @kernel
-def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts: Any) -> Any:
+def sweep(
+    T: NDArray[np.uint64],
+    table: NDArray[np.uint64],
+    columns: Columns,
+    scratch: Scratch,
+    tolerance: float64,
+    counts: NDArray[np.int64],
+) -> float64:
     """Recomputes records from their children into the table; returns the largest change of a Q.
 
     Each is there for the next one to see.
@@ -305,7 +342,13 @@ def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts
 
 
 @kernel
-def freshen(T: Any, table: Any, columns: Any, scratch: Any, counts: Any) -> None:
+def freshen(
+    T: NDArray[np.uint64],
+    table: NDArray[np.uint64],
+    columns: Columns,
+    scratch: Scratch,
+    counts: NDArray[np.int64],
+) -> None:
     """Gives edges, in place, the values that the table has for their children, and counts what that changes.
 
     Args: as for `sweep`; `q`, `edge_d` and `flags` of the columns are written.

@@ -9,15 +9,13 @@ from graphsearch.alphabeta.nodetypes.rules import (
     CUT,
     PV,
     Arrival,
-    Described,
     Rules,
-    Tracker,
     actual,
-    arrival_of,
     becomes,
     expected,
-    expected_types,
 )
+
+from ..support.nodetypes import Described, Tracker, arrival_of, expected_types
 
 GARMS, KANNAN = Rules.GARMS, Rules.KANNAN
 BOTH = pytest.mark.parametrize("rules", list(Rules))

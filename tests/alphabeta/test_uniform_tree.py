@@ -10,10 +10,12 @@ import pytest
 
 from graphsearch.alphabeta.nodetypes import uniform_tree_kernel as kernel
 from graphsearch.alphabeta.nodetypes.formulas import minimal, random_branching
-from graphsearch.alphabeta.nodetypes.rules import KINDS, Arrival, Rules, Tracker, actual, arrival_of
+from graphsearch.alphabeta.nodetypes.rules import KINDS, Arrival, Rules, actual
 from graphsearch.alphabeta.nodetypes.synthetic import SEARCHES, SyntheticTree, search_uniform, synthetic
 from graphsearch.errors import CapacityError, InvalidParameterError
 from graphsearch.jit.compiler import JIT_OFF
+
+from ..support.nodetypes import Tracker, arrival_of
 
 _WORD = (1 << 64) - 1
 

@@ -23,11 +23,11 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.cluster import attempt, host, hosts, master, mesh, parting
 from graphsearch.cluster.host import Setting
-from graphsearch.cluster.job import Job
+from graphsearch.cluster.job import SearchJob
 from graphsearch.cluster.lines_kernel import SOCKET
-from graphsearch.cluster.place import Place
 from graphsearch.cluster.saved_waves import saves_of
 from graphsearch.cluster.session import ShardSearch
+from graphsearch.cluster.shard_context import ShardContext
 from graphsearch.cluster.shards import ATTEMPTS
 from graphsearch.cluster.talk import Talk
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
@@ -40,7 +40,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.workers.ray_cluster import ENVIRONMENT
 
-from ..support.clusters import ThreadSite, records_of, search_shards, use
+from ..support.clusters import ThreadLauncher, records_of, search_shards, use
 from ..support.pools import children, is_alive, run_script, until
 from ..support.reference import HashEvaluator
 
@@ -90,7 +90,7 @@ def test_an_evaluator_that_fails_ends_the_search_saved_and_no_evaluation_is_paid
     folder = tmp_path / "a.cluster"
     paid = [Mortal(batches), HashEvaluator(), HashEvaluator(), HashEvaluator()]
     parting.new_cluster(folder, shards=2, identity=HashEvaluator.identity)
-    use(monkeypatch, ThreadSite(), *paid)
+    use(monkeypatch, ThreadLauncher(), *paid)
     line = r"^the engine has died; the search ended, and what it had found is saved \(shard \d on .*, process"
     with pytest.raises(EvaluatorError, match=line):
         search(folder, 2000)
@@ -114,7 +114,7 @@ def test_an_evaluator_that_cannot_be_made_on_one_machine_is_named_and_nothing_wr
     def fail(spec: object) -> Any:
         raise EvaluatorError("the network net.pb.gz cannot be read: No such file or directory")
 
-    use(monkeypatch, ThreadSite())
+    use(monkeypatch, ThreadLauncher())
     monkeypatch.setattr(host, "create", fail)
     before = bytes_of(cluster)
     with pytest.raises(EvaluatorError, match=r"^the network net.pb.gz cannot be read.* \(shard \d on .*\)$"):
@@ -153,7 +153,7 @@ def test_a_machine_that_does_not_fit_is_named_with_the_remedy_and_nothing_is_wri
     evaluator: Any,
     line: str,
 ) -> None:
-    use(monkeypatch, ThreadSite(change), evaluator(), evaluator())
+    use(monkeypatch, ThreadLauncher(change), evaluator(), evaluator())
     if version:
         monkeypatch.setattr(attempt, "__version__", version)
     before = bytes_of(cluster)
@@ -165,7 +165,7 @@ def test_a_machine_that_does_not_fit_is_named_with_the_remedy_and_nothing_is_wri
     assert bytes_of(cluster) == before
 
 
-class FullSite(ThreadSite):
+class FullLauncher(ThreadLauncher):
     """Has no room: nothing that is started answers."""
 
     patience, advice = 0.01, "make room"
@@ -177,7 +177,7 @@ class FullSite(ThreadSite):
 def test_shards_that_do_not_start_end_the_search_after_a_time(
     cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, FullSite())
+    use(monkeypatch, FullLauncher())
     with pytest.raises(StoreError, match="shard 0 has not started in 0 s; make room"):
         search(cluster, 10)
 
@@ -217,11 +217,11 @@ MESSAGES = {
 def test_what_is_no_message_ends_the_search_saved_and_its_sender_is_named(
     cluster: Path, monkeypatch: pytest.MonkeyPatch, message: bytes, closes: bool, line: str
 ) -> None:
-    def shard(graph: Graph, job: Job, place: Place, stop: threading.Event) -> ShardSearch:
+    def shard(graph: Graph, job: SearchJob, place: ShardContext, stop: threading.Event) -> ShardSearch:
         return (Spoiled if place.number else ShardSearch)(graph, job, place, stop)
 
     before = records_of(files_of(cluster))
-    use(monkeypatch, ThreadSite(), *[HashEvaluator() for _ in range(2 * ATTEMPTS)])
+    use(monkeypatch, ThreadLauncher(), *[HashEvaluator() for _ in range(2 * ATTEMPTS)])
     monkeypatch.setattr(host, "ShardSearch", shard)
     monkeypatch.setattr(mesh, "LOOK_UP_SECONDS", 0.02)
     monkeypatch.setattr(Spoiled, "bytes", message)
@@ -233,7 +233,7 @@ def test_what_is_no_message_ends_the_search_saved_and_its_sender_is_named(
     assert verify(cluster).ok
     assert records_of(files_of(cluster)).keys() >= before.keys()
     monkeypatch.setattr(host, "ShardSearch", ShardSearch)
-    use(monkeypatch, ThreadSite(), HashEvaluator(), HashEvaluator())
+    use(monkeypatch, ThreadLauncher(), HashEvaluator(), HashEvaluator())
     assert search(cluster, 100).losses == []
 
 
@@ -297,7 +297,7 @@ def test_what_cannot_be_begun_leaves_no_new_cluster_behind(
             master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), **wrong)
         assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(host, "create", lambda spec: 1 / 0)
-    monkeypatch.setattr(master, "hosts_for", lambda pool, shards: ThreadSite())
+    monkeypatch.setattr(master, "launcher_for", lambda pool, shards: ThreadLauncher())
     with pytest.raises(EvaluatorError, match="division by zero"):
         master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), shards=2)
     assert list(tmp_path.iterdir()) == []
@@ -368,17 +368,17 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_address: str
 ) -> None:
     started: list[hosts.ShardProcess] = []
-    start = hosts.Hosts.start
+    start = hosts.ShardLauncher.start
 
-    def noted(site: hosts.Hosts, setting: Setting) -> hosts.ShardProcess:
-        started.append(start(site, setting))
+    def noted(launcher: hosts.ShardLauncher, setting: Setting) -> hosts.ShardProcess:
+        started.append(start(launcher, setting))
         return started[-1]
 
     def kill(progress: Any) -> None:
         if len(started) == 2 and progress.new_visits > 20_000:
             os.kill(int(started[1].place.rpartition(" ")[2]), signal.SIGKILL)
 
-    monkeypatch.setattr(hosts.Hosts, "start", noted)
+    monkeypatch.setattr(hosts.ShardLauncher, "start", noted)
     limits, params = Limits(visits=100_000), SearchParams(overlap=0, minibatch_size=1024)
     with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
         alone = analyze(graph, chess.Board(), limits, params)
@@ -400,4 +400,4 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
     assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
     assert found.result.evaluations == alone.evaluations
     with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 processes need one each"):
-        hosts.hosts_for(f"ray:{ray_address}", 3)
+        hosts.launcher_for(f"ray:{ray_address}", 3)

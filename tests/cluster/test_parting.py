@@ -12,7 +12,7 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.cluster import parting
 from graphsearch.cluster.mesh import Mesh
-from graphsearch.cluster.place import Place
+from graphsearch.cluster.shard_context import ShardContext
 from graphsearch.cluster.talk import Talk
 from graphsearch.cluster.wave import ShardWaves
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreError
@@ -129,7 +129,9 @@ def connected(tokens: list[bytes]) -> tuple[list[Mesh], list[BaseException | Non
 
 def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[list[int]]:
     """Sends so many keys to the next of three shards, twice; returns those of the one before."""
-    place = Place(number=number, shards=3, owners=even_owners(3), leader=(number + 1) % 3, lines=mesh.lines)
+    place = ShardContext(
+        number=number, shards=3, owners=even_owners(3), leader=(number + 1) % 3, lines=mesh.lines
+    )
     with Graph.open(None, evaluator="uniform") as graph:
         waves = ShardWaves(graph, pack(chess.Board()), keys // 16, place)
         waves.wave.candidates[:keys] = np.arange(keys) + number

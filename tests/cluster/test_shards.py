@@ -25,7 +25,7 @@ from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import Cli
-from ..support.clusters import ThreadSite, records_of, use
+from ..support.clusters import ThreadLauncher, records_of, use
 from ..support.reference import HashEvaluator
 
 PARAMS = SearchParams(overlap=0, minibatch_size=64)
@@ -41,7 +41,7 @@ GAMES = f"""[White "A"]
 """
 
 
-class CountedSite(ThreadSite):
+class CountedLauncher(ThreadLauncher):
     """Counts the shards that are started; the first one whose number is `dies` ends after a search."""
 
     def __init__(self, dies: int | None = None) -> None:
@@ -79,11 +79,11 @@ class _Mortal:
 class Rig:
     """A cluster whose two shards are threads of this process; all that they ask of evaluators is noted."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, site: CountedSite) -> None:
-        self.folder, self.site = folder, site
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, launcher: CountedLauncher) -> None:
+        self.folder, self.launcher = folder, launcher
         self.evaluators = [HashEvaluator() for _ in range(12)]
         parting.new_cluster(folder, shards=2, identity=HashEvaluator.identity)
-        use(patch, site, *self.evaluators)
+        use(patch, launcher, *self.evaluators)
 
     @property
     def asked(self) -> list[str]:
@@ -109,15 +109,15 @@ def reviewed(path: Path, evaluator: Any, **options: Any) -> tuple[ReviewReport, 
 def test_shards_that_stay_find_what_new_ones_find_and_a_lost_one_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: int | None, started: int
 ) -> None:
-    stay = Rig(tmp_path / "stay.cluster", monkeypatch, CountedSite(dies))
+    stay = Rig(tmp_path / "stay.cluster", monkeypatch, CountedLauncher(dies))
     lines: list[str] = []
     with master.searching(stay.folder, on_loss=lines.append) as shards:
         found = [shards.analyze(board, Limits(visits=200), PARAMS) for board in BOARDS]
-    assert stay.site.started == started
+    assert stay.launcher.started == started
     assert len(lines) == len(found[1].losses) == (started - 2) // 2
-    new = Rig(tmp_path / "new.cluster", monkeypatch, CountedSite())
+    new = Rig(tmp_path / "new.cluster", monkeypatch, CountedLauncher())
     alone = [master.analyze(new.folder, board, Limits(visits=200), PARAMS) for board in BOARDS]
-    assert new.site.started == 4
+    assert new.launcher.started == 4
     assert records_of(files_of(stay.folder)) == records_of(files_of(new.folder))
     for one, other in zip(found, alone, strict=True):
         assert one.result.node == other.result.node
@@ -132,7 +132,7 @@ def test_shards_that_stay_find_what_new_ones_find_and_a_lost_one_is_replaced(
 def test_a_cluster_is_held_while_its_shards_stay_and_free_again_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedSite())
+    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
     with master.searching(rig.folder) as shards:
         shards.analyze(BOARDS[1], Limits(visits=20), PARAMS)
         with pytest.raises(StoreLockedError):
@@ -144,9 +144,9 @@ def test_a_cluster_is_held_while_its_shards_stay_and_free_again_behind(
 def test_a_review_by_shards_is_one_run_and_that_of_the_merged_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedSite(dies=1))
+    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher(dies=1))
     report, pgn = rig.review()
-    assert (report.reviewed, report.searched, report.known, rig.site.started) == (2, 12, 3, 4)
+    assert (report.reviewed, report.searched, report.known, rig.launcher.started) == (2, 12, 3, 4)
     assert "shard 1 is lost" in report.notes[0]
     assert len(rig.asked) == len(set(rig.asked)) == report.evaluations
     found = info(rig.folder)
@@ -167,10 +167,10 @@ def test_a_review_by_shards_is_one_run_and_that_of_the_merged_file(
 def test_a_review_by_shards_that_was_stopped_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedSite())
-    whole = Rig(tmp_path / "b.cluster", monkeypatch, CountedSite())
+    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
+    whole = Rig(tmp_path / "b.cluster", monkeypatch, CountedLauncher())
     expected, _ = whole.review()
-    use(monkeypatch, rig.site, *rig.evaluators)
+    use(monkeypatch, rig.launcher, *rig.evaluators)
     stop = threading.Event()
 
     def look(progress: ReviewProgress) -> None:
@@ -192,7 +192,7 @@ def test_a_review_by_shards_that_was_stopped_goes_on_where_it_was(
 def test_the_command_reviews_a_cluster_and_finds_all_known_the_second_time(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedSite())
+    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
     games = tmp_path / "a.pgn"
     games.write_text(GAMES)
     first, second = (cli("review", games, "--store", rig.folder, "--visits", 10, "--json") for _ in range(2))
@@ -204,6 +204,6 @@ def test_the_command_reviews_a_cluster_and_finds_all_known_the_second_time(
 def test_a_review_of_a_cluster_needs_to_know_what_each_shard_makes_its_evaluator_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedSite())
+    rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
     with pytest.raises(InvalidParameterError, match="each of its shards makes an evaluator"):
         reviewed(rig.folder, HashEvaluator())

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from tools import cluster_costs, measure_shards_quality, simulate_cluster
-from tools.cluster_costs import Costs
-from tools.simulate_cluster import Wave, simulated
+from tools.benchmarks.cluster_costs import Costs
+from tools.benchmarks.simulation import Wave, simulated
 
 PRICES = Costs(entry=2e-6, row=1e-6, alone=30e-6, step=50e-6, message=1e-6, trip=0.0)
 WAVE = Wave(nodes=10**6, steps=40, entries=90_000, visits=30_000, leaves=16_384)
@@ -41,8 +38,3 @@ def test_waves_in_flight_hide_trips_up_to_the_work() -> None:
 def test_the_busiest_shard_of_a_step_makes_all_wait() -> None:
     even = (90_000 * (2e-6 + 1e-6 * 63 / 64)) / 64 + 40 * (50e-6 + 62e-6)
     assert even < seconds(64) < 1.5 * even
-
-
-@pytest.mark.parametrize("module", [cluster_costs, measure_shards_quality, simulate_cluster])
-def test_examples_are_true(module: object) -> None:
-    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import CapacityError, StoreError
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
+from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
 from graphsearch.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.search import layout
@@ -156,7 +157,7 @@ def test_prior_codes_of_kernels_and_records_agree() -> None:
 
     quantise = getattr(quantise_prior, "__wrapped__", quantise_prior)
     values = np.concatenate([np.float32(10.0) ** np.linspace(-9, 0, 3000, dtype=np.float32), [0.0, 1.0]])
-    codes = [int(quantise(np.float32(p))) for p in values]
+    codes = [int(quantise(float32(p))) for p in values]
     assert codes == [prior_code(float(p)) for p in values]
     assert min(codes) == 1
     assert max(codes) == 63

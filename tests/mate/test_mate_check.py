@@ -5,7 +5,9 @@ from __future__ import annotations
 import chess
 import pytest
 
-from graphsearch.mate.check import MateRefutedError, check_mate, mates_within
+from graphsearch.mate.check import MateRefutedError, check_mate
+
+from ..support.mates import mates_within
 
 MORPHY = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 

@@ -16,7 +16,7 @@ import chess.syzygy
 import pytest
 
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
-from graphsearch.mate.check import check_mate, mates_within
+from graphsearch.mate.check import check_mate
 from graphsearch.mate.limits import MOST_MOVES, MateLimits
 from graphsearch.mate.session import SLICE, MateProgress, MateResult, MateSearch, find_mate
 from graphsearch.position.board import board_of as start_of
@@ -25,6 +25,7 @@ from graphsearch.record.transposition import Entry, EntryTable
 from graphsearch.record.transposition_layout import PROOF
 from tests.conftest import shared_data
 from tests.mate.queen_ending import NEVER, board_of, retrograde
+from tests.support.mates import mates_within
 
 SMALL = 1 << 22  # bytes of a table that is enough here
 KEY_TO_TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # Morphy: 1. Ra6

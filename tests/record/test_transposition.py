@@ -6,6 +6,7 @@ import chess
 import numpy as np
 import pytest
 
+from graphsearch.jit.types import uint64
 from graphsearch.position.scores import MATE
 from graphsearch.record import transposition_kernel as kernel
 from graphsearch.record.transposition import LEAST_PLACES, Entry, EntryTable, check_of, decoded, encoded
@@ -71,16 +72,16 @@ def test_a_full_table_keeps_this_search_and_the_deepest() -> None:
     check = check_of(chess.Board()) & 0xFFFF
     old = Entry(0, 9, "exact", None, "", 0)
     for key in rng.integers(1, 1 << 62, 8 * LEAST_PLACES):
-        kernel.write(table.arrays, np.uint64(key), np.uint64(encoded(old, chess.Board())))
+        kernel.write(table.arrays, uint64(key), uint64(encoded(old, chess.Board())))
     assert LEAST_PLACES * 0.95 < table.count <= LEAST_PLACES
     table.next_search()
     deep, flat = Entry(0, 5, "exact", None, "", 0), Entry(0, 1, "exact", None, "", 0)
     deep_keys = rng.integers(1, 1 << 62, LEAST_PLACES // 8)
     for key in deep_keys:
-        kernel.write(table.arrays, np.uint64(key), np.uint64(encoded(deep, chess.Board())))
+        kernel.write(table.arrays, uint64(key), uint64(encoded(deep, chess.Board())))
     for key in rng.integers(1, 1 << 62, 4 * LEAST_PLACES):
-        kernel.write(table.arrays, np.uint64(key), np.uint64(encoded(flat, chess.Board())))
-    kept = sum(bool(kernel.look_up(table.arrays, np.uint64(key), np.uint64(check))) for key in deep_keys)
+        kernel.write(table.arrays, uint64(key), uint64(encoded(flat, chess.Board())))
+    kept = sum(bool(kernel.look_up(table.arrays, uint64(key), uint64(check))) for key in deep_keys)
     assert kept > len(deep_keys) * 0.95
     assert table.count <= table.places
 
@@ -88,7 +89,7 @@ def test_a_full_table_keeps_this_search_and_the_deepest() -> None:
 def test_two_positions_of_one_key_are_told_apart() -> None:
     table = EntryTable(0)
     entry = Entry(0, 1, "exact", None, "", 0)
-    kernel.write(table.arrays, np.uint64(5), np.uint64(encoded(entry, chess.Board())))
-    other = np.uint64((check_of(chess.Board()) ^ 1) & 0xFFFF)
-    assert kernel.look_up(table.arrays, np.uint64(5), other) == 0
+    kernel.write(table.arrays, uint64(5), uint64(encoded(entry, chess.Board())))
+    other = uint64((check_of(chess.Board()) ^ 1) & 0xFFFF)
+    assert int(kernel.look_up(table.arrays, uint64(5), other)) == 0
     assert table.arrays.counters[kernel.CLASHED] == 1

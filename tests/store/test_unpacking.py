@@ -21,10 +21,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+from numpy.typing import NDArray
 
 from graphsearch.errors import CorruptRecordError
 from graphsearch.jit.libzstd import libzstd
 from graphsearch.jit.pointers import ptr
+from graphsearch.jit.types import uint64
 from graphsearch.store.codec import bulk, layout, unpacking_kernel
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.compression import Dictionaries, Header, sampled, with_checksum
@@ -163,8 +165,8 @@ def test_bulk_and_single_sealing_agree() -> None:
 
 def test_checksums_are_those_of_zlib() -> None:
     @njit  # type: ignore[untyped-decorator]
-    def crc(data: object, begin: int, end: int, table: object) -> int:
-        return unpacking_kernel.crc32(ptr(data, 0), begin, end, ptr(table, 0))  # type: ignore[no-any-return]
+    def crc(data: NDArray[np.uint8], begin: int, end: int, table: NDArray[np.uint32]) -> uint64:
+        return unpacking_kernel.crc32(ptr(data, 0), begin, end, ptr(table, 0))
 
     table = unpacking_kernel.crc_tables()
     data = np.frombuffer(bytearray(random.Random(2).randbytes(100)), np.uint8)

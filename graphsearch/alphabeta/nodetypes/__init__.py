@@ -1,3 +1,1 @@
-"""Node types of alpha-beta: which are expected, which a search found, and how many a minimal tree has.
-
-`bench` and `cli` import it."""
+"""Node types of alpha-beta: which are expected, which a search found, and how many a minimal tree has."""

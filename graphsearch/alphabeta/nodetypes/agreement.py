@@ -19,7 +19,7 @@ class Agreement:
 
     @classmethod
     def of(cls, matrix: NDArray[np.int64]) -> Agreement:
-        """Returns that of a matrix, `[3, 3]`."""
+        """Returns the agreement of a matrix `[3, 3]`."""
         return cls(tuple(tuple(row) for row in matrix.tolist()))
 
     @property
@@ -49,7 +49,7 @@ class Agreement:
         return None if chance == 1 else (self.share - chance) / (1 - chance)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it as an object of JSON answers: `matrix` by expected, then by actual type."""
+        """Returns the JSON object: `matrix` by expected, then by actual type."""
         return {
             "nodes": self.nodes,
             "share": self.share,

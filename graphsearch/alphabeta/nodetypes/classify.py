@@ -1,4 +1,4 @@
-"""What a file holds below a position, by node types: counts, agreement, first-move cuts, and the formulas."""
+"""Node types of the stored positions below one: counts, agreement, first-move cuts, and the formulas."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OnProblem = Callable[[str], object]  # one line
 
 @dataclass(frozen=True, slots=True)
 class Ply:
-    """The stored positions that are so many plies from the start.
+    """The stored positions at one distance from the start.
 
     Attributes:
       nodes, leaves: how many by actual type, and `unknown` where no bound is stored; a leaf is a stored
@@ -57,7 +57,7 @@ class Ply:
         return sum(self.nodes.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it as an object of JSON answers."""
+        """Returns the JSON object."""
         return {
             "ply": self.ply,
             "total": self.total,
@@ -74,9 +74,9 @@ class Classification:
     """The stored positions below one, by node types.
 
     Attributes:
-      position: FEN of the start. start: its type by its bound, PV where it has none: what is expected of it.
+      position: FEN of the start. start: expected type of the start: by its bound, PV where it has none.
       entries: those of the file that hold under the present evaluation. reached: those that were found.
-        ignored: those of another evaluation. problems: what is damaged, one line each.
+        ignored: those of another evaluation. problems: one line for each damaged entry or record.
       complete: False if the limit was met. records: positions known by a proven record alone. proven:
         positions with a proof, of a mate or of a result.
       branching: mean legal moves of a position that has any.
@@ -163,9 +163,9 @@ def classify_file(
     on_progress: OnProgress | None = None,
     on_problem: OnProblem | None = None,
 ) -> Classification:
-    """Returns what a graph file holds below a position; the file is only read, also while it is written.
+    """Classifies the positions that a graph file holds below one; a search may write the file meanwhile.
 
-    `on_problem` is told what is damaged: of the entries before the walk begins, of the records after it.
+    `on_problem` gets each problem: damaged entries before the walk begins, damaged records after it.
 
     Raises:
       InvalidPositionError: if the position is not legal.
@@ -191,7 +191,7 @@ def _tell(problems: Iterable[str], on_problem: OnProblem | None) -> None:
 
 
 def _nothing(path: str | os.PathLike[str], ignored: int, problems: list[str]) -> str:
-    """Returns why there is nothing to classify, and what to do."""
+    """Returns the error that says why there is nothing to classify, and how to change that."""
     if problems:
         return f"{os.fspath(path)} has no entries that can be read: {problems[0]}"
     others = f" of this evaluation ({ignored:,} of another one)" if ignored else ""
@@ -201,7 +201,7 @@ def _nothing(path: str | os.PathLike[str], ignored: int, problems: list[str]) ->
 def classify(
     board: chess.Board, walked: Walked, *, ignored: int = 0, problems: tuple[str, ...] = ()
 ) -> Classification:
-    """Returns the figures of what a walk from a position has found."""
+    """Returns the figures of a finished walk."""
     nodes = walked.nodes
     is_leaf, known_cut = nodes.stored == 0, (nodes.actual == CUT_CODE) & (nodes.cut > 0)
     became = _became_all(nodes)
@@ -240,9 +240,9 @@ def classify(
 
 
 def _became_all(nodes: Nodes) -> Mask:
-    """Returns which Cut nodes by Kannan's rules saw their first move and all captures and checks fail.
+    """Returns the Cut nodes by Kannan's rules whose first move and all captures and checks failed.
 
-    One that was cut by a later move than the first did, if that is neither a capture nor a check.
+    A Cut node counts if a later move cut that is neither a capture nor a check.
     """
     quiet = nodes.best_marks & (CAPTURE | CHECK) == 0
     failed = (nodes.actual == ALL_CODE) | ((nodes.actual == CUT_CODE) & (nodes.cut > 1) & quiet)

@@ -1,4 +1,4 @@
-"""How many leaves of each type a minimal tree has, and how many a search in random order is to visit.
+"""Leaves of each type in a minimal tree, and the expected leaves of a search in random order.
 
 Knuth and Moore (1975), after Levin; by type as in the chess programming wiki under "Node Types".
 """
@@ -35,7 +35,7 @@ class Minimal:
         return self.pv + self.cut + self.all
 
     def as_dict(self) -> dict[str, float | None]:
-        """Returns it as an object of JSON answers; null where a number is too large for one."""
+        """Returns the JSON object; null where a number is too large for one."""
         numbers = {"pv": self.pv, "cut": self.cut, "all": self.all, "total": self.total, "worst": self.worst}
         return {name: None if value == math.inf else value for name, value in numbers.items()}
 

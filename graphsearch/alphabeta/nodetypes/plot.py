@@ -1,4 +1,4 @@
-"""Counts by ply and type as a picture, on a logarithmic scale against the formulas; and who expected what."""
+"""Plots counts by ply and type on a logarithmic scale against the formulas, and the types' agreement."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """What is drawn.
+    """The data of one plot.
 
     Attributes:
       counted, formulas: by type, a number for each ply. title: over the counts. caption: below all.
-      agreement: matrix on the right. rules: whose.
+      agreement: matrix on the right. rules: the rules that expected its types.
     """
 
     counted: dict[str, Line]
@@ -68,7 +68,7 @@ class _Picture:
 
 
 def check_library() -> None:
-    """Raises GraphSearchError, with what to do, if the drawing library is missing."""
+    """Raises GraphSearchError, with the command to install it, if the drawing library is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -103,7 +103,7 @@ def _below(start: str) -> str:
 
 
 def draw_synthetic(found: Synthetic, rules: Rules, path: Path) -> None:
-    """Draws what a principal variation search of a uniform tree visited; errors as of `draw_stored`."""
+    """Draws the search of a uniform tree into a PNG or SVG file; errors as for `draw_stored`."""
     tree, pvs = found.tree, found.searches[-1]
     plies = range(tree.depth + 1)
     counts = [pvs.actual(ply) for ply in plies]

@@ -1,4 +1,4 @@
-"""Which node type is expected, by the two published sets of rules, and which one a search found.
+"""Expected node types by the two published sets of rules, and the actual type by value and window.
 
 Both sets stand in the chess programming wiki under "Node Types". Knuth and Moore numbered the types 1, 2, 3;
 the names PV, Cut and All are Marsland's and Popowich's.
@@ -6,8 +6,6 @@ the names PV, Cut and All are Marsland's and Popowich's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 PV, CUT, ALL = "pv", "cut", "all"
@@ -15,7 +13,7 @@ KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, which is that of `ent
 
 
 class Arrival(Enum):
-    """How a search comes to a node.
+    """The way a search reaches a node.
 
     Attributes:
       FIRST: by the first move of its parent. CANDIDATE: by a further move that may well cut: a capture, a
@@ -44,7 +42,7 @@ class Rules(Enum):
 
 
 def expected(rules: Rules, parent: str, arrival: Arrival) -> str:
-    """Returns the type that is expected of a node below one of type `parent`.
+    """Returns the expected type of a node below one of type `parent`.
 
     Onno Garms: the first child of a PV node is PV, the further ones are searched as Cut and searched again as
     PV; the first child of a Cut node is All, the further ones are Cut; children of All nodes are Cut; so is
@@ -53,7 +51,7 @@ def expected(rules: Rules, parent: str, arrival: Arrival) -> str:
 
     Pradu Kannan: below PV and All nodes the same; in a Cut node the first child and those of all candidate
     cutoff moves are All, the null move among them. Then the node itself becomes All (`becomes`), and what
-    follows is Cut. He does not name verification, bad pruning and deepening; they go by Garms.
+    follows below it is Cut. He does not name verification, bad pruning and deepening; Garms's rules apply.
 
     >>> expected(Rules.GARMS, CUT, Arrival.CANDIDATE), expected(Rules.KANNAN, CUT, Arrival.CANDIDATE)
     ('cut', 'all')
@@ -91,83 +89,3 @@ def actual(value: int, alpha: int, beta: int) -> str:
     ('pv', 'cut', 'all')
     """
     return CUT if value >= beta else ALL if value <= alpha else PV
-
-
-def arrival_of(place: int, candidates: int = 1) -> Arrival:
-    """Returns how a search comes to the child at a place, from 1, if so many moves are candidates.
-
-    >>> [arrival_of(place, candidates=2).value for place in (1, 2, 3)]
-    ['first', 'candidate', 'further']
-    """
-    if place == 1:
-        return Arrival.FIRST
-    return Arrival.CANDIDATE if place <= candidates else Arrival.FURTHER
-
-
-class Tracker:
-    """The expected types along the path of a search, from the stream of its events.
-
-    `enter` a child and `leave` it when it did not cut; `kind` is the type of the node that the search is at.
-    A cut is `leave(cut=True)`: the node that it happens in keeps its type.
-    """
-
-    def __init__(self, rules: Rules) -> None:
-        """Begins at the root, which is PV."""
-        self._rules = rules
-        self._path = [PV]
-
-    @property
-    def kind(self) -> str:
-        """The type of the present node, as it is now."""
-        return self._path[-1]
-
-    def enter(self, arrival: Arrival) -> str:
-        """Goes to a child (or to the same position again) and returns its type.
-
-        A further move tells that no candidate is left: the node that it is played in has become All.
-        """
-        if arrival is Arrival.FURTHER:
-            self.candidates_failed()
-        self._path.append(expected(self._rules, self.kind, arrival))
-        return self.kind
-
-    def leave(self, *, cut: bool = False, candidates_left: bool = True) -> str:
-        """Goes back to the parent and returns its type, after a move that cut or one that did not."""
-        if len(self._path) == 1:
-            raise ValueError("the root has no parent")
-        self._path.pop()
-        if not cut and not candidates_left:
-            self.candidates_failed()
-        return self.kind
-
-    def candidates_failed(self) -> None:
-        """Notes that the first move and all candidates of the present node were searched, and none cut."""
-        self._path[-1] = becomes(self._rules, self.kind, candidates_left=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A node of a tree that is described by hand: its name, how the search comes to it, and what follows."""
-
-    name: str
-    arrival: Arrival = Arrival.FIRST
-    children: tuple[Described, ...] = ()
-
-
-def expected_types(tree: Described, rules: Rules) -> dict[str, str]:
-    """Returns the type that is expected of every node when the search enters it, by name, depth first.
-
-    >>> tree = Described("root", children=(Described("a"), Described("b", Arrival.FURTHER)))
-    >>> expected_types(tree, Rules.GARMS)
-    {'root': 'pv', 'a': 'pv', 'b': 'cut'}
-    """
-    return dict(_walk(tree, PV, rules))
-
-
-def _walk(node: Described, kind: str, rules: Rules) -> Iterator[tuple[str, str]]:
-    yield node.name, kind
-    now = kind
-    for child in node.children:
-        if child.arrival is Arrival.FURTHER:
-            now = becomes(rules, now, candidates_left=False)
-        yield from _walk(child, expected(rules, now, child.arrival), rules)

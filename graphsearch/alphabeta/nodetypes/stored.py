@@ -1,4 +1,4 @@
-"""Stored positions as a walk takes them from a file, and as it returns them."""
+"""Stored positions: the input and the output of a walk through a file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Codes = NDArray[np.uint8]
 Bounds = tuple[NDArray[np.int8], NDArray[np.int8]]
 
 PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)
-NO_DISTANCE = (1 << 15) - 1  # of what has no PV node above it
+NO_DISTANCE = (1 << 15) - 1  # of a node without a PV node above it
 
 
 class Proofs(Protocol):
-    """What the records of a graph prove."""
+    """Proven results of a graph's records."""
 
     def filter(self) -> FilterArrays:
         """Returns the filter of the positions that may have a record."""
@@ -35,19 +35,19 @@ class Proofs(Protocol):
 
 
 class NoProofs:
-    """The records of no graph."""
+    """Proofs of no graph at all."""
 
     def filter(self) -> FilterArrays:
         """Returns an empty filter."""
         return no_filter()
 
     def bounds(self, words: Words) -> Bounds:
-        """Returns that nothing is proven."""
+        """Returns (-1, 1) for every position."""
         return np.full(len(words), -1, np.int8), np.full(len(words), 1, np.int8)
 
 
 class RecordProofs:
-    """What the records of a file prove."""
+    """Proven results of a file's records."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -57,7 +57,7 @@ class RecordProofs:
         return self._reader.filter()
 
     def bounds(self, words: Words) -> Bounds:
-        """Returns what holds for the clocks of the positions: `NodeRecord.bounds_at`.
+        """Returns the bounds that hold at the clocks of the positions: `NodeRecord.bounds_at`.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -125,7 +125,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What a walk has found.
+    """The result of a walk.
 
     Attributes:
       nodes: the stored positions. entries: how many there are in all. reached: how many of them were found.
@@ -139,6 +139,6 @@ class Walked:
 
 
 def entries_of(table: EntryTable) -> EntryIndex:
-    """Returns the entries of a table in memory, as a walk takes them."""
+    """Returns the entries of a table in memory as columns for a walk."""
     there = table.arrays.keys != 0
     return index_entries(table.arrays.keys[there], table.arrays.data[there])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy import int16, int64, uint8
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, popc, ptr
+from ...jit.types import Pointer, int16, int64, uint8, uint16, uint64
 from ...position.board_kernel import PW, generate_moves, in_check, make_child
 from ...position.legality_kernel import ROOM
-from ...position.words import BLACK, WHITE
+from ...position.words import BLACK, WHITE, BoardTable, Position
 from ...record.transposition_kernel import is_of
-from ...store.index.locate_kernel import filter_pointers, may_be_stored
+from ...store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
 
 BEST, CAPTURE, CHECK = 1, 2, 4  # marks of a move
 INDEX_BITS = 1  # entries of a part of the index, about, as a power of two
@@ -26,12 +27,12 @@ class EntryIndex(NamedTuple):
       keys, data: `[K]` uint64. firsts: `[2^bits + 1]` int64.
     """
 
-    keys: Any
-    data: Any
-    firsts: Any
+    keys: NDArray[np.uint64]
+    data: NDArray[np.uint64]
+    firsts: NDArray[np.int64]
 
 
-def index_entries(keys: Any, data: Any) -> EntryIndex:
+def index_entries(keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> EntryIndex:
     """Returns the index of entries in any order, one or more of a key."""
     order = np.argsort(keys, kind="stable")
     keys, data = np.ascontiguousarray(keys[order]), np.ascontiguousarray(data[order])
@@ -42,7 +43,14 @@ def index_entries(keys: Any, data: Any) -> EntryIndex:
 
 
 @inner
-def _entry_at(keys: Any, data: Any, firsts: Any, bits: Any, key: Any, check: Any) -> Any:
+def _entry_at(
+    keys: Pointer[uint64],
+    data: Pointer[uint64],
+    firsts: Pointer[int64],
+    bits: int64,
+    key: uint64,
+    check: uint64,
+) -> int64:
     """Returns the place of a position's entry, -1 if there is none."""
     part = int64(key >> U(64 - bits))
     for i in range(firsts[part], firsts[part + 1]):
@@ -52,7 +60,7 @@ def _entry_at(keys: Any, data: Any, firsts: Any, bits: Any, key: Any, check: Any
 
 
 @inner
-def _mark_of(T: Any, s: Any, c: Any, m: Any, best: Any) -> Any:
+def _mark_of(T: BoardTable, s: Position, c: Position, m: uint16, best: int64) -> int64:
     """Returns the marks of a move from `s` to `c`."""
     mark = int64(BEST) if int64(m) == best else int64(0)
     if popc(c[WHITE] | c[BLACK]) < popc(s[WHITE] | s[BLACK]):
@@ -71,11 +79,11 @@ class Steps(NamedTuple):
       words: `[K * 10]` uint64 and keys: `[K]` uint64 of the position behind it.
     """
 
-    of: Any
-    at: Any
-    marks: Any
-    words: Any
-    keys: Any
+    of: NDArray[np.int64]
+    at: NDArray[np.int64]
+    marks: NDArray[np.uint8]
+    words: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
 
 
 def new_steps(room: int) -> Steps:
@@ -91,8 +99,16 @@ def new_steps(room: int) -> Steps:
 
 @kernel
 def list_steps(
-    T: Any, E: Any, F: Any, words: Any, best: Any, first: Any, counts: Any, marks: Any, steps: Any
-) -> Any:
+    T: NDArray[np.uint64],
+    E: EntryIndex,
+    F: FilterArrays,
+    words: NDArray[np.uint64],
+    best: NDArray[np.int64],
+    first: int64,
+    counts: NDArray[np.int16],
+    marks: NDArray[np.uint8],
+    steps: Steps,
+) -> tuple[int64, int64]:
     """Lists the moves of positions that lead to known ones; returns (positions done, moves listed).
 
     It stops early when there may be no room for the moves of a position.
@@ -138,7 +154,7 @@ def list_steps(
 
 
 @inner
-def _bits(parts: Any) -> Any:
+def _bits(parts: int64) -> int64:
     """Returns the exponent of a power of two."""
     bits = int64(0)
     while (int64(1) << bits) < parts:

@@ -1,4 +1,4 @@
-"""Uniform trees searched: nodes by expected and actual type, against the formulas.
+"""Searches of uniform trees: nodes by expected and actual type, against the formulas.
 
 The trees and the search are `alphabeta/nodetypes/uniform_tree_kernel.py`.
 """
@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CapacityError, InvalidParameterError
+from ...jit.types import uint64
 from .agreement import Agreement
 from .formulas import Minimal, minimal, random_branching
 from .rules import KINDS, Rules
 
 PERFECT, RANDOM = "perfect", "random"
 MOST_BRANCHING, MOST_DEPTH = 1000, 100
-MOST_LEAVES = 10**9  # that a search is expected to visit at least,
-MOST_NODES = 10**10  # and those after which it ends: some minutes
+MOST_LEAVES = 10**9  # least leaves of a search at most
+MOST_NODES = 10**10  # a search ends after so many: some minutes
 SLICE = 1 << 22  # nodes between two signs of progress
 SEARCHES = ("alphabeta", "pvs")
 
@@ -95,7 +96,7 @@ class Searched:
     Attributes:
       tree: the tree. search: `alphabeta` or `pvs`. candidates: moves of a Cut node that Kannan's rules take
         for candidates. value: of the root.
-      nodes: visited; what is searched again counts again. cutoffs: nodes that a move ended.
+      nodes: visited; a re-searched node counts again. cutoffs: nodes that a move ended.
       first_cutoffs: those that the first move ended. researches: scouts that failed high inside the window.
       became_all: expected Cut nodes whose candidates all failed. became_rightly: those that ended as All.
       types: `[2, 3, 3, depth + 1]` nodes by rules (Garms, Kannan), expected type, actual type (PV, Cut, All)
@@ -146,7 +147,7 @@ class Searched:
         return Agreement.of(self.types[_ROWS[rules]].sum(axis=2))
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it as an object of JSON answers."""
+        """Returns the JSON object."""
         return {
             "search": self.search,
             "value": self.value,
@@ -181,7 +182,7 @@ _ROWS = {Rules.GARMS: 0, Rules.KANNAN: 1}
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """A tree searched by plain alpha-beta and by PVS, and what theory says."""
+    """Results of plain alpha-beta and PVS on a tree, and the theory's figures."""
 
     tree: SyntheticTree
     searches: tuple[Searched, ...]
@@ -220,7 +221,7 @@ class Synthetic:
 def synthetic(
     tree: SyntheticTree, *, candidates: int = 1, on_progress: OnProgress | None = None
 ) -> Synthetic:
-    """Returns what plain alpha-beta and PVS make of a tree."""
+    """Searches a tree by plain alpha-beta and by PVS."""
     return Synthetic(
         tree,
         tuple(
@@ -239,12 +240,12 @@ def search_uniform(
     most_nodes: int = MOST_NODES,
     slice_nodes: int = SLICE,
 ) -> Searched:
-    """Returns what a search of a tree visited.
+    """Searches a tree and returns its counts.
 
     Args:
       candidates: how many moves of a Cut node, from the first on, Kannan's rules take for candidates.
-      most_nodes: the search may visit.
-      slice_nodes: visited between two calls of `on_progress`.
+      most_nodes: most nodes to visit.
+      slice_nodes: nodes between two calls of `on_progress`.
 
     Raises:
       CapacityError: if the search grows beyond `most_nodes`.
@@ -256,7 +257,7 @@ def search_uniform(
     units = round((tree.order or 0.0) * (1 << kernel.ORDER_BITS))
     shape = np.array([tree.branching, tree.depth, pvs, tree.order is None, candidates, units], np.int64)
     frames, names, counters, types = kernel.new_search(tree.depth)
-    kernel.begin(shape, np.uint64(tree.seed), frames, names, counters)
+    kernel.begin(shape, uint64(tree.seed), frames, names, counters)
     kernel.go_on(shape, frames, names, counters, types, 0)  # loads it: only the search is timed
     started, guess = time.perf_counter(), tree.least_leaves
     while not kernel.go_on(shape, frames, names, counters, types, counters[kernel.NODES] + slice_nodes):

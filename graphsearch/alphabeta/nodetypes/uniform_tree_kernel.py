@@ -12,13 +12,12 @@ null window and searches again, as a PV node, what fails high inside an open one
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, U, adv, ptr
+from ...jit.types import Pointer, int64, uint64
 from ...record.transposition_kernel import ALL, CUT, PV
 
 BEYOND = 1 << 60  # outside every value
@@ -46,7 +45,9 @@ COUNTERS = 8
 KINDS = 4  # PV, CUT and ALL are 1 to 3
 
 
-def new_search(depth: int) -> tuple[Any, Any, Any, Any]:
+def new_search(
+    depth: int,
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
     """Returns the arrays of a search to a depth: frames, hashes, counters and types."""
     plies = depth + 1
     return (
@@ -58,7 +59,7 @@ def new_search(depth: int) -> tuple[Any, Any, Any, Any]:
 
 
 @inner
-def mixed(x: Any) -> Any:
+def mixed(x: uint64) -> uint64:
     """Returns the splitmix64 hash of a word."""
     x += GOLDEN
     x = (x ^ (x >> U(30))) * U(0xBF58476D1CE4E5B9)
@@ -67,7 +68,7 @@ def mixed(x: Any) -> Any:
 
 
 @inner
-def best_place(shape: Any, name: Any) -> Any:
+def best_place(shape: Pointer[int64], name: uint64) -> int64:
     """Returns which child of an ordered tree's node is the best, from 0."""
     draw = mixed(name ^ ORDERING)
     if shape[B] == 1 or int64(draw >> U(64 - ORDER_BITS)) < shape[FIRST_BEST]:
@@ -76,7 +77,7 @@ def best_place(shape: Any, name: Any) -> Any:
 
 
 @inner
-def child_value(f: Any, place: Any, name: Any) -> Any:
+def child_value(f: Pointer[int64], place: int64, name: uint64) -> int64:
     """Returns the value of a child of an ordered tree's node, seen from there."""
     if place == f[BEST_PLACE]:
         return -f[VALUE]
@@ -84,7 +85,15 @@ def child_value(f: Any, place: Any, name: Any) -> Any:
 
 
 @inner
-def open_node(shape: Any, f: Any, name: Any, alpha: Any, beta: Any, garms: Any, kannan: Any) -> None:
+def open_node(
+    shape: Pointer[int64],
+    f: Pointer[int64],
+    name: uint64,
+    alpha: int64,
+    beta: int64,
+    garms: int64,
+    kannan: int64,
+) -> None:
     """Begins a node, whose value has been set."""
     f[BEST_PLACE] = best_place(shape, name)
     f[LEAST] = alpha
@@ -98,7 +107,7 @@ def open_node(shape: Any, f: Any, name: Any, alpha: Any, beta: Any, garms: Any, 
 
 
 @inner
-def expected_below(parent: Any, place: Any, candidates: Any) -> Any:
+def expected_below(parent: int64, place: int64, candidates: int64) -> int64:
     """Returns the type expected of the child at a place, from 0, if so many are candidates (Garms: one)."""
     if parent == PV and place == 0:
         return PV
@@ -108,7 +117,14 @@ def expected_below(parent: Any, place: Any, candidates: Any) -> Any:
 
 
 @inner
-def open_child(shape: Any, frames: Any, names: Any, counters: Any, place: Any, again: Any) -> None:
+def open_child(
+    shape: Pointer[int64],
+    frames: Pointer[int64],
+    names: Pointer[uint64],
+    counters: Pointer[int64],
+    place: int64,
+    again: bool,
+) -> None:
     """Goes one ply deeper, to the child at a place; `again`: its scout failed high."""
     ply = counters[PLY]
     f = adv(frames, FRAME * ply)
@@ -128,7 +144,7 @@ def open_child(shape: Any, frames: Any, names: Any, counters: Any, place: Any, a
 
 
 @inner
-def leaf_value(shape: Any, f: Any, name: Any) -> Any:
+def leaf_value(shape: Pointer[int64], f: Pointer[int64], name: uint64) -> int64:
     """Returns the value of a leaf for the side to move."""
     if shape[RANDOM] != 0:
         return int64(mixed(name) >> U(64 - RANDOM_BITS)) - int64(1 << (RANDOM_BITS - 1))
@@ -136,7 +152,9 @@ def leaf_value(shape: Any, f: Any, name: Any) -> Any:
 
 
 @inner
-def close_node(shape: Any, f: Any, counters: Any, types: Any, value: Any) -> None:
+def close_node(
+    shape: Pointer[int64], f: Pointer[int64], counters: Pointer[int64], types: Pointer[int64], value: int64
+) -> None:
     """Counts a finished node by its types."""
     found = CUT if value >= f[BETA] else ALL if value <= f[LEAST] else PV
     plies = shape[N] + 1
@@ -149,7 +167,13 @@ def close_node(shape: Any, f: Any, counters: Any, types: Any, value: Any) -> Non
 
 
 @inner
-def hand_up(shape: Any, frames: Any, names: Any, counters: Any, value: Any) -> None:
+def hand_up(
+    shape: Pointer[int64],
+    frames: Pointer[int64],
+    names: Pointer[uint64],
+    counters: Pointer[int64],
+    value: int64,
+) -> None:
     """Gives the parent the value of a finished child; goes down again if the scout failed high."""
     counters[PLY] -= 1
     f = adv(frames, FRAME * counters[PLY])
@@ -169,7 +193,13 @@ def hand_up(shape: Any, frames: Any, names: Any, counters: Any, value: Any) -> N
 
 
 @kernel
-def begin(shape: Any, seed: Any, frames: Any, names: Any, counters: Any) -> None:
+def begin(
+    shape: NDArray[np.int64],
+    seed: uint64,
+    frames: NDArray[np.int64],
+    names: NDArray[np.uint64],
+    counters: NDArray[np.int64],
+) -> None:
     """Begins the search of a tree at its root, with an open window.
 
     Args:
@@ -183,7 +213,14 @@ def begin(shape: Any, seed: Any, frames: Any, names: Any, counters: Any) -> None
 
 
 @kernel
-def go_on(shape: Any, frames: Any, names: Any, counters: Any, types: Any, most: Any) -> Any:
+def go_on(
+    shape: NDArray[np.int64],
+    frames: NDArray[np.int64],
+    names: NDArray[np.uint64],
+    counters: NDArray[np.int64],
+    types: NDArray[np.int64],
+    most: int64,
+) -> bool:
     """Searches on until so many nodes have been begun in all, or to the end; returns whether that is reached.
 
     The value of the root is then `counters[FOUND]`.

@@ -1,9 +1,9 @@
-"""A walk from a position through all stored ones: what type each was found to have, and which was expected.
+"""Breadth-first walk over all stored positions below one: their actual and their expected types.
 
-Breadth first, level by level and in bulk, so the shortest line to a position decides what is expected of it;
-of several as short ones PV goes before Cut, and Cut before All. The best move of a position is its first;
-where none is known it is the first of those that lead to stored positions, in canonical order. The start is
-expected to be what its bound says, and PV where it has none.
+It works level by level and in bulk, so the shortest line to a position decides its expected type; of several
+shortest lines PV goes before Cut, and Cut before All. The best move of a position counts as its first move;
+where none is known, the first move in canonical order that leads to a stored position does. The start is
+expected to have the type of its bound, and PV without one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .stored import ALL_CODE, CUT_CODE, NO_DISTANCE, PV_CODE, Codes, Nodes, NoPr
 from .stored_steps_kernel import BEST, CAPTURE, CHECK, EntryIndex, list_steps, new_steps
 
 MAX_NODES = 5_000_000
-STEP_ROOM = 1 << 17  # moves that are listed at once: 14 MB
+STEP_ROOM = 1 << 17  # moves listed at once: 14 MB
 UNSEEN = np.int16(-1)
 TYPE_OF_BOUND = np.array(
     [layout.NO_TYPE, layout.ALL, layout.CUT, layout.PV], np.uint8
 )  # none, UPPER, LOWER, EXACT
-_LINE_SHIFT = 16  # what decides between lines: type << 16 | distance
+_LINE_SHIFT = 16  # key that decides between lines: type << 16 | distance
 
 Numbers = NDArray[np.int64]
 OnProgress = Callable[[int, int, int], None]  # positions found, entries in all, plies from the start
@@ -46,12 +46,12 @@ def walk(
     on_progress: OnProgress | None = None,
     step_room: int = STEP_ROOM,
 ) -> Walked:
-    """Returns all stored positions that legal moves over stored positions lead to.
+    """Returns all stored positions that can be reached by legal moves over stored positions.
 
-    Stored is what has an entry, or a record that proves a result.
+    A position is stored if it has an entry, or a record that proves a result.
 
     Args:
-      step_room: moves that are listed at once, 110 bytes each.
+      step_room: moves listed at once, 110 bytes each.
 
     Raises:
       UnknownPositionError: if the position itself is not stored.
@@ -71,10 +71,10 @@ def walk(
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The stored positions that are so many plies away.
+    """The stored positions at one distance from the start.
 
     Attributes:
-      at: `[R]` their identities: the place of the entry, or behind those a number for each proven record.
+      at: `[R]` their identities: the index of the entry, or after those a number for each proven record.
       words: `[R, 10]`. garms, kannan, distance: as in `Nodes`.
     """
 
@@ -88,7 +88,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Identities:
-    """What is known of each identity, `[I]`: as in `Nodes`; `best` is its best move, 0 if it has none."""
+    """Facts about each identity, `[I]`: as in `Nodes`; `best` is its best move, 0 without one."""
 
     actual: Codes
     searched: Codes
@@ -99,7 +99,7 @@ class _Identities:
 
     @classmethod
     def of_entries(cls, data: Words) -> _Identities:
-        """Returns what entries say."""
+        """Returns the facts that entries give."""
         value = layout.values(data)
         bound = layout.field(data, layout.BOUND_AT, layout.BOUND_MASK)
         wins = (value >= LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.LOWER))
@@ -115,13 +115,13 @@ class _Identities:
 
     @classmethod
     def of_records(cls, lower: NDArray[np.int8], upper: NDArray[np.int8]) -> _Identities:
-        """Returns what proven records say."""
+        """Returns the facts that proven records give."""
         none = np.zeros(len(lower), np.uint8)
         kinds = np.where(lower == upper, PV_CODE, np.where(lower > -1, CUT_CODE, ALL_CODE))
         return cls(kinds.astype(np.uint8), none, np.ones(len(lower), bool), none, none, none.astype(np.int64))
 
     def plus(self, more: _Identities) -> _Identities:
-        """Returns both."""
+        """Returns the facts of both."""
         return _Identities(
             *(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self))
         )
@@ -152,7 +152,7 @@ class _EntryWalk:
         self.complete = True
 
     def start(self, board: chess.Board) -> _Level:
-        """Returns the level of the start alone."""
+        """Returns the first level: the start alone."""
         words = pack(board)[None]
         at = self._entry_of(board)
         if at < 0:
@@ -192,7 +192,7 @@ class _EntryWalk:
         return self._nodes(level, moves, stored, marks), self._below(level.ply + 1, fresh)
 
     def _take(self, level: _Level, listed: int, marks: Codes, stored: Numbers) -> tuple[Numbers, Words]:
-        """Returns the new identities among listed moves, with their words; counts and types all of them."""
+        """Returns the new identities among listed moves, with their words; adds counts and types of all."""
         steps = self._steps
         of, at, keys = steps.of[:listed], steps.at[:listed].copy(), steps.keys[:listed]
         words = steps.words[: POSITION_WORDS * listed].reshape(-1, POSITION_WORDS)
@@ -209,7 +209,7 @@ class _EntryWalk:
     def _meet(
         self, level: _Level, of: Numbers, at: Numbers, arrival: Numbers, words: Words
     ) -> tuple[Numbers, Words]:
-        """Types what is met for the first time, or as early as then; returns the new, with their words."""
+        """Types positions met for the first time, or at the same ply; returns the new ones' words."""
         new = self._ply[at] == UNSEEN
         identities, index = np.unique(at[new], return_index=True)
         room = max(0, self._max_nodes - self.found)
@@ -266,7 +266,7 @@ class _EntryWalk:
         return found
 
     def _ask(self, keys: Words, words: Words) -> None:
-        """Looks up what the records of positions prove, and numbers those that do."""
+        """Looks up the proofs in the records of positions, and numbers the proven ones."""
         lower, upper = self._proofs.bounds(words)
         proven = (lower > -1) | (upper < 1)
         first = len(self._ply)

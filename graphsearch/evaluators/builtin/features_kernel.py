@@ -10,22 +10,32 @@ the files so that the own king stands on a to d.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from numpy import int64
+from typing import NamedTuple
 
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, ctz
+from ...jit.types import Pointer, int64, uint64
 from ...position.board_kernel import FILE_A, FILE_H, bishop_attacks, rook_attacks, side_to_move
 from ...position.tables import KI, KN
-from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
+from ...position.words import (
+    BISHOPS,
+    BLACK,
+    KINGS,
+    KNIGHTS,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+    BoardTable,
+    Position,
+)
 from .layout import BOARD_FEATURES
 
 MOST_MEN = 64  # legal positions have 32; what is let in may have more
 
 
 @inner
-def pawn_attacks(pawns: Any, side: Any) -> Any:
+def pawn_attacks(pawns: uint64, side: int64) -> uint64:
     """Returns the squares that pawns of a side attack."""
     if side == 0:
         return ((pawns & ~FILE_A) << U(7)) | ((pawns & ~FILE_H) << U(9))
@@ -35,14 +45,14 @@ def pawn_attacks(pawns: Any, side: Any) -> Any:
 class Attacks(NamedTuple):
     """Squares that a side attacks: with pawns, with minor pieces or pawns, with rooks too, with all men."""
 
-    pawns: Any
-    minors: Any
-    rooks: Any
-    every: Any
+    pawns: uint64
+    minors: uint64
+    rooks: uint64
+    every: uint64
 
 
 @inner
-def attacks_of(T: Any, s: Any, side: Any) -> Any:
+def attacks_of(T: BoardTable, s: Position, side: int64) -> Attacks:
     """Returns the `Attacks` of a side."""
     us, occupied = s[WHITE + side], s[WHITE] | s[BLACK]
     pawns = pawn_attacks(s[PAWNS] & us, side)
@@ -69,7 +79,7 @@ def attacks_of(T: Any, s: Any, side: Any) -> Any:
 
 
 @inner
-def threats_to(attacks: Any, kind: Any) -> Any:
+def threats_to(attacks: Attacks, kind: int64) -> uint64:
     """Returns where a man of a kind is attacked by something that is worth less; a king by anything."""
     if kind == PAWNS:
         return ZERO
@@ -81,13 +91,15 @@ def threats_to(attacks: Any, kind: Any) -> Any:
 
 
 @inlined
-def turn_of(s: Any, side: Any) -> Any:
+def turn_of(s: Position, side: int64) -> int64:
     """Returns what a side XORs squares with to see them in its view."""
     return 56 * side ^ (7 if ctz(s[KINGS] & s[WHITE + side]) & 4 else 0)
 
 
 @inner
-def list_features(s: Any, ours: Any, theirs: Any, own: Any, other: Any) -> Any:
+def list_features(
+    s: Position, ours: Attacks, theirs: Attacks, own: Pointer[int64], other: Pointer[int64]
+) -> int64:
     """Writes the features of both views; returns how many each has.
 
     Args:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, U
+from ...jit.types import Pointer, int64, uint16, uint64
 from ...position.board_kernel import (
     from_square,
     in_check,
@@ -17,8 +14,8 @@ from ...position.board_kernel import (
     side_to_move,
     to_square,
 )
-from ...position.mates_kernel import may_check
-from ...position.words import BLACK
+from ...position.mates_kernel import CheckMasks, may_check
+from ...position.words import BLACK, BoardTable, Position
 from ..quiescence.captures_kernel import capture_gain, exchange
 from .layout import KINDS_OF_MOVES
 
@@ -26,13 +23,13 @@ CHECK, CAPTURE, EXCHANGE, PROMOTION = 1, 2, 4, 12  # as they are added up in a k
 
 
 @inner
-def place_of(kind: Any, square: Any, turn: Any) -> Any:
+def place_of(kind: int64, square: int64, turn: int64) -> int64:
     """Returns the number of a kind of piece on a square, in the mover's view."""
     return kind * 64 + (square ^ turn)
 
 
 @inner
-def exchange_class(T: Any, s: Any, m: Any, theirs: Any, gains: Any) -> Any:
+def exchange_class(T: BoardTable, s: Position, m: uint16, theirs: uint64, gains: Pointer[uint64]) -> int64:
     """Returns 0 if the exchange on the target square loses, 1 if it is even, 2 if it wins.
 
     `theirs`: the squares that the other side attacks.
@@ -44,7 +41,7 @@ def exchange_class(T: Any, s: Any, m: Any, theirs: Any, gains: Any) -> Any:
 
 
 @inner
-def gives_check(T: Any, s: Any, m: Any, masks: Any, child: Any) -> Any:
+def gives_check(T: BoardTable, s: Position, m: uint16, masks: CheckMasks, child: Position) -> bool:
     """Returns whether a move gives check; `masks`: `check_masks` of the position, `child`: 10 words."""
     if not may_check(s, masks, m):
         return False
@@ -53,7 +50,15 @@ def gives_check(T: Any, s: Any, m: Any, masks: Any, child: Any) -> Any:
 
 
 @inner
-def kind_of_move(T: Any, s: Any, m: Any, theirs: Any, masks: Any, child: Any, gains: Any) -> Any:
+def kind_of_move(
+    T: BoardTable,
+    s: Position,
+    m: uint16,
+    theirs: uint64,
+    masks: CheckMasks,
+    child: Position,
+    gains: Pointer[uint64],
+) -> int64:
     """Returns what kind a move is: check + 2 capture + 4 exchange class, or 12 + 4 (promotion - 1) for that.
 
     Args:
@@ -68,12 +73,12 @@ def kind_of_move(T: Any, s: Any, m: Any, theirs: Any, masks: Any, child: Any, ga
 
 
 @inner
-def class_of(kind: Any, piece: Any) -> Any:
+def class_of(kind: int64, piece: int64) -> int64:
     """Returns the class of a kind of move by a piece."""
     return piece * KINDS_OF_MOVES + kind
 
 
 @inner
-def mover_of(s: Any, m: Any) -> Any:
+def mover_of(s: Position, m: uint16) -> int64:
     """Returns the kind of the man that moves."""
     return man_at(s, from_square(m))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
-
-from numpy import float64, int16, int32, int64
+from typing import NamedTuple
 
 from ...jit.compiler import inner
 from ...jit.pointers import adv, as_f32, as_i16
+from ...jit.types import Pointer, float32, float64, int16, int32, int64
 from ..batch_kernel import sigmoid
 from .layout import (
     FULL,
@@ -28,19 +27,26 @@ from .layout import (
 class Value(NamedTuple):
     """What the network says: all in the unit of `layout.SCORE_UNIT`, seen by the side to move."""
 
-    score: Any
-    draw_width: Any
-    noise: Any
+    score: float64
+    draw_width: float64
+    noise: float64
 
 
 @inner
-def section(weights: Any, name: Any) -> Any:
+def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
     """Returns a section of int16."""
     return as_i16(adv(weights, int64(weights[name])))
 
 
 @inner
-def sum_rows(width: Any, rows: Any, bias: Any, features: Any, n: Any, out: Any) -> Any:
+def sum_rows(
+    width: int64,
+    rows: Pointer[int16],
+    bias: Pointer[int16],
+    features: Pointer[int64],
+    n: int64,
+    out: Pointer[int16],
+) -> None:
     """Writes the bias and the rows of n features, summed: int16[width]; four rows in one pass."""
     for i in range(width):
         out[i] = bias[i]
@@ -57,7 +63,7 @@ def sum_rows(width: Any, rows: Any, bias: Any, features: Any, n: Any, out: Any) 
 
 
 @inner
-def activate(width: Any, sums: Any) -> Any:
+def activate(width: int64, sums: Pointer[int16]) -> None:
     """Clips sums to 0..FULL and squares them, in place."""
     for i in range(width):
         x = min(max(sums[i], int16(0)), int16(FULL))
@@ -65,7 +71,7 @@ def activate(width: Any, sums: Any) -> Any:
 
 
 @inner
-def dot(n: Any, a: Any, b: Any) -> Any:
+def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
     """Returns the sum of the products of some int16, as int32; `weights.py` sees to it that it fits."""
     total = int32(0)
     for i in range(n):
@@ -74,7 +80,9 @@ def dot(n: Any, a: Any, b: Any) -> Any:
 
 
 @inner
-def network_value(weights: Any, own: Any, other: Any, n: Any, work: Any) -> Any:
+def network_value(
+    weights: Pointer[int64], own: Pointer[int64], other: Pointer[int64], n: int64, work: Pointer[int16]
+) -> Value:
     """Returns the `Value` of a position, given as its features.
 
     Args:
@@ -100,14 +108,16 @@ def network_value(weights: Any, own: Any, other: Any, n: Any, work: Any) -> Any:
 
 
 @inner
-def _output(width: Any, last: Any, plain: Any, stack: Any, k: Any, work: Any) -> Any:
+def _output(
+    width: int64, last: Pointer[int16], plain: Pointer[float32], stack: int64, k: int64, work: Pointer[int16]
+) -> float64:
     """Returns one output of a stack, float64."""
     total = dot(2 * width, work, adv(last, k * 2 * width))
     return float64(plain[stack * OUTPUTS + k]) + float64(plain[STACKS * OUTPUTS + k]) * float64(total)
 
 
 @inner
-def chances_of(score: Any, value: Any) -> Any:
+def chances_of(score: float64, value: Value) -> tuple[float64, float64]:
     """Returns the chances to win and to lose of a score, in the unit of `Value`: two logistic curves.
 
     win = sigmoid((score - draw width) / noise), loss = sigmoid((-score - draw width) / noise)

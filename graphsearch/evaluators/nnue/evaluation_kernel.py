@@ -11,14 +11,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from numpy import float32, int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ptr
+from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
 from ...position.scores import FAR
+from ...position.words import BoardTable, Position
 from ..batch_kernel import softmax, temper, value_of
 from ..builtin.features_kernel import MOST_MEN, attacks_of, list_features
 from ..builtin.policy_kernel import WORK_WORDS, write_logits
@@ -80,7 +82,15 @@ def scratch_words(width: int) -> int:
 
 
 @inner
-def order_by_policy(T: Any, weights: Any, s: Any, moves: Any, n: Any, order: Any, area: Any) -> Any:
+def order_by_policy(
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    order: Pointer[uint64],
+    area: Pointer[uint64],
+) -> None:
     """Fills a list with the moves of a position: logit, squares, index; `area`: uint64[POLICY_WORDS]."""
     stm = side_to_move(s)
     theirs = attacks_of(T, s, 1 - stm)
@@ -96,19 +106,33 @@ def order_by_policy(T: Any, weights: Any, s: Any, moves: Any, n: Any, order: Any
 
 
 @inner
-def score_of(scratch: Any, i: Any) -> Any:
+def score_of(scratch: Pointer[uint64], i: int64) -> int64:
     """Returns the first score of a move that was seen, for the side to move."""
     return int64(scratch[SCORES + i] & DROP_MASK) - BIAS
 
 
 @inner
-def drop_of(scratch: Any, i: Any) -> Any:
+def drop_of(scratch: Pointer[uint64], i: int64) -> int64:
     """Returns what the score of a move has lost by its replies."""
     return max(int64(scratch[SCORES + i] >> DROP_AT) - 1, int64(0))
 
 
 @inner
-def score_below(T: Any, weights: Any, stack: Any, ply: Any, move: Any, alpha: Any, beta: Any) -> Any:
+def index_in(word: uint64) -> int64:
+    """Returns the index of the move that a word of the order stands for."""
+    return int64(word & U(0xFFFF))
+
+
+@inner
+def score_below(
+    T: BoardTable,
+    weights: Pointer[int64],
+    stack: Pointer[uint64],
+    ply: int64,
+    move: uint16,
+    alpha: int64,
+    beta: int64,
+) -> int64:
     """Returns the quiescence score behind a move of the frame at a ply, seen by who makes it."""
     child = adv(stack, (ply + 1) * FRAME_WORDS)
     make_move(T, adv(stack, ply * FRAME_WORDS), child, move)
@@ -117,7 +141,9 @@ def score_below(T: Any, weights: Any, stack: Any, ply: Any, move: Any, alpha: An
 
 
 @inner
-def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
+def score_moves(
+    T: BoardTable, weights: Pointer[int64], moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]
+) -> int64:
     """Fills logits and scores of the moves, those that look best first; returns the best score.
 
     Scores more than LIMIT below the best are only bounds, at most that good.
@@ -127,9 +153,9 @@ def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
     for k in range(n):
         scratch[LOGITS + k] = order[LIST + k] >> SEEN_AT
         scratch[SCORES + k] = UNSEEN
-    best: Any = int64(-FAR)
+    best = int64(-FAR)
     for _ in range(min(n, weights[SEEN_MOVES])):
-        at = int64(take_best(order) & U(0xFFFF))
+        at = index_in(take_best(order))
         score = score_below(T, weights, scratch, int64(0), moves[at], best - weights[LIMIT], int64(FAR))
         scratch[SCORES + at] = U(score + BIAS)
         best = max(best, score)
@@ -137,7 +163,9 @@ def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
 
 
 @inner
-def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: Any) -> Any:
+def refuted(
+    T: BoardTable, weights: Pointer[int64], move: uint16, first: int64, least: int64, scratch: Pointer[uint64]
+) -> int64:
     """Returns the score of a move after the replies that look best; a bound if it is `least` or below."""
     order, replies = adv(scratch, REPLY_ORDER), as_u16(adv(scratch, REPLIES))
     child = adv(scratch, FRAME_WORDS)
@@ -145,17 +173,17 @@ def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: An
     child[KEPT] = ZERO
     n = generate_moves(T, child, replies)
     order_by_policy(T, weights, child, replies, n, order, adv(scratch, POLICY))
-    score: Any = first if n == 0 else first + weights[RISE]
+    score = first if n == 0 else first + weights[RISE]
     for _ in range(min(n, weights[SEEN_REPLIES])):
         if score <= least:
             break
-        reply = replies[int64(take_best(order) & U(0xFFFF))]
+        reply = replies[index_in(take_best(order))]
         score = min(score, -score_below(T, weights, scratch, int64(1), reply, -score, -least))
     return score
 
 
 @inner
-def best_unverified(scratch: Any) -> Any:
+def best_unverified(scratch: Pointer[uint64]) -> int64:
     """Returns the move with the best score among those that were seen but whose replies were not, or -1.
 
     Of equal ones it is the first in the order, so that a position and its mirror image are searched alike.
@@ -163,7 +191,7 @@ def best_unverified(scratch: Any) -> Any:
     order = adv(scratch, ORDER)
     best, at = ZERO, int64(-1)
     for j in range(int64(order[NEXT])):
-        i = int64(order[LIST + j] & U(0xFFFF))
+        i = index_in(order[LIST + j])
         word = scratch[SCORES + i]
         if word <= DROP_MASK and word > best:
             best, at = word, i
@@ -171,7 +199,9 @@ def best_unverified(scratch: Any) -> Any:
 
 
 @inner
-def verify_best(T: Any, weights: Any, moves: Any, scratch: Any) -> Any:
+def verify_best(
+    T: BoardTable, weights: Pointer[int64], moves: Pointer[uint16], scratch: Pointer[uint64]
+) -> int64:
     """Looks at the replies to the best moves until one stays the best; returns its score.
 
     A score rises by at most RISE; where it drops by more than LIMIT, it is a bound.
@@ -189,7 +219,14 @@ def verify_best(T: Any, weights: Any, moves: Any, scratch: Any) -> Any:
 
 
 @inner
-def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
+def search_moves(
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    scratch: Pointer[uint64],
+) -> tuple[int64, int64]:
     """Fills each move's logit and score; returns the position's score, and the best first score."""
     copy_words(s, scratch, PW)
     scratch[KEPT] = ZERO
@@ -198,7 +235,7 @@ def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any)
 
 
 @inner
-def chances(score: Any) -> Any:
+def chances(score: int64) -> float64:
     """Returns a value in [-1, 1] of a score, as gentle as people's results: lichess's curve.
 
     Q of the value map would not tell moves of a won position apart.
@@ -207,7 +244,7 @@ def chances(score: Any) -> Any:
 
 
 @inner
-def logit_of(fitted: Any, scratch: Any, i: Any, best: Any) -> Any:
+def logit_of(fitted: Pointer[int64], scratch: Pointer[uint64], i: int64, best: int64) -> float64:
     """Returns the logit of a move."""
     total = fitted[POLICY_LOGITS] * (int64(scratch[LOGITS + i]) - LOGIT_BIAS) / LOGIT_UNIT
     if scratch[SCORES + i] == UNSEEN:
@@ -219,7 +256,9 @@ def logit_of(fitted: Any, scratch: Any, i: Any, best: Any) -> Any:
 
 
 @inner
-def write_priors(fitted: Any, n: Any, best: Any, priors: Any, scratch: Any) -> Any:
+def write_priors(
+    fitted: Pointer[int64], n: int64, best: int64, priors: Pointer[float32], scratch: Pointer[uint64]
+) -> None:
     """Writes the softmax of the moves' logits."""
     for i in range(n):
         priors[i] = float32(logit_of(fitted, scratch, i, best))
@@ -227,7 +266,15 @@ def write_priors(fitted: Any, n: Any, best: Any, priors: Any, scratch: Any) -> A
 
 
 @inner
-def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: Any, scratch: Any) -> Any:
+def evaluate_position(
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    priors: Pointer[float32],
+    scratch: Pointer[uint64],
+) -> tuple[float32, float32]:
     """Returns Q and the chance of a draw, as `value_of`; writes the priors.
 
     Args:
@@ -248,17 +295,17 @@ def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: 
 
 @kernel
 def evaluate_batch(
-    T: Any,
-    weights: Any,
-    positions: Any,
-    moves: Any,
-    offsets: Any,
-    values: Any,
-    priors: Any,
-    scratch: Any,
-    temperature: Any,
-    begin: Any,
-    end: Any,
+    T: NDArray[np.uint64],
+    weights: NDArray[np.int64],
+    positions: NDArray[np.uint64],
+    moves: NDArray[np.uint16],
+    offsets: NDArray[np.int64],
+    values: NDArray[np.float32],
+    priors: NDArray[np.float32],
+    scratch: NDArray[np.uint64],
+    temperature: float64,
+    begin: int64,
+    end: int64,
 ) -> None:
     """Evaluates positions, as `BatchKernel` says; `scratch` begins as zeros and stays with these weights."""
     for b in range(begin, end):

@@ -1,6 +1,6 @@
 """Parts of a batch to idle workers, and their answers in order; lost parts go to another worker.
 
-`workers.supervisor` assigns parts to workers; the sizes and time limits of parts are decided here.
+`workers/supervisor.py` assigns parts to workers; the sizes and time limits of parts are decided here.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     evaluate() ---- the positions ---> supervisor ---> a task of the loop <-> engine
     (any thread) <-- the answers ------    ^---------- a task of the loop <-> engine
 
-Who does what, and what becomes of a position whose engine failed, is decided by `workers.BatchSupervisor`: an
+Who does what, and what becomes of a position whose engine failed, is decided by `workers/batches.py`: an
 engine is replaced, and asked once more. It hands out on the loop's thread, so no position waits for another
 thread.
 """

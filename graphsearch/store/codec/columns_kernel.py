@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64, uint8
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import kernel
 from ...jit.pointers import U, mulhi, ptr
+from ...jit.types import int64, uint8
 from ...position.board_kernel import PW
 from ..index.locate_kernel import bloom_walk, sort_key
-from .batch_kernel import pointers
+from .batch_kernel import Columns, pointers
 
 
 @kernel
-def gather(source: Any, order: Any, out: Any) -> Any:
+def gather(source: Columns, order: NDArray[np.int64], out: Columns) -> None:
     """Copies records `order` of `source` to `out`, whose arrays have the room; its offsets are filled too."""
     a = pointers(source)
     c = pointers(out)
@@ -43,7 +43,7 @@ def gather(source: Any, order: Any, out: Any) -> Any:
 
 
 @kernel
-def add_to_bloom(keys: Any, bloom: Any, hashes: Any) -> Any:
+def add_to_bloom(keys: NDArray[np.uint64], bloom: NDArray[np.uint8], hashes: int64) -> None:
     """Sets the bits of keys in a bloom filter (`index/layout.py` defines them)."""
     bits = U(len(bloom)) << U(3)
     for k in range(len(keys)):
@@ -55,7 +55,7 @@ def add_to_bloom(keys: Any, bloom: Any, hashes: Any) -> Any:
 
 
 @kernel
-def fill_sort_keys(words: Any, keys: Any) -> None:
+def fill_sort_keys(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
     """Fills the sort keys of positions, `[10 R]` uint64 flat."""
     for i in range(len(keys)):
         keys[i] = sort_key(ptr(words, PW * i))

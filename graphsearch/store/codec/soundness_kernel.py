@@ -16,23 +16,24 @@ other.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import adv, ptr
+from ...jit.types import Pointer, float32, int64, uint16
 from ...position.board_kernel import PW, generate_moves
 from ...position.legality_kernel import ROOM, is_legal, kind_of
 from ...position.values import D_SCALE
+from ...position.words import BoardTable, Position
 from ...record.bounds_kernel import bounds_of, share_of
 from ...record.node import MAX_EVALUATOR
 from ...record.node_layout import BOUND_BITS, KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
+from .batch_kernel import Columns
 
 
 @inner
-def _has_bounds(flags: Any, kind: Any) -> Any:
+def _has_bounds(flags: int64, kind: int64) -> bool:
     """Returns whether bounds are an interval; those of a finished game are its result."""
     lower = ((flags >> LOWER_SHIFT) & BOUND_BITS) - 1
     upper = ((flags >> UPPER_SHIFT) & BOUND_BITS) - 1
@@ -43,14 +44,14 @@ def _has_bounds(flags: Any, kind: Any) -> Any:
 
 
 @inner
-def _is_value(q: Any, d: Any) -> Any:
+def _is_value(q: float32, d: int64) -> bool:
     """Returns whether a value and its draw field are a distribution; d is rounded, by half a unit at most."""
     wide = abs(float(q))
     return wide <= 1.0 and float(share_of(q, d)) <= D_SCALE * (1.0 - wide) + 1.0
 
 
 @inner
-def _is_edge(n: Any, r: Any, q: Any, d: Any) -> Any:
+def _is_edge(n: int64, r: int64, q: float32, d: int64) -> bool:
     """Returns whether the numbers of an edge go together."""
     if r > n or not _is_value(q, d):
         return False
@@ -61,7 +62,7 @@ def _is_edge(n: Any, r: Any, q: Any, d: Any) -> Any:
 
 
 @inner
-def _are_edges(c: Any, begin: Any, end: Any) -> Any:
+def _are_edges(c: Columns, begin: int64, end: int64) -> bool:
     for e in range(begin, end):
         if not _is_edge(int64(c.n[e]), int64(c.r[e]), c.q[e], int64(c.edge_d[e])):
             return False
@@ -69,7 +70,7 @@ def _are_edges(c: Any, begin: Any, end: Any) -> Any:
 
 
 @inner
-def _is_sound(T: Any, s: Any, c: Any, i: Any, out: Any) -> Any:
+def _is_sound(T: BoardTable, s: Position, c: Columns, i: int64, out: Pointer[uint16]) -> bool:
     """Returns whether record `i`, whose position is `s`, can be."""
     if not is_legal(T, s):
         return False
@@ -86,7 +87,7 @@ def _is_sound(T: Any, s: Any, c: Any, i: Any, out: Any) -> Any:
 
 
 @kernel
-def find_unsound(T: Any, columns: Any, bad: Any) -> Any:
+def find_unsound(T: NDArray[np.uint64], columns: Columns, bad: NDArray[np.bool_]) -> int64:
     """Fills which records cannot be; returns their number.
 
     Args:

@@ -34,7 +34,7 @@ def books(store: Store) -> list[BookRow]:
 
 
 def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
-    """Returns the rows of a statement, held to these columns (`table.column`)."""
+    """Returns the rows of a statement, held to these columns (`TABLE.COLUMN`)."""
     with sql_errors(store.path, "read it"):
         return list(checked(store.connection.execute(sql, values), *columns))
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ptr
+from ...jit.types import Pointer, int64, uint64
 from ...position.board_kernel import PW
 from ..index.locate_kernel import meta_of_identity
 
 
 @inner
-def _compared(a: Any, b: Any) -> Any:
+def _compared(a: Pointer[uint64], b: Pointer[uint64]) -> int64:
     """Returns -1, 0 or 1: how two positions of one sort key stand in a segment."""
     for w in range(8):
         if a[w] != b[w]:
@@ -23,7 +23,13 @@ def _compared(a: Any, b: Any) -> Any:
 
 
 @kernel
-def pair(old: Any, old_keys: Any, new: Any, new_keys: Any, places: Any) -> Any:
+def pair(
+    old: NDArray[np.uint64],
+    old_keys: NDArray[np.uint64],
+    new: NDArray[np.uint64],
+    new_keys: NDArray[np.uint64],
+    places: NDArray[np.int64],
+) -> int64:
     """Fills which record of `old` is of the same position as each of `new`, or -1; returns how many are.
 
     Args:

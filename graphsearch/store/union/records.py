@@ -118,7 +118,7 @@ class Part:
 
     Attributes:
       met: what was united. out: what is to be written, in order.
-      before: `[out]` which of `met.old` each is another version of, -1 if it is new.
+      before: `[out]` which old record each is another version of, -1 if it is new.
       clashing: `[met.batch]` where proofs contradict each other.
     """
 

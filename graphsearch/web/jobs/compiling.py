@@ -1,4 +1,4 @@
-"""Kernels are compiled before a task opens the file, so that a stop meanwhile can end its process at once."""
+"""Compiles kernels before a task opens the file, so that a stop can end its process at once."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from ...review.review_report import ReviewProgress
 from .compiling import ready
 from .tasks import ReviewTask
 
-MOST_GAMES = 200  # that the page shows; the files have all
-MOST_LISTED = 20  # problems and players in what is told of the task
+MOST_GAMES = 200  # for the page; the files have all
+MOST_LISTED = 20  # problems and players in the task's report
 
 
 def do_review(
     task: ReviewTask, stop: threading.Event, tell: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """Returns what a review did, after writing its files."""
+    """Writes a review's files; returns its report."""
     tell({"stage": "starting"})
     games: list[dict[str, object]] = []
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ..position.board import board_of, terminal_kind
 from ..position.values import negate
 from .positions import END, LEAF
-from .shape import Shape
+from .snapshot import BookSnapshot
 
 Step = tuple[int, float]  # (changed leaves, value that can be had with them)
 Steps = tuple[Step, ...]  # from no change on, each better than the one before
@@ -53,17 +53,17 @@ class Minimax:
       change: how far the value of a leaf may move; 2 lets it move to either end.
     """
 
-    def __init__(self, shape: Shape, *, change: float = 2.0, most: int = MOST_LEAVES) -> None:
-        self.shape = shape
+    def __init__(self, snapshot: BookSnapshot, *, change: float = 2.0, most: int = MOST_LEAVES) -> None:
+        self.shape = snapshot
         self.change = change
         self.most = most
-        count = len(shape.positions)
+        count = len(snapshot.positions)
         self.values: list[float] = [0.0] * count
         self.fixed: list[bool] = [False] * count
         self.options: list[tuple[MoveOption, ...]] = [()] * count
         self.highest: list[Steps] = [()] * count
         self.lowest: list[Steps] = [()] * count
-        self._known = _values_of_leaves(shape)
+        self._known = _values_of_leaves(snapshot)
         for number in reversed(range(count)):  # children first
             self._fill(number)
 
@@ -150,14 +150,14 @@ def all_of(functions: Sequence[Steps], most: int) -> Steps:
             found.append((count, -tops[0][0]))
 
 
-def _values_of_leaves(shape: Shape) -> list[float]:
+def _values_of_leaves(snapshot: BookSnapshot) -> list[float]:
     """Returns the value of each position in the tables; without one, that of the move that leads there."""
     by_move: dict[int, float] = {}
-    for number in range(len(shape.positions)):
-        for move, child in shape.edges(number):
+    for number in range(len(snapshot.positions)):
+        for move, child in snapshot.edges(number):
             if child is not None and move.value is not None:
                 by_move.setdefault(child, negate(move.value))
     return [
         by_move.get(number, 0.0) if position.value is None else position.value
-        for number, position in enumerate(shape.positions)
+        for number, position in enumerate(snapshot.positions)
     ]

@@ -21,7 +21,7 @@ from ..store.sharded.manifest import Manifest
 from ..version import __version__
 from ..workers.messages import Failure
 from .host import Setting
-from .hosts import Launcher, Running
+from .hosts import ShardLauncher, ShardProcess
 from .job import Progress, SearchJob, ShardReport
 from .saved_waves import Save, go_back
 
@@ -42,7 +42,7 @@ class ClusterSetup:
 
     folder: Path
     manifest: Manifest
-    launcher: Launcher
+    launcher: ShardLauncher
     spec: EvaluatorSpec
     ram_bytes: int
 
@@ -58,7 +58,7 @@ class Attempt:
         """Starts the processes."""
         self.places: list[str] = []
         self._setup = setup
-        self._hosts: list[Running] = []
+        self._hosts: list[ShardProcess] = []
         token = secrets.token_bytes(TOKEN_BYTES)
         try:
             for number in range(setup.manifest.shards):
@@ -76,7 +76,7 @@ class Attempt:
             evaluator=setup.spec,
             ram_bytes=setup.ram_bytes,
             token=token,
-            is_far=setup.launcher.is_far,
+            is_remote=setup.launcher.is_remote,
         )
 
     def leave(self) -> None:

@@ -34,7 +34,7 @@ class Setting:
     Attributes:
       folder: of the cluster, by its name on all machines. cluster: its number.
       number: of the shard. evaluator: its evaluator. ram_bytes: its memory.
-      token: of the search. is_far: whether other machines connect to it.
+      token: of the search. is_remote: whether other machines connect to it.
     """
 
     folder: str
@@ -43,7 +43,7 @@ class Setting:
     evaluator: EvaluatorSpec
     ram_bytes: int | None
     token: bytes = field(repr=False)
-    is_far: bool = False
+    is_remote: bool = False
 
 
 class Host:
@@ -126,7 +126,7 @@ class Host:
         self._search = None
         self._stop.clear()
         try:
-            host = own_address() if setting.is_far else THIS_MACHINE
+            host = own_address() if setting.is_remote else THIS_MACHINE
             self._mesh = Mesh(setting.number, self._manifest().shards, setting.token, host)
         except BaseException as error:
             return self._failure(error)

@@ -15,11 +15,11 @@ from pathlib import Path
 import chess
 
 from ..evaluators.factory import EvaluatorSpec, with_threads
-from ..evaluators.pool.evaluator import LOCAL, check_place, threads_per_worker
 from ..graph.memory import default_budget
 from ..search.params import Limits, SearchParams
 from ..store.lock import WriteLock
 from ..store.sharded.manifest import NAME
+from ..workers.launcher import check_pool, threads_per_worker
 from .attempt import ClusterSetup
 from .hosts import launcher_for
 from .making import cluster_at, identity_of
@@ -95,7 +95,7 @@ def searching(
       StoreError: if its files do not belong together.
       EvaluatorError: if the pool is unknown.
     """
-    check_place(pool or LOCAL)  # before a cluster is created
+    check_pool(pool)  # before a cluster is created
     spec, target = evaluator or EvaluatorSpec(), Path(folder)
     with ExitStack() as stack:
         manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
@@ -116,4 +116,4 @@ def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSp
     """Returns the evaluator of each shard: with its share of this machine's cores."""
     alone = replace(spec, pool=None)
     has_threads = any(name == "threads" for name, _ in spec.options)
-    return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool or LOCAL))
+    return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool))

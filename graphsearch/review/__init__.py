@@ -1,1 +1,1 @@
-"""Reviews of games: every position searched, every move judged, and the report about it."""
+"""Reviews of games: every position is searched, every move judged, results go to PGN and HTML."""

@@ -1,4 +1,4 @@
-"""A reviewed game as PGN: evaluations, marks, better lines and the novelty, beside what the source says."""
+"""A reviewed game as PGN: evaluations, marks, better lines and the novelty, added to the source's notes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..position.values import shown_score_type
 from ..version import __version__
 from .formulas import GLYPHS
 from .games import SourceGame
-from .report import ReviewReport
 from .results import GameReview, MoveReview
+from .review_report import ReviewReport
 
 NAG_OF = {glyph: nag for nag, glyph in GLYPHS.items()}
 JUDGEMENTS = frozenset(range(1, 8))  # NAGs that judge a move: one is enough
@@ -28,13 +28,13 @@ class PgnOutput:
     """Writes games to a stream, one after the other."""
 
     def __init__(self, out: BinaryIO, *, visits: int, evaluator: str) -> None:
-        """Takes the stream, and what the header Annotator says of the review."""
+        """Takes the stream, and the values for the header Annotator."""
         self._out = out
         self._annotator = f"graphsearch {__version__}, {evaluator.replace(';', ',')}, {visits} visits"
         self._first = True
 
     def add(self, game: SourceGame, review: GameReview) -> None:
-        """Writes a game; its tree gets the notes of the review."""
+        """Writes a game, after adding the review to its tree."""
         annotate(game.tree, review)
         if not self._first:
             self._out.write(b"\n")
@@ -46,7 +46,7 @@ class PgnOutput:
         self._out.write(b"\n" + text.strip().encode() + b"\n")
 
     def finish(self, report: ReviewReport) -> None:
-        """Ends the file: games stand in it one by one, so nothing is left to write."""
+        """Does nothing: every game is complete in the file."""
 
     def _headers(self, game: SourceGame) -> Iterator[tuple[str, str]]:
         ours = {"Annotator", "ScoreType"}
@@ -57,7 +57,7 @@ class PgnOutput:
 
 
 def annotate(tree: chess.pgn.Game, review: GameReview) -> None:
-    """Writes what a review says into the mainline of a game."""
+    """Adds the results of a review to the mainline of a game."""
     for node, move in zip(tree.mainline(), review.moves, strict=True):
         node.set_eval(_score(move.cp, move.mate))
         if move.glyph and not node.nags & JUDGEMENTS:
@@ -74,7 +74,7 @@ def _games(number: int) -> str:
 
 
 def _add_better(node: chess.pgn.GameNode, move: MoveReview) -> None:
-    """Adds the better line as a variation; one of the source that begins so gets its evaluation only."""
+    """Adds the better line as a variation; an existing one with its first move gets only an evaluation."""
     known = next((one for one in node.variations[1:] if one.move.uci() == move.best), None)
     first = known or node.add_variation(chess.Move.from_uci(move.best))
     if known is None:

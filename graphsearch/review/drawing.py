@@ -1,6 +1,6 @@
 """Pictures of a review as SVG: the evaluation over a game, and a position with the played and the best move.
 
-Colours are classes, which the page that holds a picture gives; pieces are symbols of `exchange.pieces`.
+Colours are CSS classes of the page around a picture; pieces are symbols of `exchange.pieces`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDE, TALL, LEFT, RIGHT, TOP, BOTTOM = 760, 190, 34, 10, 10, 20
 MARKS = {"??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good"}
 SQUARE = 45  # pixels, as the pieces
 LINES = (0, 25, 50, 75, 100)  # of Win%
-LABEL = 80  # pixels that the name of a phase takes
+LABEL = 80  # width of the name of a phase, in pixels
 MOST_NUMBERS = 12  # of moves below a curve
 
 
@@ -44,7 +44,7 @@ def curve_svg(review: GameReview, *, anchors: frozenset[int] = frozenset()) -> s
     """Returns White's Win% over a game, with a dot for every marked move.
 
     Args:
-      anchors: plies whose dots lead to the places `g<game>-<ply>` of the page.
+      anchors: plies whose dots link to the anchors `g<game>-<ply>` of the page.
     """
     return "".join(_Curve(review, anchors).parts())
 

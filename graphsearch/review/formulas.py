@@ -1,8 +1,8 @@
-"""How moves are judged: from values to winning chances, accuracy, marks and phases. Pure.
+"""Formulas that judge moves: winning chances, accuracy, marks and phases.
 
-The scale is Lichess's: a Q in [-1, 1] is what it calls winning chances, and 50 + 50 Q its Win%. Its own come
-from centipawns, ours from the search. Sources: lichess.org/page/accuracy; `AccuracyPercent`, `Advice` and
-`AccuracyCP` of lichess-org/lila; `Divider` of lichess-org/scalachess.
+The scale is Lichess's: a Q in [-1, 1] is its winning chances, and 50 + 50 Q its Win%. Lichess computes them
+from centipawns, we take them from the search. Sources: lichess.org/page/accuracy; `AccuracyPercent`, `Advice`
+and `AccuracyCP` of lichess-org/lila; `Divider` of lichess-org/scalachess.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import chess
 from ..exchange.pgn_writing import MISTAKES
 
 PHASES = OPENING, MIDDLEGAME, ENDGAME = "opening", "middlegame", "endgame"
-MIDDLEGAME_PIECES, ENDGAME_PIECES = 10, 6  # of both sides beside kings and pawns: at most so many
+MIDDLEGAME_PIECES, ENDGAME_PIECES = 10, 6  # most pieces of both sides, without kings and pawns
 FEW_AT_HOME = 4  # pieces of a side on its first rank: with fewer the opening is over
 
 ACCURACY_SCALE, ACCURACY_SLOPE, ACCURACY_SHIFT = 103.1668100711649, 0.04354415386753951, 3.166924740191411
-LEAST_WEIGHT, MOST_WEIGHT = 0.5, 12.0  # of a move: how much Win% varies around it
+LEAST_WEIGHT, MOST_WEIGHT = 0.5, 12.0  # of a move: the deviation of Win% around it
 SHORTEST_WINDOW, LONGEST_WINDOW, PLIES_PER_WINDOW = 2, 8, 10
 LEAST_ACCURACY = 1.0  # of a move in a harmonic mean
 
-MOST_CP = 1000  # centipawns beyond count as so many, a mate too
+MOST_CP = 1000  # limit of centipawns in a mean; a mate counts as much
 GLYPHS = {1: "!", 6: "?!", 2: "?", 4: "??"}  # by NAG
-ONLY_MOVE_GAP = MISTAKES[1][0]  # what every other move loses at least
-ONLY_MOVE_P = 0.3  # the most prior of a move that is hard to see
+ONLY_MOVE_GAP = MISTAKES[1][0]  # least loss of every other move
+ONLY_MOVE_P = 0.3  # largest prior of a move that is hard to see
 GOOD_MOVE = 1  # the NAG of !
 
 
@@ -73,10 +73,10 @@ def weights(percents: Sequence[float]) -> list[float]:
 
 
 def is_only_move(value: float, others: Sequence[float], prior: float) -> bool:
-    """Returns whether a best move deserves a !: all others lose 0.2 of Q or more, and it is hard to see.
+    """Returns whether a best move gets a !: all others lose 0.2 of Q or more, and it is hard to see.
 
     Args:
-      value: of the move. others: of the other moves that are known well enough.
+      value: of the move. others: values of the other moves with enough visits.
       prior: of the move, in [0, 1].
 
     >>> is_only_move(0.1, [-0.1, -0.4], 0.2), is_only_move(0.1, [-0.1], 0.6), is_only_move(0.1, [], 0.2)
@@ -86,7 +86,7 @@ def is_only_move(value: float, others: Sequence[float], prior: float) -> bool:
 
 
 def clipped(cp: int) -> int:
-    """Returns centipawns as they count in a mean.
+    """Returns centipawns within the limits of a mean.
 
     >>> clipped(12800), clipped(-50)
     (1000, -50)
@@ -120,10 +120,10 @@ _HOMES = ((chess.WHITE, chess.BB_RANK_1), (chess.BLACK, chess.BB_RANK_8))
 
 @dataclass(slots=True)
 class Figures:
-    """Sums over moves of one player, which can be added up.
+    """Sums over moves of one player.
 
     Attributes:
-      moves: that were judged. loss: of Q. loss_cp: in centipawns, as `clipped` has them.
+      moves: number of judged moves. loss: of Q. loss_cp: in centipawns, as `clipped` limits them.
       inaccuracies, mistakes, blunders, good: moves with ?!, ?, ??, !.
     """
 
@@ -162,16 +162,16 @@ class Figures:
 
     @property
     def mean_loss(self) -> float | None:
-        """Points of expected score, in per cent, that a move loses on average; None without moves."""
+        """Average loss of expected score per move, in per cent; None without moves."""
         return 50.0 * self.loss / self.moves if self.moves else None
 
     @property
     def mean_loss_cp(self) -> float | None:
-        """Centipawns that a move loses on average; None without moves."""
+        """Average loss per move in centipawns; None without moves."""
         return self.loss_cp / self.moves if self.moves else None
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """Returns the figures as JSON takes them."""
+        """Returns the figures as a JSON object."""
         return {
             "moves": self.moves,
             "accuracy": self.accuracy,

@@ -1,4 +1,4 @@
-"""The games of a PGN file for a review: which of them are wanted, and each as a tree with all its notes."""
+"""The games of a PGN file for a review: their choice, and each as a tree with all its notes."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ OnHeaders = Callable[[dict[str, str]], object]
 # ------------------------------------------------------------------ choosing
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameChoice:
-    """Which games are reviewed: those that fulfil all of it.
+    """The choice of games; a game must fulfil all criteria.
 
     Attributes:
-      player: every word of it is a part of the name of White or of Black, in any case; empty: anybody.
+      player: every word of it must be a part of the name of White or of Black, in any case; empty: anybody.
       color: `white` or `black`, that of the player; empty: either.
-      since: the first date; a game of unknown month or day is taken if it may be as late. None: any.
+      since: the first date; a game of unknown month or day is chosen if it may be as late. None: any.
       games: numbers of games in the file, from 1; empty: all.
 
     Raises:
@@ -59,11 +59,11 @@ class GameChoice:
 
     @property
     def is_everything(self) -> bool:
-        """Whether it takes every game."""
+        """Whether every game is chosen."""
         return self == GameChoice()
 
     def takes(self, number: int, headers: dict[str, str]) -> bool:
-        """Returns whether a game is reviewed."""
+        """Returns whether a game is chosen."""
         return (
             (not self.games or number in self.games)
             and (not self.player.strip() or bool(self.sides(headers)))
@@ -109,7 +109,7 @@ def read_since(text: str) -> Date:
 
 
 def date_of(headers: dict[str, str]) -> Date:
-    """Returns the latest day that a game may be of; the year 0 if its year is unknown.
+    """Returns the latest possible day of a game; the year 0 if its year is unknown.
 
     >>> date_of({"Date": "2024.05.??"}), date_of({"Date": "????.??.??"})
     ((2024, 5, 99), (0, 0, 0))
@@ -128,10 +128,10 @@ class SourceGame:
 
     Attributes:
       number, line: of the game in the file, and of its first line, from 1.
-      headers: by name, as text. result: that ends it, or of its header; `*` if there is none.
-      start: the position that it begins with. moves: of its mainline.
-      tree: all of it, with variations, comments and glyphs.
-      notes: what a person should know, one line each.
+      headers: by name, as text. result: at its end, or of its header; `*` if there is none.
+      start: its first position. moves: of its mainline.
+      tree: with variations, comments and glyphs.
+      notes: for the user, one line each.
     """
 
     number: int
@@ -145,7 +145,7 @@ class SourceGame:
 
     @property
     def name(self) -> str:
-        """The players, as a person reads them."""
+        """The names of the players."""
         return f"{self.headers.get('White', '?')} \u2013 {self.headers.get('Black', '?')}"
 
     def last_board(self) -> chess.Board:
@@ -164,7 +164,7 @@ def header_texts(game: PgnGame) -> dict[str, str]:
 def wanted_games(
     lines: Iterable[str], choice: GameChoice, *, bare: bool = False, on_headers: OnHeaders | None = None
 ) -> Iterator[tuple[int, PgnGame]]:
-    """Yields the games of a text that are chosen, with their numbers.
+    """Yields the chosen games of a text, with their numbers.
 
     Args:
       bare: without variations, comments and glyphs.
@@ -182,7 +182,7 @@ def wanted_games(
 
 
 def plies_of(game: PgnGame) -> int:
-    """Returns how many half-moves the mainline of a game has, as it is written."""
+    """Returns the number of half-moves in the mainline of a game."""
     depth = plies = 0
     for word in game.moves:
         depth += (word == OPEN) - (word == CLOSE)
@@ -229,10 +229,10 @@ def _strays(game: PgnGame) -> Collection[str]:
 
 @dataclass(slots=True)
 class _Tree:
-    """A tree that grows word by word.
+    """Builds a tree word by word.
 
-    A move of the mainline that cannot be read breaks the game; one of a variation ends the variation there. A
-    null move, which annotators write, ends the game.
+    An unreadable move of the mainline breaks the game; one of a variation ends the variation. A null move,
+    which annotators write, ends the game.
     """
 
     start: chess.Board
@@ -241,9 +241,9 @@ class _Tree:
     node: chess.pgn.GameNode = field(init=False)
     board: chess.Board = field(init=False)
     before: list[tuple[chess.pgn.GameNode, chess.Board]] = field(default_factory=list)  # open variations
-    opens: bool = False  # whether a comment stands before the first move of a variation now
+    opens: bool = False  # whether a comment before the first move of a variation may follow
     opening: str = ""  # that comment
-    cut: int = 0  # depth in what is left out of a variation
+    cut: int = 0  # depth in the skipped part of a variation
 
     def __post_init__(self) -> None:
         self.root = chess.pgn.Game()
@@ -251,7 +251,7 @@ class _Tree:
         self.node, self.board = self.root, self.start.copy()
 
     def take(self, word: str, line: int) -> None:
-        """Takes the next word."""
+        """Adds the next word."""
         if self.cut:
             self.cut += (word == OPEN) - (word == CLOSE)
             if self.cut or not self.before:

@@ -17,17 +17,17 @@ from ..version import __version__
 from .drawing import MARKS, curve_svg, diagram_svg, move_text, value_text
 from .formulas import PHASES, Figures
 from .games import SourceGame
-from .report import Player, ReviewReport
 from .results import COLORS, GameReview, MoveReview
+from .review_report import Player, ReviewReport
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-MOST_MOMENTS = 6  # of a game: those that lose most
+MOST_MOMENTS = 6  # of a game, those with the largest loss
 FACTS = ("Event", "Site", "Date", "Round", "ECO", "Opening")  # headers that are shown
 NAMES = {"??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "only good move"}
 
 
 class HtmlOutput:
-    """Writes a report to a stream; the games wait in a temporary file until the index is known."""
+    """Writes a report to a stream; games stay in a temporary file until the index is complete."""
 
     def __init__(self, out: BinaryIO, *, evaluator: str) -> None:
         self._out = out
@@ -44,12 +44,12 @@ class HtmlOutput:
         self._body.close()
 
     def add(self, game: SourceGame, review: GameReview) -> None:
-        """Takes a game."""
+        """Adds a game."""
         self._index.append(_index_row(game, review))
         self._body.write("".join(_section(game, review)).encode())
 
     def finish(self, report: ReviewReport) -> None:
-        """Writes everything."""
+        """Writes the whole report."""
         self._out.write("".join(self._head(report)).encode())
         self._body.seek(0)
         shutil.copyfileobj(self._body, self._out)
@@ -87,7 +87,7 @@ def _left_out(report: ReviewReport) -> Iterator[str]:
 
 # ------------------------------------------------------------------ tables
 def _text(value: object) -> str:
-    """Returns a text as HTML; what cannot be printed is a blank."""
+    """Returns a text as HTML; unprintable characters become blanks."""
     return escape("".join(c if c.isprintable() else " " for c in str(value)))
 
 
@@ -158,7 +158,7 @@ def _section(game: SourceGame, review: GameReview) -> Iterator[str]:
 
 
 def _moments(review: GameReview) -> list[MoveReview]:
-    """Returns the marked moves that lose most, in the order of the game."""
+    """Returns the marked moves with the largest loss, in the order of the game."""
     marked = [move for move in review.moves if move.glyph and move.loss]
     most = sorted(marked, key=lambda move: -move.loss)[:MOST_MOMENTS]
     return sorted(most, key=lambda move: move.ply)

@@ -1,4 +1,4 @@
-"""What a review says of every move, whatever searches the records of the graph come from."""
+"""Judges every move of a game by the records of a graph."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .formulas import (
     win_percent,
 )
 from .games import SourceGame
-from .places import Place, places_of
+from .position_values import GamePosition, positions_of
 from .results import COLORS, GameReview, MoveReview
 
 LINE_PLIES = 8  # of a better line
 
 
 def judge(read: Reader, game: SourceGame, novelty: tuple[int, int] | None = None) -> GameReview:
-    """Returns what the records of a graph say of a game.
+    """Returns the review of a game by the records of a graph.
 
     Args:
       read: returns the record of a position.
@@ -37,17 +37,17 @@ def judge(read: Reader, game: SourceGame, novelty: tuple[int, int] | None = None
     Raises:
       UnknownPositionError: if a position of the game has no record.
     """
-    places = places_of(read, game)
-    spread = weights([win_percent(place.value.turned(not place.board.turn).q) for place in places])
+    positions = positions_of(read, game)
+    spread = weights([win_percent(place.value.turned(not place.board.turn).q) for place in positions])
     figures = {color: {phase: Figures() for phase in PHASES} for color in COLORS}
     moves: list[MoveReview] = []
     for ply, move in enumerate(game.moves):
-        found = _move(read, places[ply], places[ply + 1], move, spread[ply], ply, novelty)
+        found = _move(read, positions[ply], positions[ply + 1], move, spread[ply], ply, novelty)
         moves.append(found)
         figures[found.white][found.phase].add(
             loss=found.loss, loss_cp=found.loss_cp, weight=found.weight, glyph=found.glyph
         )
-    first = places[0].value.turned(not game.start.turn)
+    first = positions[0].value.turned(not game.start.turn)
     return GameReview(
         number=game.number,
         line=game.line,
@@ -65,8 +65,8 @@ def judge(read: Reader, game: SourceGame, novelty: tuple[int, int] | None = None
 # ------------------------------------------------------------------ moves
 def _move(
     read: Reader,
-    before: Place,
-    after: Place,
+    before: GamePosition,
+    after: GamePosition,
     move: chess.Move,
     weight: float,
     ply: int,
@@ -116,15 +116,15 @@ def _sans(board: chess.Board, line: Sequence[chess.Move]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _glyph(place: Place, move: chess.Move, loss: float) -> str:
-    """Returns the mark of a move: by its loss, or ! for the only good one if it was hard to see."""
+def _glyph(place: GamePosition, move: chess.Move, loss: float) -> str:
+    """Returns the mark of a move: by its loss, or ! for an only good one that is hard to see."""
     nag = mistake_of(loss)
     if nag is None and _is_good(place, move):
         nag = GOOD_MOVE
     return GLYPHS[nag] if nag else ""
 
 
-def _is_good(place: Place, move: chess.Move) -> bool:
+def _is_good(place: GamePosition, move: chess.Move) -> bool:
     """Returns whether a move is the only good one, hard to see, no recapture and no way out of a check."""
     if place.node is None:
         return False

@@ -1,4 +1,4 @@
-"""The first move of a game that no imported game has played."""
+"""The novelty of a game: its first move that no imported game has played."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .games import SourceGame
 
 
 class Novelties:
-    """Looks for novelties in the games that were imported into a graph file."""
+    """Finds novelties against the games that were imported into a graph file."""
 
     def __init__(self, store: Store, digest: str) -> None:
-        """Takes the file, and the SHA-256 of the PGN file that is reviewed.
+        """Takes the file, and the SHA-256 of the reviewed PGN file.
 
         If that was imported too, one game with each of its moves is the reviewed one itself.
         """
@@ -24,10 +24,10 @@ class Novelties:
         self._own = sum(source.digest == digest for source in tables.sources(store) if source.kind == "pgn")
 
     def find(self, game: SourceGame) -> tuple[int, int] | None:
-        """Returns the ply of the novelty and the games that went on from its position; None if there is none.
+        """Returns the ply of the novelty and the number of games with its position; None if there is none.
 
-        It is the first move that no game has played in a position that games have had, and after which games
-        have no such position again by another way.
+        It is the first move that no game has played in a known position, and after which no position of the
+        game is known again by transposition.
         """
         keys, walk = [_hex_key(game.start)], game.start.copy()
         for move in game.moves:
@@ -45,7 +45,7 @@ class Novelties:
         return None
 
     def _games(self, moves: Iterable[tables.MoveCounts], played: str) -> dict[str, int]:
-        """Returns how many games beside the reviewed one have each move of a position."""
+        """Returns the number of other games with each move of a position."""
         return {
             found.move: max(0, found.games - (self._own if found.move == played else 0)) for found in moves
         }

@@ -1,4 +1,4 @@
-"""What a review says of a game and of each of its moves."""
+"""The review of a game and of each of its moves."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ class MoveReview:
       ply: half-moves before it. number, white: its move number, and whether White plays it.
       position: FEN before it. n: node N there, 0 if it is dead.
       q, cp, mate: the value after it; mate is None if none is proven.
-      best, best_san: the best move. best_line: it, and what follows if the played one is marked, in SAN.
+      best, best_san: the best move. best_line: in SAN; only the move itself if the played one has no mark.
       best_q, best_cp, best_mate: the value after it.
       loss: of Q against the best one, in [0, 2]; loss_cp: in centipawns, each value cut at 1,000.
       accuracy: in [0, 100]. weight: in the mean of a player's accuracies.
       glyph: `??`, `?`, `?!`, `!` or empty. phase: of the position before it.
-      novelty: imported games that went on from its position if it is the game's first move that none of them
-        has played, else None.
+      novelty: number of imported games with its position if it is the game's novelty, else None.
     """
 
     ply: int
@@ -61,7 +60,7 @@ class MoveReview:
 
 @dataclass(frozen=True, slots=True)
 class GameReview:
-    """One game with what is said about it.
+    """The review of one game.
 
     Attributes:
       number, line: of the game in its file. start: FEN. q, cp, mate: value of that position for White.
@@ -84,7 +83,7 @@ class GameReview:
         return sum(self.figures[color].values(), Figures())
 
     def player(self, color: chess.Color) -> str:
-        """Returns the name of a side, that of its colour if it has none."""
+        """Returns the name of a side, or its colour."""
         side = COLORS[color].capitalize()
         name = self.headers.get(side, "").strip()
         return side if name in ("", "?") else name

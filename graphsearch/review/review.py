@@ -3,8 +3,8 @@
     file -> chosen games -> positions, game by game, last to first -> graph file
     file -> chosen games -> records of the graph -> judgements -> PGN, HTML, JSON, figures
 
-What is written comes from the last state of the graph file. So the same command twice writes the same twice,
-and the second time it searches nothing.
+The output depends only on the last state of the graph file. So the same command writes the same again, and
+searches nothing the second time.
 """
 
 from __future__ import annotations
@@ -30,31 +30,32 @@ from ..store.file import real_path
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .annotating import PgnOutput
-from .desks import Desk, Work, opened_desk
 from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
 from .html import HtmlOutput
 from .judging import judge
 from .novelty import Novelties
-from .report import ReviewProgress, ReviewReport
 from .results import GameReview
+from .review_report import ReviewProgress, ReviewReport
 from .searching import GameSearcher
+from .sessions import SearchSettings, Session, open_session
 
-LEAST_VISITS = 10  # of a position: with fewer nothing can be said of its moves
+LEAST_VISITS = 10  # of a position: fewer cannot judge its moves
 SAY_SECONDS = 0.2
-NAMES_SHOWN = 5  # of players, where none has the name that is asked for
+NAMES_SHOWN = 5  # of players, in the message that none has the given name
 OnProgress = Callable[[ReviewProgress], object]
 OnGame = Callable[[GameReview], object]
 OnProblem = Callable[[Problem], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewWish:
-    """What a review is to do.
+class ReviewSettings:
+    """The settings of a review.
 
     Attributes:
       visits: of every position, 10 or more. choice: which games.
-      pgn, html: where the annotated games and the report go; None: nowhere.
-      bare: leave out variations, comments and glyphs of the source.
+      pgn, html: targets of the annotated games and of the report; None: not written.
+      bare: whether to drop variations, comments and glyphs of the source.
+      params: of the searches.
     """
 
     visits: int = 1000
@@ -62,40 +63,40 @@ class ReviewWish:
     pgn: Target | None = None
     html: Target | None = None
     bare: bool = False
+    params: SearchParams = field(default_factory=SearchParams)
 
     def __post_init__(self) -> None:
         if not LEAST_VISITS <= self.visits <= WHOLE.most:
             raise InvalidParameterError(f"visits must be at least {LEAST_VISITS}, not {self.visits:,}")
-        if (both := _place(self.pgn)) and both == _place(self.html):
+        if (both := _file(self.pgn)) and both == _file(self.html):
             raise InvalidParameterError(f"the games and the report both go to {both}; name two files")
 
 
-def _place(target: Target | None) -> Path | None:
-    """Returns the file that an output goes to; None for a stream, and for nothing."""
+def _file(target: Target | None) -> Path | None:
+    """Returns the file of an output; None for a stream, and without an output."""
     return real_path(target) if isinstance(target, (str, os.PathLike)) else None
 
 
 def review(
     path: str | os.PathLike[str],
     given: GivenFile,
-    wish: ReviewWish,
+    settings: ReviewSettings,
     *,
     evaluator: Evaluator | EvaluatorSpec,
-    params: SearchParams | None = None,
     ram_bytes: int | None = None,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
     on_game: OnGame | None = None,
 ) -> ReviewReport:
-    """Reviews the chosen games of a PGN file, and returns what that did.
+    """Reviews the chosen games of a PGN file, and returns a report.
 
     Args:
       path: the graph file, made if it is missing, or the folder of a cluster, whose shards search. A position
         that has its visits there is not searched.
       given: the PGN file, plain, gzip or zstd.
-      stop: set it, from any thread or a signal handler, to save and return. Nothing is written then; the same
-        call again goes on.
-      evaluator: of a cluster a spec, of which each shard makes its own; its `pool` says where shards run.
+      stop: set it, from any thread or a signal handler, to save and return. No output is written then; the
+        same call resumes.
+      evaluator: for a cluster a spec, from which each shard makes its own; its `pool` is that of the shards.
       ram_bytes: memory of the graph; of a cluster, of each shard.
       on_game: called with every reviewed game.
 
@@ -103,13 +104,13 @@ def review(
       InvalidParameterError: if no game fulfils the choice.
       ImportFileError: if the PGN file cannot be read, or has no games.
       ExportError: if an output cannot be written.
-      EvaluatorError: if the evaluator fails; what was found until then is saved.
+      EvaluatorError: if the evaluator fails; all results until then are saved.
       EvaluatorMismatchError: if the graph file is bound to another one.
       StoreLockedError: if another process is writing it.
       StoreError: if it cannot be read or written.
     """
     stop = stop or threading.Event()
-    work = _Review(Path(path), wish, params or SearchParams(), stop, on_progress, on_game)
+    work = _Review(Path(path), settings, stop, on_progress, on_game)
     started = time.monotonic()
 
     def look_at_stop() -> None:
@@ -118,16 +119,16 @@ def review(
 
     def on_bytes(done: int, total: int) -> None:
         look_at_stop()
-        work.say("Reading", given.name, done, total)
+        work.report_progress("Reading", given.name, done, total)
 
     work.report.name = given.name
     try:
         with opened(given, work.path.absolute().parent, on_bytes, look_at_stop) as file:
-            for target in (wish.pgn, wish.html):
+            for target in (settings.pgn, settings.html):
                 check_target(target, store=work.path, source=None if given.stream else Path(given.name))
             work.count(file)
-            with opened_desk(work.path, evaluator, work.common, ram_bytes=ram_bytes) as desk:
-                work.do(desk, file)
+            with open_session(work.path, evaluator, work.common, ram_bytes=ram_bytes) as session:
+                work.do(session, file)
     except _StoppedError:
         work.report.stopped = True
     work.report.seconds = time.monotonic() - started
@@ -135,7 +136,7 @@ def review(
 
 
 class _StoppedError(Exception):
-    """The person wants to end."""
+    """The user has stopped the review."""
 
 
 class _Review:
@@ -144,16 +145,17 @@ class _Review:
     def __init__(
         self,
         path: Path,
-        wish: ReviewWish,
-        params: SearchParams,
+        settings: ReviewSettings,
         stop: threading.Event,
         on_progress: OnProgress | None,
         on_game: OnGame | None,
     ) -> None:
         self.path = path
-        self.report = ReviewReport("", str(path), wish.visits, wish.choice)
-        self.common = Work(visits=wish.visits, params=params, stop=stop, note=self.report.notes.append)
-        self._wish = wish
+        self.report = ReviewReport("", str(path), settings.visits, settings.choice)
+        self.common = SearchSettings(
+            visits=settings.visits, params=settings.params, stop=stop, note=self.report.notes.append
+        )
+        self._settings = settings
         self._stop = stop
         self._on_progress = on_progress
         self._on_game = on_game
@@ -162,7 +164,7 @@ class _Review:
 
     # ---------------------------------------------------------- reading
     def count(self, file: Input) -> None:
-        """Counts the chosen games and their positions, which says how long it takes.
+        """Counts the chosen games and their positions, for the progress.
 
         Raises:
           InvalidParameterError: if there are none.
@@ -175,7 +177,7 @@ class _Review:
             if len(names) < NAMES_SHOWN:
                 names.extend(headers[side] for side in ("White", "Black") if headers.get(side))
 
-        for _, game in wanted_games(file.lines(), self._wish.choice, bare=True, on_headers=note):
+        for _, game in wanted_games(file.lines(), self._settings.choice, bare=True, on_headers=note):
             self.report.chosen += 1
             self._positions += plies_of(game) + 1
         if not self.report.all:
@@ -184,13 +186,15 @@ class _Review:
             raise InvalidParameterError(self._nothing(file.name, names))
 
     def _nothing(self, name: str, names: list[str]) -> str:
-        known = f"; players there are {', '.join(dict.fromkeys(names))}" if self._wish.choice.player else ""
-        return f"none of the {self.report.all:,} games of {name} is of {self._wish.choice}{known}"
+        known = (
+            f"; players there are {', '.join(dict.fromkeys(names))}" if self._settings.choice.player else ""
+        )
+        return f"none of the {self.report.all:,} games of {name} is of {self._settings.choice}{known}"
 
     def _games(self, file: Input, leave_out: OnProblem | None = None) -> Iterator[SourceGame]:
-        """Yields the chosen games that can be read; the others are given to `leave_out`."""
+        """Yields the readable games of the choice; calls `leave_out` for the others."""
         file.rewind()
-        for number, game in wanted_games(file.lines(), self._wish.choice, bare=self._wish.bare):
+        for number, game in wanted_games(file.lines(), self._settings.choice, bare=self._settings.bare):
             try:
                 yield read_game(number, game)
             except BrokenGameError as error:
@@ -202,47 +206,47 @@ class _Review:
                     leave_out(Problem(game.line, f"game {number} is {reason}"))
 
     def _leave_out(self, why: Problem) -> None:
-        """Notes a game that cannot be reviewed."""
+        """Adds a game that cannot be reviewed to the report."""
         self.report.skipped += 1
         self.report.problems.append(why)
 
     # ---------------------------------------------------------- working
-    def do(self, desk: Desk, file: Input) -> None:
+    def do(self, session: Session, file: Input) -> None:
         """Searches, judges and writes."""
-        self._search(desk, file)
+        self._search(session, file)
         if self._stop.is_set():
             raise _StoppedError
         if self.report.chosen > self.report.skipped:
-            self._write(desk, file)
+            self._write(session, file)
 
-    def _search(self, desk: Desk, file: Input) -> None:
+    def _search(self, session: Session, file: Input) -> None:
         report, began = self.report, time.monotonic()
 
         def on_visits(of_position: int) -> None:
             self._say_visits(searcher, game, of_position, time.monotonic() - began)
 
-        searcher = GameSearcher(desk, self.common, on_visits=on_visits if self._on_progress else None)
+        searcher = GameSearcher(session, self.common, on_visits=on_visits if self._on_progress else None)
         try:
             for game in self._games(file, self._leave_out):
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]
                 if not searcher.search(game.last_board()):
                     break
-            desk.finish()
+            session.finish()
         finally:
             report.searched, report.known = searcher.searched, searcher.known
             report.new_visits, report.evaluations = searcher.visits, searcher.evaluations
 
-    def _write(self, desk: Desk, file: Input) -> None:
+    def _write(self, session: Session, file: Input) -> None:
         with ExitStack() as files, open_to_read(self.path) as store:
             outputs = self._outputs(files, store)
             novelties = Novelties(store, file.digest)
             for game in self._games(file):
                 if self._stop.is_set():
                     raise _StoppedError
-                found = judge(desk.read, game, novelties.find(game))
+                found = judge(session.read, game, novelties.find(game))
                 self.report.reviewed += 1
                 self.report.players.add(found)
-                self.say("Writing", game.name, self.report.reviewed, self.report.chosen)
+                self.report_progress("Writing", game.name, self.report.reviewed, self.report.chosen)
                 for output in outputs:
                     output.add(game, found)
                 if self._on_game:
@@ -251,33 +255,35 @@ class _Review:
                 output.finish(self.report)
         self.report.outputs = [
             str(target)
-            for target in (self._wish.pgn, self._wish.html)
+            for target in (self._settings.pgn, self._settings.html)
             if isinstance(target, (str, os.PathLike))
         ]
 
     def _outputs(self, files: ExitStack, store: Store) -> list[PgnOutput | HtmlOutput]:
         found: list[PgnOutput | HtmlOutput] = []
         evaluator = store.identity.kind
-        if self._wish.pgn is not None:
-            out = files.enter_context(new_output(self._wish.pgn, store=self.path))
-            found.append(PgnOutput(out, visits=self._wish.visits, evaluator=evaluator))
-        if self._wish.html is not None:
-            out = files.enter_context(new_output(self._wish.html, store=self.path))
+        if self._settings.pgn is not None:
+            out = files.enter_context(new_output(self._settings.pgn, store=self.path))
+            found.append(PgnOutput(out, visits=self._settings.visits, evaluator=evaluator))
+        if self._settings.html is not None:
+            out = files.enter_context(new_output(self._settings.html, store=self.path))
             found.append(files.enter_context(HtmlOutput(out, evaluator=evaluator)))
         return found
 
     # ---------------------------------------------------------- telling
-    def say(self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0) -> None:
-        """Tells how far it is, now and then."""
+    def report_progress(
+        self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0
+    ) -> None:
+        """Reports the progress, now and then."""
         now = time.monotonic()
         if self._on_progress and now - self._said_at >= SAY_SECONDS:
             self._said_at = now
             self._on_progress(ReviewProgress(stage, name, done, total, count, rate))
 
     def _say_visits(self, searcher: GameSearcher, game: SourceGame, of_position: int, seconds: float) -> None:
-        """Tells how far the searches are; positions that have their visits count as searched."""
-        visits = self._wish.visits
+        """Reports the progress of the searches; positions that had their visits count as searched."""
+        visits = self._settings.visits
         done = (searcher.searched + searcher.known - 1) * visits + min(of_position, visits)
         name = f"game {game.number}, {game.name}"
         total, rate = self._positions * visits, searcher.visits / max(seconds, 1e-9)
-        self.say("Searching", name, done, total, searcher.visits, rate)
+        self.report_progress("Searching", name, done, total, searcher.visits, rate)

@@ -1,5 +1,6 @@
-"""Processes of this package: starts, watches, replaces and ends them, and talks to them.
+"""Worker processes: a launcher starts them, a supervisor watches and replaces them.
 
-`child` is one process, `calls` its pipes from another machine over `tcp`, `supervisor` watches several,
-`jobs` splits one job into parts.
+launcher.py      starts workers: child.py on this machine, ray_workers.py on a Ray cluster
+supervisor.py    assigns work, kills hung workers, replaces lost ones; batches.py: one batch at a time
+messages.py      messages of all workers; they travel by pipes, between machines over TCP (tcp_pipes.py)
 """

@@ -11,10 +11,10 @@ import pytest
 
 from graphsearch.book import queue
 from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.build_report import BuildReport
 from graphsearch.book.config import Root, Ruling
 from graphsearch.book.growth import hex_key
 from graphsearch.book.queue import NewItem
-from graphsearch.book.report import BuildReport
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 
 from ..support.counting import CountingEvaluator

@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.build import BuildLimits, Resources, build
 from graphsearch.book.queue import NewItem, add, items
 from graphsearch.book.status import status
 from graphsearch.book.toml import parse_config
@@ -100,8 +100,14 @@ def test_a_book_in_a_cluster_holds_the_records_of_one_in_a_file(cluster: Path, t
 
 
 def test_a_book_makes_the_cluster_that_it_is_to_have_and_no_other(tmp_path: Path) -> None:
-    def try_to_build(folder: Path, shards: int, **more: Any) -> None:
-        build(folder, CONFIG, limits=BuildLimits(evaluations=30), shards=shards, **more)
+    def try_to_build(folder: Path, shards: int, workers: int = 1, **more: Any) -> None:
+        build(
+            folder,
+            CONFIG,
+            limits=BuildLimits(evaluations=30),
+            resources=Resources(shards=shards, workers=workers),
+            **more,
+        )
 
     folder = tmp_path / "new.cluster"
     with pytest.raises(InvalidParameterError, match="shards must be 1 to 256, not 0"):

@@ -32,13 +32,13 @@ from graphsearch.cluster.shards import ATTEMPTS
 from graphsearch.cluster.talk import Talk
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.evaluators.pool.cluster import ENVIRONMENT
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import NAME
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers.ray_cluster import ENVIRONMENT
 
 from ..support.clusters import ThreadLauncher, records_of, search_shards, use
 from ..support.pools import children, is_alive, run_script, until
@@ -367,10 +367,10 @@ def ray_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_address: str
 ) -> None:
-    started: list[hosts.Running] = []
-    start = hosts.RayHosts.start
+    started: list[hosts.ShardProcess] = []
+    start = hosts.ShardLauncher.start
 
-    def noted(launcher: hosts.RayHosts, setting: Setting) -> hosts.Running:
+    def noted(launcher: hosts.ShardLauncher, setting: Setting) -> hosts.ShardProcess:
         started.append(start(launcher, setting))
         return started[-1]
 
@@ -378,7 +378,7 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
         if len(started) == 2 and progress.new_visits > 20_000:
             os.kill(int(started[1].place.rpartition(" ")[2]), signal.SIGKILL)
 
-    monkeypatch.setattr(hosts.RayHosts, "start", noted)
+    monkeypatch.setattr(hosts.ShardLauncher, "start", noted)
     limits, params = Limits(visits=100_000), SearchParams(overlap=0, minibatch_size=1024)
     with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
         alone = analyze(graph, chess.Board(), limits, params)
@@ -399,5 +399,5 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
     assert re.search(r"^shard \d is lost: .* \(.*, process \d+\)$", found.losses[0])
     assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
     assert found.result.evaluations == alone.evaluations
-    with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 shards need one each"):
+    with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 processes need one each"):
         hosts.launcher_for(f"ray:{ray_address}", 3)

@@ -176,10 +176,10 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
     limits, params = Limits(visits=150_000), SearchParams(overlap=0, minibatch_size=1024)
     with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
         analyze(graph, chess.Board(), limits, params)
-    started: list[hosts.Running] = []
+    started: list[hosts.ShardProcess] = []
 
-    class Fragile(hosts.LocalHosts):
-        def start(self, setting: Setting) -> hosts.Running:
+    class Fragile(hosts.ShardLauncher):
+        def start(self, setting: Setting) -> hosts.ShardProcess:
             started.append(super().start(setting))
             return started[-1]
 
@@ -187,7 +187,7 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
         if len(started) == 2 and progress.new_visits > 20_000:
             started[1].kill()
 
-    monkeypatch.setattr(hosts, "LocalHosts", Fragile)
+    monkeypatch.setattr(hosts, "ShardLauncher", Fragile)
     lines: list[str] = []
     found = master.analyze(
         tmp_path / "a.cluster",

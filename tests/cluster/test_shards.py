@@ -14,13 +14,12 @@ import pytest
 from graphsearch import Limits, SearchParams
 from graphsearch.cluster import master, parting
 from graphsearch.cluster.host import Setting
-from graphsearch.cluster.hosts import Running
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.sources import GivenFile
-from graphsearch.review.desks import UNKEPT
-from graphsearch.review.report import ReviewProgress, ReviewReport
-from graphsearch.review.review import ReviewWish, review
+from graphsearch.review.review import ReviewSettings, review
+from graphsearch.review.review_report import ReviewProgress, ReviewReport
+from graphsearch.review.sessions import UNKEPT
 from graphsearch.store.info import info
 from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.upkeep.verify import verify
@@ -63,14 +62,15 @@ class _Mortal:
 
     place = ""
 
-    def __init__(self, shard: Running) -> None:
+    def __init__(self, shard: Any) -> None:
         self._shard, self._searches = shard, 0
         self.leave, self.kill = shard.leave, shard.kill
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         self._searches += method == "listen"
         if self._searches < 2:
-            return self._shard.call(method, *arguments)
+            found: Future[Any] = self._shard.call(method, *arguments)
+            return found
         lost = Future[Any]()
         lost.set_exception(ShardLostError("shard 1 is lost: its process has ended"))
         return lost
@@ -96,8 +96,11 @@ class Rig:
 def reviewed(path: Path, evaluator: Any, **options: Any) -> tuple[ReviewReport, bytes]:
     """Returns the report and the annotated games of a review."""
     pgn = io.BytesIO()
-    wish, given = ReviewWish(visits=30, pgn=pgn), GivenFile("games.pgn", io.BytesIO(GAMES.encode()))
-    report = review(path, given, wish, evaluator=evaluator, params=PARAMS, **options)
+    settings, given = (
+        ReviewSettings(visits=30, pgn=pgn, params=PARAMS),
+        GivenFile("games.pgn", io.BytesIO(GAMES.encode())),
+    )
+    report = review(path, given, settings, evaluator=evaluator, **options)
     return report, pgn.getvalue()
 
 

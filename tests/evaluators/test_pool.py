@@ -19,12 +19,13 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled, threads_per_worker
+from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled
 from graphsearch.evaluators.pool.throughput import Throughput
 from graphsearch.evaluators.pool.worker import compiled_once
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.jit import compiler
 from graphsearch.jit.places import LevelFolders
+from graphsearch.workers.launcher import threads_per_worker
 
 from ..conftest import ROOT
 from ..support.graphs import records_below

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import io
-import math
 import signal
 import subprocess
 import sys
 import threading
 import time
-from itertools import pairwise
 from pathlib import Path
-from statistics import pstdev
 from typing import Any
 
 import chess
 import chess.pgn
 import pytest
 
-from graphsearch.errors import ExportError, InvalidParameterError
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.view import show
 from graphsearch.position.values import cp_of
-from graphsearch.review.games import GameChoice, read_since
-from graphsearch.review.report import ReviewReport
+from graphsearch.review.formulas import move_accuracy, weights, win_percent
 from graphsearch.review.results import GameReview
-from graphsearch.review.review import ReviewWish, review
+from graphsearch.review.review import ReviewSettings, review
+from graphsearch.review.review_report import ReviewReport
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
@@ -74,11 +70,11 @@ class Reviewer:
     def __call__(self, text: str, *, visits: int = VISITS, **more: Any) -> ReviewReport:
         self.games, self.pgn = [], io.BytesIO()
         options = {name: more.pop(name) for name in ("stop", "on_progress") if name in more}
-        wish = ReviewWish(visits=visits, **{"pgn": self.pgn, **more})
+        settings = ReviewSettings(visits=visits, **{"pgn": self.pgn, **more})
         return review(
             self.store,
             GivenFile("games.pgn", io.BytesIO(text.encode())),
-            wish,
+            settings,
             evaluator=self.evaluator,
             on_game=self.games.append,
             **options,
@@ -170,14 +166,6 @@ def expected_losses(path: Path, game: GameReview) -> list[tuple[float, int]]:
     return found
 
 
-def accuracy(loss: float) -> float:
-    if loss <= 0:
-        return 100.0
-    return max(
-        0.0, min(100.0, 103.1668100711649 * math.exp(-0.04354415386753951 * 50 * loss) - 3.166924740191411)
-    )
-
-
 def test_losses_marks_and_accuracies_are_those_of_the_formulas(reviewer: Reviewer) -> None:
     text = "1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0\n"
     reviewer(text)
@@ -188,13 +176,11 @@ def test_losses_marks_and_accuracies_are_those_of_the_formulas(reviewer: Reviewe
         mark = "??" if loss >= 0.3 else "?" if loss >= 0.2 else "?!" if loss >= 0.1 else ""
         assert move.glyph == mark or (move.glyph == "!" and not loss)
     assert any(move.glyph == "??" for move in game.moves)
-    # the accuracy of a game, as Lichess puts it together: windows of two Win% here
-    percents = [50 + 50 * q for q in (game.q, *(move.q for move in game.moves))]
-    weights = [max(0.5, min(12.0, pstdev(pair))) for pair in pairwise(percents)]
+    shares = weights([win_percent(q) for q in (game.q, *(move.q for move in game.moves))])
     for white in (True, False):
         mine = [
-            (accuracy(loss), w)
-            for k, ((loss, _), w) in enumerate(zip(losses, weights, strict=True))
+            (move_accuracy(loss), w)
+            for k, ((loss, _), w) in enumerate(zip(losses, shares, strict=True))
             if k % 2 != white
         ]
         mean = sum(a * w for a, w in mine) / sum(w for _, w in mine)
@@ -314,79 +300,6 @@ def test_the_first_move_that_no_imported_game_played_is_the_novelty(reviewer: Re
     assert node.comment.endswith("N, after 3 games")
 
 
-# ------------------------------------------------------------------ what is chosen and left out
-def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: Reviewer) -> None:
-    report = reviewer("\n".join((BROKEN, SHORT, ATOMIC, BROKEN.replace("Ke3", "{open"))))
-    assert (report.reviewed, report.skipped) == (1, 3)
-    assert [problem.place for problem in report.problems] == [3, 12, 18]
-    first, second, third = (problem.reason for problem in report.problems)
-    assert "game 1: illegal san: 'Ke3'" in first
-    assert second == "game 3 is Atomic; only standard chess and Chess960 can be searched"
-    assert third == "game 4: a comment that does not end"
-
-
-def test_a_game_is_reviewed_up_to_its_null_move(reviewer: Reviewer) -> None:
-    report = reviewer("1. e4 e5 2. Z0 (2. Nf3 Nc6) 2... Nc6 3. Nf3 *\n")
-    assert (report.reviewed, report.skipped) == (1, 0)
-    assert "line 1: the game is kept up to Z0 only: a null move" in report.notes[0]
-    (game,) = reviewer.written()
-    assert [move.uci() for move in game.mainline_moves()] == ["e2e4", "e7e5"]
-
-
-def test_a_variation_that_cannot_be_read_is_cut_and_told(reviewer: Reviewer) -> None:
-    report = reviewer("1. e4 (1. d4 d5 2. Ke5 {never} Nf6 (2. c4) ) e5 *\n")
-    assert len(report.notes) == 1
-    assert "line 1: a variation is kept up to Ke5 only" in report.notes[0]
-    (game,) = reviewer.written()
-    cut = game.variations[1]
-    assert [cut.move.uci(), *(move.uci() for move in cut.mainline_moves())] == ["d2d4", "d7d5"]
-
-
-@pytest.mark.parametrize(
-    ("choice", "numbers"),
-    [
-        (GameChoice(player="ANDERS\u00c9N"), [1, 2]),
-        (GameChoice(player="adolf anders\u00e9n", color="black"), [2]),
-        (GameChoice(since=read_since("2024")), [1]),
-        (GameChoice(since=read_since("2023-12-31")), [1, 2]),  # a day of 2023, which one is unknown
-        (GameChoice(games=frozenset({3})), [3]),
-    ],
-)
-def test_games_are_chosen_by_player_colour_date_and_number(
-    reviewer: Reviewer, choice: GameChoice, numbers: list[int]
-) -> None:
-    reviewer("\n".join((NOTED, SHORT, SETUP)), choice=choice, visits=10)
-    assert [game.number for game in reviewer.games] == numbers
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (
-            {"player": "nobody"},
-            "none of the 1 games of games.pgn is of player nobody; players there are B, And",
-        ),
-        ({"games": frozenset({9})}, "is of game 9"),
-    ],
-)
-def test_a_choice_without_games_is_told(reviewer: Reviewer, wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidParameterError, match=said):
-        reviewer(SHORT, choice=GameChoice(**wrong))
-    assert not reviewer.store.exists()
-
-
-@pytest.mark.parametrize("wrong", [{"color": "white"}, {"player": "a", "color": "red"}])
-def test_a_colour_is_that_of_a_player(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InvalidParameterError):
-        GameChoice(**wrong)
-
-
-def test_an_output_that_cannot_be_written_is_told_before_the_search(reviewer: Reviewer) -> None:
-    with pytest.raises(ExportError, match="does not exist"):
-        reviewer(SHORT, html=reviewer.folder / "no" / "a.html")
-    assert not reviewer.evaluator.asked
-
-
 # ------------------------------------------------------------------ what survives
 def test_a_stopped_review_writes_nothing_and_the_same_command_resumes(
     reviewer: Reviewer, monkeypatch: pytest.MonkeyPatch
@@ -412,7 +325,7 @@ def test_a_stopped_review_writes_nothing_and_the_same_command_resumes(
 
 
 _SAVING_ALWAYS = (
-    "import sys, graphsearch.review.desks as s; s.SAVE_SECONDS = 0\n"
+    "import sys, graphsearch.review.sessions as s; s.SAVE_SECONDS = 0\n"
     "from graphsearch.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 
@@ -444,24 +357,3 @@ def _nodes(store: Path) -> int:
             return opened.node_count
     except Exception:
         return 0
-
-
-# ------------------------------------------------------------------ odd games
-@pytest.mark.parametrize(
-    ("fen", "moves"),
-    [
-        ("8/8/8/4k3/8/8/4p3/4K3 w - - 0 1", "1. Kxe2 Ke4 2. Kd2 Kd4"),  # it goes on with kings alone
-        ("8/8/3k4/8/8/8/4R3/4K3 w - - 97 90", "1. Re3 Kd7 2. Re2 Kd6 3. Re3 Kd7"),  # and after fifty moves
-        ("7k/8/5KQ1/8/8/8/8/8 w - - 0 1", "1. Qf7"),  # stalemate
-        ("7k/8/5KQ1/8/8/8/8/8 w - - 0 1", ""),
-    ],
-)
-def test_games_are_judged_to_whatever_end_they_come(reviewer: Reviewer, fen: str, moves: str) -> None:
-    text = f'[SetUp "1"]\n[FEN "{fen}"]\n\n{moves} *\n'
-    reviewer(text)
-    (game,) = reviewer.games
-    assert len(game.moves) == len([word for word in moves.split() if word[0].isalpha()])
-    if moves:
-        assert game.moves[-1].q == 0.0
-    assert reviewer(text).evaluations == 0
-    assert len(list(reviewer.written()[0].mainline_moves())) == len(game.moves)

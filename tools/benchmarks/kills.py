@@ -19,13 +19,13 @@ from graphsearch.cluster import hosts, master
 from graphsearch.cluster.host import Setting
 from graphsearch.cluster.parting import merge
 from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.evaluators.pool.cluster import ENVIRONMENT
 from graphsearch.graph.graph import Graph
 from graphsearch.record.node import RecordBatch
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers.ray_cluster import ENVIRONMENT
 
 from .harness import Row, benchmark
 
@@ -75,16 +75,16 @@ class LocalKiller(Killer):
 
     def __init__(self, times: int, seed: int, shards: int, stack: ExitStack) -> None:
         super().__init__(times, seed)
-        started: list[hosts.Running] = []
+        started: list[hosts.ShardProcess] = []
         self._started, self._shards = started, shards
 
-        class Known(hosts.LocalHosts):
-            def start(self, setting: Setting) -> hosts.Running:
+        class Known(hosts.ShardLauncher):
+            def start(self, setting: Setting) -> hosts.ShardProcess:
                 started.append(super().start(setting))
                 return started[-1]
 
-        stack.callback(setattr, hosts, "LocalHosts", hosts.LocalHosts)
-        hosts.LocalHosts = Known  # type: ignore[misc]
+        stack.callback(setattr, hosts, "LocalHosts", hosts.ShardLauncher)
+        hosts.ShardLauncher = Known  # type: ignore[misc]
 
     def kill(self) -> None:
         """Kills one of the shards that run now."""

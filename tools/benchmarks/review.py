@@ -15,7 +15,7 @@ from graphsearch.exchange.sources import GivenFile
 from graphsearch.mate.beside import MateFinder
 from graphsearch.position.board import NOT_TERMINAL, terminal_kind
 from graphsearch.position.pgn_position import read_games
-from graphsearch.review.review import ReviewWish
+from graphsearch.review.review import ReviewSettings
 from graphsearch.review.review import review as reviewed
 
 from .harness import Row, benchmark
@@ -82,6 +82,6 @@ def _by_analyze(
 def _by_review(games: Path, store: Path, visits: int, evaluator: Evaluator) -> Measured:
     """Returns the cost of a review."""
     began = time.process_time()
-    wish = ReviewWish(visits=visits, pgn=store.with_suffix(".pgn"), html=store.with_suffix(".html"))
-    report = reviewed(store, GivenFile(str(games)), wish, evaluator=evaluator)
+    settings = ReviewSettings(visits=visits, pgn=store.with_suffix(".pgn"), html=store.with_suffix(".html"))
+    report = reviewed(store, GivenFile(str(games)), settings, evaluator=evaluator)
     return time.process_time() - began, report.new_visits

@@ -12,8 +12,8 @@ from pathlib import Path
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.book.desk import Task
-from graphsearch.book.workers.desk import WorkerDesk
+from graphsearch.book.executor import Task
+from graphsearch.book.workers.worker_executor import WorkerExecutor
 from graphsearch.evaluators.factory import EvaluatorSpec, create, parse_options
 from graphsearch.evaluators.pool.evaluator import pooled
 from graphsearch.evaluators.protocol import Evaluator
@@ -127,31 +127,31 @@ def searched_here(path: Path, spec: EvaluatorSpec, tasks: list[Task]) -> Row:
 def searched_by(path: Path, spec: EvaluatorSpec, tasks: list[Task], workers: int) -> Row:
     """Returns the figures of some workers."""
     began = time.monotonic()
-    with WorkerDesk(path, spec, workers, book=1, run=1) as desk:
+    with WorkerExecutor(path, spec, workers, book=1, run=1) as executor:
         start = time.monotonic() - began
-        _warm(desk, workers, tasks[0].params)
-        begin, before, dropped = time.monotonic(), desk.evaluations, desk.dropped
+        _warm(executor, workers, tasks[0].params)
+        begin, before, dropped = time.monotonic(), executor.evaluations, executor.dropped
         waiting, asked = list(tasks), 0
-        while waiting or desk.open_tasks:
-            while waiting and desk.open_tasks < desk.capacity:
-                desk.submit(waiting.pop(0))
-            for outcome in desk.finished(1.0):
+        while waiting or executor.open_tasks:
+            while waiting and executor.open_tasks < executor.capacity:
+                executor.submit(waiting.pop(0))
+            for outcome in executor.finished(1.0):
                 assert not outcome.error, outcome.error
                 asked += outcome.task.evaluations or 0
-        seconds, paid = time.monotonic() - begin, desk.evaluations - before
+        seconds, paid = time.monotonic() - begin, executor.evaluations - before
         return {
             "per_s": paid / seconds,
             "shared": 1 - paid / asked,
-            "dropped": desk.dropped - dropped,
+            "dropped": executor.dropped - dropped,
             "start_s": start,
         }
 
 
-def _warm(desk: WorkerDesk, workers: int, params: tuple[tuple[str, str], ...]) -> None:
+def _warm(executor: WorkerExecutor, workers: int, params: tuple[tuple[str, str], ...]) -> None:
     """Has every worker search once, far from the positions of the tasks."""
     board = chess.Board(FAR)
-    while desk.open_tasks < 4 * workers:
+    while executor.open_tasks < 4 * workers:
         board.push(next(iter(board.legal_moves)))
-        desk.submit(Task(f"{key_of(board):016x}", board.fen(), evaluations=64, params=params))
-    while desk.open_tasks:
-        desk.finished(1.0)
+        executor.submit(Task(f"{key_of(board):016x}", board.fen(), evaluations=64, params=params))
+    while executor.open_tasks:
+        executor.finished(1.0)

@@ -9,9 +9,9 @@ from typing import Any
 
 from ...exchange.sources import GivenFile
 from ...limits import open_file
-from ...review.report import ReviewProgress
 from ...review.results import GameReview
-from ...review.review import ReviewWish, review
+from ...review.review import ReviewSettings, review
+from ...review.review_report import ReviewProgress
 from .compiling import ready
 from .tasks import ReviewTask
 
@@ -33,19 +33,19 @@ def do_review(
         if len(games) < MOST_GAMES:
             games.append(game.as_dict())
 
-    wish = ReviewWish(
+    settings = ReviewSettings(
         visits=task.visits,
         choice=task.choice,
         pgn=task.out.with_suffix(".pgn"),
         html=task.out.with_suffix(".html"),
+        params=task.params,
     )
     with ready(task.evaluator, tell) as evaluator, open_file(task.file) as stream:
         report = review(
             task.path,
             GivenFile(task.name, stream),
-            wish,
+            settings,
             evaluator=evaluator,
-            params=task.params,
             ram_bytes=task.ram_bytes,
             stop=stop,
             on_progress=show,

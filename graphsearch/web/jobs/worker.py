@@ -79,7 +79,7 @@ def _do(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
 def _build(task: BuildTask, orders: Orders, tell: Tell) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from ...book.build import BuildLimits, build
+    from ...book.build import BuildLimits, Resources, build
     from ...book.toml import parse_config
     from ...evaluators.factory import with_threads
 
@@ -92,7 +92,7 @@ def _build(task: BuildTask, orders: Orders, tell: Tell) -> dict[str, Any]:
             config,
             evaluator=evaluator,
             limits=BuildLimits(seconds=task.seconds, evaluations=task.evaluations),
-            ram_bytes=task.ram_bytes,
+            resources=Resources(ram_bytes=task.ram_bytes),
             stop=orders.stop,
             on_progress=lambda now: tell(asdict(now)),
         )

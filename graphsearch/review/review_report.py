@@ -1,4 +1,4 @@
-"""What a review did: games, players, what was left out, and what it cost."""
+"""Progress and report of a review."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ OPPONENTS = "opponents"
 
 @dataclass(frozen=True, slots=True)
 class ReviewProgress:
-    """How far a review is: what it does, with which game, and how much of how much.
+    """The progress of a review.
 
-    `count` and `rate` are visits that were added, and so many a second; 0 while nothing is searched.
+    Attributes:
+      stage: such as `Searching`. name: of the file or the game. done, total: in units of the stage.
+      count, rate: added visits, and visits per second; 0 while nothing is searched.
     """
 
     stage: str
@@ -33,7 +35,7 @@ class Player:
     """The figures of one player over all games.
 
     Attributes:
-      games: in which the player moved. points: won, half for a draw; known: games with a result.
+      games: number of games with a move of the player. points: half for a draw. known: games with a result.
     """
 
     name: str
@@ -89,18 +91,18 @@ class Players:
 
 @dataclass(slots=True)
 class ReviewReport:
-    """What a review did.
+    """The report of a review.
 
     Attributes:
       name: of the PGN file. store: of the graph file. visits: of every position.
-      chosen: games that fulfil the choice; all: games of the file, as far as it had to be read.
-      reviewed: that were judged. skipped: of the chosen ones, those that could not be.
+      chosen: number of chosen games; all: games of the file, as far as it had to be read.
+      reviewed, skipped: chosen games that were judged, and that could not be.
       searched, known: positions that got visits, and that had them already.
-      new_visits, evaluations: that were added.
-      problems: games that were left out, with the line of the reason.
-      notes: what a person should know, one line each.
-      stopped: whether it was ended before it was done; then nothing is written.
-      outputs: files that were written. players: over all games.
+      new_visits, evaluations: added.
+      problems: skipped games, with the line of the reason.
+      notes: for the user, one line each.
+      stopped: whether it was stopped; then no output is written.
+      outputs: written files. players: over all games.
     """
 
     name: str
@@ -131,7 +133,7 @@ class ReviewReport:
         return not self.stopped and not self.reviewed
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it, without the games."""
+        """Returns the report as a JSON object, without the games."""
         return {
             "file": self.name,
             "store": self.store,

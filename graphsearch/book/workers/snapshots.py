@@ -1,4 +1,4 @@
-"""Readers that stay at one state of a graph file until they are told to go on."""
+"""Snapshots: readers that stay at one state of a graph file until they are moved on."""
 
 from __future__ import annotations
 
@@ -15,80 +15,82 @@ from ...store.sharded.files import open_to_read
 from ...store.store import Store
 from ...store.transpositions.saved import load_proofs
 from ...workers.messages import Failure, failure_of
-from .messages import Find, Found, Held, Hold, Open, Opened, Rest
+from .messages import DropSnapshot, Find, Found, Open, Opened, Snapshot, TakeSnapshot
 
-FILE_SHIFT = 48  # a chunk is named by the file of a cluster and its number there
+FILE_SHIFT = 48  # the name of a chunk: number of the file in its cluster, number of the chunk
 
 
-class HeldReader(Reader):
-    """A reader that looks at one state of the file until it is told that there is a new one."""
+class SnapshotReader(Reader):
+    """A reader of one state of the file, until it is stale."""
 
-    is_due = True
+    is_stale = True
 
     @property
     def index(self) -> Index:
-        """The index of the state that it has."""
+        """The index of the snapshot."""
         return self._index
 
-    def hold(self) -> None:
-        """Goes on to the present state."""
+    def take_snapshot(self) -> None:
+        """Moves to the present state."""
         with self._state():
             return
 
-    def rest(self) -> None:
-        """Ends the state it has; the next batch begins another one."""
-        self.is_due = True
+    def drop_snapshot(self) -> None:
+        """Releases the snapshot; the next read takes a new one."""
+        self.is_stale = True
         if not self.closed and self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     @contextmanager
     def _state(self, on_damage: OnDamage | None = None) -> Iterator[None]:
-        """Goes on to the present state of the file if that is due, else stays at the one it has."""
+        """Takes a new snapshot if this one is stale."""
         if self.closed:
             raise StoreError(f"{self._path}: its reader is closed")
         with sql_errors(self._path, "read it"):
-            if self.is_due:
-                self.rest()
+            if self.is_stale:
+                self.drop_snapshot()
                 self._connection.execute("BEGIN")
                 self._refresh(on_damage or self._note)
-                self.is_due = False
+                self.is_stale = False
             yield
 
 
-class Lookout:
-    """A state of the file, held for a worker that cannot read it. For the thread that hears the worker."""
+class SnapshotServer:
+    """Reads snapshots for a worker that cannot open the file; for the thread of the worker's messages."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
-        """Takes what returns the store; it is asked for when the worker has something to do."""
+        """Takes a function that returns the store; it is called when the worker has a task."""
         self._store = store
-        self._readers: list[HeldReader] = []
+        self._readers: list[SnapshotReader] = []
         self._reader: Reader | None = None
         self._sent: set[int] = set()  # chunks whose filters the worker has
 
-    def answer(self, message: Open | Find | Hold | Rest) -> Opened | Found | Held | Failure | None:
-        """Returns the reply that the worker waits for."""
+    def answer(
+        self, message: Open | Find | TakeSnapshot | DropSnapshot
+    ) -> Opened | Found | Snapshot | Failure | None:
+        """Returns the reply to a message, None if there is none."""
         try:
             return self._answer(message)
         except GraphSearchError as error:
             return failure_of(error)
 
-    def _answer(self, message: Open | Find | Hold | Rest) -> Opened | Found | Held | None:
+    def _answer(self, message: Open | Find | TakeSnapshot | DropSnapshot) -> Opened | Found | Snapshot | None:
         if isinstance(message, Open):
             with open_to_read(self._store().path) as store:
                 return Opened(store.evaluator_number, load_proofs(store))
         if self._reader is None:
-            self._readers = [held_reader(part) for part in self._store().parts]
+            self._readers = [snapshot_reader(part) for part in self._store().parts]
             self._reader = self._store().reader_of(self._readers)
         if isinstance(message, Find):
             return Found(*self._reader.find(message.words))
         for reader in self._readers:
-            reader.rest()
-        return self._held() if isinstance(message, Hold) else None
+            reader.drop_snapshot()
+        return self._snapshot() if isinstance(message, TakeSnapshot) else None
 
-    def _held(self) -> Held:
-        """Holds the present state, and returns what the worker does not know of its filter."""
+    def _snapshot(self) -> Snapshot:
+        """Takes a snapshot, and returns its filter without the parts that the worker has."""
         for reader in self._readers:
-            reader.hold()
+            reader.take_snapshot()
         whole = filter_of_any([reader.index.filter for reader in self._readers])
         blooms = {
             number << FILE_SHIFT | chunk.id: bloom
@@ -97,16 +99,16 @@ class Lookout:
         }
         fresh = {name: bloom for name, bloom in blooms.items() if name not in self._sent}
         self._sent = set(blooms)
-        return Held(whole.firsts, whole.segments, np.array(list(blooms), np.int64), fresh)
+        return Snapshot(whole.firsts, whole.segments, np.array(list(blooms), np.int64), fresh)
 
     def close(self) -> None:
-        """Ends the state; nothing is asked any more."""
+        """Releases the snapshot for good."""
         if self._reader is not None:
             self._reader.close()
 
 
-def held_reader(store: Store) -> HeldReader:
-    """Returns a reader of what a file's store has committed, for another thread."""
+def snapshot_reader(store: Store) -> SnapshotReader:
+    """Returns a reader of a store's commits, for another thread."""
     indexes = store.catalog.indexes
     indexes.keep_blooms = True
-    return HeldReader(store.path, indexes, sizes=store.sizes)
+    return SnapshotReader(store.path, indexes, sizes=store.sizes)

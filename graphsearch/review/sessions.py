@@ -1,4 +1,4 @@
-"""Where the positions of a review are searched: in a graph file, or by the shards of a cluster."""
+"""Search sessions of a review: over a graph file, or over the shards of a cluster."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from ..store.store import Store
 
 KIND = "review"  # of a run
 UNKEPT = "review_unkept"  # the row of `store_info`
-MOST_UNKEPT = 20_000  # positions that it remembers
-SAVE_SECONDS = 5.0  # between two savings of a file: what a kill costs at most
+MOST_UNKEPT = 20_000  # of positions
+SAVE_SECONDS = 5.0  # between two saves of a file: the most that a kill costs
 
 OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What all positions have in common.
+class SearchSettings:
+    """The settings of all searches.
 
     Attributes:
-      visits: that each is to have. stop: ends the search that is running.
-      note: is told what a person should know.
+      visits: wanted for each position. stop: ends the running search.
+      note: called with notes for the user.
     """
 
     visits: int
@@ -52,11 +52,11 @@ class Work:
     note: Callable[[str], None]
 
 
-class Desk(Protocol):
-    """Searches positions, all in one run, and remembers what no record keeps.
+class Session(Protocol):
+    """Searches positions, all in one run.
 
     Attributes:
-      unkept: visits that positions lack and will not get, by names of the positions in their games.
+      unkept: visits that positions lack and cannot get, by `searching._name` of the positions.
     """
 
     unkept: dict[str, int]
@@ -65,36 +65,36 @@ class Desk(Protocol):
         """Returns the record of a position."""
 
     def search(self, board: chess.Board, visits: int, on_progress: OnProgress | None) -> SearchResult:
-        """Adds visits to a position; the first one of a game is a root that the graph lists."""
+        """Adds visits to a position; the first position of a game becomes a root in the graph's list."""
 
     def finish(self) -> None:
-        """Saves all and the end of the run, if anything was searched."""
+        """Saves all records and ends the run, if anything was searched."""
 
 
 @contextmanager
-def opened_desk(
-    path: Path, evaluator: Evaluator | EvaluatorSpec, work: Work, *, ram_bytes: int | None
-) -> Iterator[Desk]:
-    """Yields what searches the positions of a review; `review.review` describes the arguments."""
+def open_session(
+    path: Path, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
+) -> Iterator[Session]:
+    """Yields the session of a review; `review.review` describes the arguments."""
     with ExitStack() as stack:
         if is_sharded(path):
             if not isinstance(evaluator, EvaluatorSpec):
                 raise InvalidParameterError(
                     f"{path} is a cluster, and each of its shards makes an evaluator: give an EvaluatorSpec"
                 )
-            yield _ShardsDesk(stack, path, evaluator, work, ram_bytes)
+            yield _ClusterSession(stack, path, evaluator, work, ram_bytes)
             return
         if isinstance(evaluator, EvaluatorSpec):
             evaluator = stack.enter_context(closing(create(evaluator)))
-        yield _GraphDesk(
+        yield _GraphSession(
             stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes)), work
         )
 
 
-class _GraphDesk:
+class _GraphSession:
     """Searches in this process."""
 
-    def __init__(self, graph: Graph, work: Work) -> None:
+    def __init__(self, graph: Graph, work: SearchSettings) -> None:
         self._graph, self._work = graph, work
         self.read = graph.read
         self.unkept: dict[str, int] = {}
@@ -141,7 +141,7 @@ class _GraphDesk:
         self._run = _begin_run(store, self._work)
 
     def _note(self, *, finished: bool) -> Callable[[Store], None]:
-        """Returns what writes down how far the run is, and what is not kept."""
+        """Returns a function that writes the state of the run, and the visits that no record keeps."""
         run, visits, evaluations, unkept = self._begun(), self._visits, self._evaluations, dict(self.unkept)
 
         def write(store: Store) -> None:
@@ -151,11 +151,11 @@ class _GraphDesk:
         return write
 
 
-class _ShardsDesk:
-    """Has a cluster's shards search; they start with the first position that lacks visits."""
+class _ClusterSession:
+    """Searches with the shards of a cluster, which start with the first position that lacks visits."""
 
     def __init__(
-        self, stack: ExitStack, folder: Path, spec: EvaluatorSpec, work: Work, ram_bytes: int | None
+        self, stack: ExitStack, folder: Path, spec: EvaluatorSpec, work: SearchSettings, ram_bytes: int | None
     ) -> None:
         self._folder, self._spec, self._work, self._ram_bytes = folder, spec, work, ram_bytes
         self._files = stack.enter_context(closing(open_to_read(folder)))
@@ -199,7 +199,7 @@ class _ShardsDesk:
         return self._shards
 
 
-def _begin_run(store: Store, work: Work) -> int:
+def _begin_run(store: Store, work: SearchSettings) -> int:
     """Returns the number of a new run of a review."""
     return store.begin_run("", Limits(visits=work.visits).as_dict(), work.params.as_dict(), kind=KIND)
 

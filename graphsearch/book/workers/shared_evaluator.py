@@ -1,4 +1,4 @@
-"""A worker's evaluator: it evaluates what no other worker has, and takes the others' answers."""
+"""A worker's evaluator: it evaluates its leased positions, and gets the results of the others."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...evaluators.pool.throughput import Throughput
 from ...evaluators.pool.worker import compiling_alone
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
 from ...workers.child import Pipe
-from .messages import Answers, Ask, Catchup, GiveBack, News, Publish
+from .messages import GetUpdates, LeaseReply, LeaseRequest, Publish, ReleaseLeases, Updates
 
-PIECE_SECONDS = 2.0  # of evaluations until they are published: what is lost with a worker, and waited for
+PIECE_SECONDS = 2.0  # of evaluations until they are published: the loss with a worker, and the wait of others
 
 
 class SharedEvaluator(Evaluator):
     """An evaluator whose positions several processes share.
 
     Attributes:
-      paid: positions that were evaluated here.
+      paid: number of positions evaluated here.
     """
 
     def __init__(self, inner: Evaluator, ledger: Pipe) -> None:
@@ -39,18 +39,18 @@ class SharedEvaluator(Evaluator):
 
     @property
     def calls_kernels(self) -> bool:
-        """Whether the evaluator itself does."""
+        """Whether the inner evaluator does."""
         return self.inner.calls_kernels
 
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
-        """Returns the moves that tablebases call best, None if there are none or they do not know."""
+        """Returns the best moves by tablebases, None without tablebases or an entry."""
         return self.inner.best_moves(board)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns WDL and priors of every position, by whichever worker evaluated it.
+        """Returns WDL and priors of every position, from the worker that evaluated it.
 
         Raises:
-          EvaluatorError: if the evaluator fails, or the other processes are gone.
+          EvaluatorError: if the evaluator fails, or the other process has ended.
         """
         found = _Found(batch)
         left = np.arange(len(batch))
@@ -65,27 +65,29 @@ class SharedEvaluator(Evaluator):
         return found.evaluation()
 
     def close(self) -> None:
-        """Ends the evaluator itself."""
+        """Closes the inner evaluator."""
         self.inner.close()
 
     # ---------------------------------------------------------- the ledger
-    def _ask(self, words: NDArray[np.uint64], waits: bool) -> Answers:
-        answers = self._say(Ask(words, waits), asks=True)
-        assert isinstance(answers, Answers)
+    def _ask(self, words: NDArray[np.uint64], waits: bool) -> LeaseReply:
+        answers = self._say(LeaseRequest(words, waits), asks=True)
+        assert isinstance(answers, LeaseReply)
         return answers
 
-    def catch_up(self) -> News:
-        """Returns what others have saved since this was last asked.
+    def catch_up(self) -> Updates:
+        """Returns the records that others have saved since the last call.
 
         Raises:
-          EvaluatorError: if the other process is gone.
+          EvaluatorError: if the other process has ended.
         """
-        news = self._say(Catchup(), asks=True)
-        assert isinstance(news, News)
+        news = self._say(GetUpdates(), asks=True)
+        assert isinstance(news, Updates)
         return news
 
-    def _say(self, message: Ask | Catchup | Publish | GiveBack, *, asks: bool = False) -> object:
-        """Tells the ledger something; returns the reply if it `asks`."""
+    def _say(
+        self, message: LeaseRequest | GetUpdates | Publish | ReleaseLeases, *, asks: bool = False
+    ) -> object:
+        """Sends a message to the ledger; returns the reply if it `asks`."""
         try:
             with self._speaking:
                 self._ledger.send(message)
@@ -95,27 +97,27 @@ class SharedEvaluator(Evaluator):
 
     # ---------------------------------------------------------- evaluating
     def _evaluate(self, batch: PositionBatch, rows: NDArray[np.int64], found: _Found) -> None:
-        """Evaluates positions piece by piece, each published at once."""
+        """Evaluates positions piece by piece, and publishes each piece at once."""
         size = self._piece(len(rows))
         for first in range(0, len(rows), size):
             piece = rows[first : first + size]
             try:
                 evaluated = self._evaluated(batch, piece)
             except BaseException:
-                self._say(GiveBack(batch.words[rows[first:]]))
+                self._say(ReleaseLeases(batch.words[rows[first:]]))
                 raise
             self.paid += len(piece)
             self._say(evaluated)
             found.take(piece, evaluated.said)
 
     def _piece(self, count: int) -> int:
-        """Returns how many positions to evaluate at once: all, unless that takes long."""
+        """Returns the number of positions to evaluate at once: all, unless that takes long."""
         if not self._throughput.is_known:
             return max(1, count)
         return max(1, min(count, int(PIECE_SECONDS / self._throughput.per_position)))
 
     def _evaluated(self, batch: PositionBatch, rows: NDArray[np.int64]) -> Publish:
-        """Returns what the evaluator itself says of some positions, checked."""
+        """Returns the checked evaluation of some positions by the inner evaluator."""
         chosen = np.zeros(len(batch), bool)
         chosen[rows] = True
         part = batch.rows(chosen)
@@ -123,7 +125,7 @@ class SharedEvaluator(Evaluator):
             begin = time.perf_counter()
             said = self.inner.evaluate(part)
             seconds = time.perf_counter() - begin
-        checked(part, said)  # the search checks it again; nothing that is wrong is published
+        checked(part, said)  # the search checks it again, but nothing wrong may be published
         self._throughput.learn(len(part), seconds, seconds)
         wdl, priors = np.asarray(said.wdl, np.float32), np.asarray(said.priors, np.float32)
         bounds = None if said.bounds is None else np.asarray(said.bounds, np.int8)
@@ -131,7 +133,7 @@ class SharedEvaluator(Evaluator):
 
 
 class _Found:
-    """A batch's evaluation as it comes together."""
+    """The evaluation of a batch, filled row by row."""
 
     def __init__(self, batch: PositionBatch) -> None:
         self._offsets = batch.offsets
@@ -141,7 +143,7 @@ class _Found:
         self._is_proven = False
 
     def take(self, rows: NDArray[np.int64], said: Evaluation) -> None:
-        """Enters the answers of some rows, in ascending order."""
+        """Sets the evaluation of some rows, in ascending order."""
         if not len(rows):
             return
         chosen = np.zeros(len(self._wdl), bool)

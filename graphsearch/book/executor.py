@@ -1,4 +1,4 @@
-"""Where positions of a book are searched: in this process, or by workers. The builder sees no difference."""
+"""Executors search positions of a book: in this process, or with workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import chess
 from ..record.node import NodeRecord
 from ..store.store import Store
 
-UNFINISHED = ("time", "stop", "memory", "reader")  # what ends a search before it has had its budget
+UNFINISHED = ("time", "stop", "memory", "reader")  # stop reasons of a search before its limit
 Note = Callable[[Store], None]
 
 
@@ -20,7 +20,7 @@ class Task:
     """One search of one position.
 
     Attributes:
-      key: of the position, 16 hex digits: what is leased.
+      key: of the position, 16 hex digits.
       fen: the position, without history.
       moves: UCI moves that are searched; empty: all.
       evaluations, visits: limits; None: no such limit.
@@ -37,9 +37,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task: what its search added; or, if `error` is not empty, why there is nothing.
+    """The result of a task.
 
     Attributes:
+      visits, evaluations: added by its search. error: why it failed; empty if it did not.
       is_whole: whether the search came to its limit; else it was stopped.
     """
 
@@ -50,42 +51,42 @@ class Outcome:
     is_whole: bool = True
 
 
-class Desk(Protocol):
-    """Takes tasks, gives outcomes, and is the one writer of the file."""
+class Executor(Protocol):
+    """Searches tasks, returns outcomes, and is the only writer of the file."""
 
     @property
     def capacity(self) -> int:
-        """How many tasks it works on at once."""
+        """The number of tasks that are searched at once."""
 
     @property
     def open_tasks(self) -> int:
-        """How many it has that have no outcome yet."""
+        """The number of tasks without an outcome."""
 
     def submit(self, task: Task) -> None:
-        """Takes a task."""
+        """Queues a task."""
 
     def finished(self, timeout: float) -> list[Outcome]:
-        """Returns outcomes, waiting up to `timeout` seconds for the first; what they found can be read then.
+        """Returns outcomes, whose records can be read; waits up to `timeout` seconds for the first.
 
         Raises:
-          GraphSearchError: if nothing can be searched any more: evaluator or file fail.
+          GraphSearchError: if the evaluator or the file fails.
         """
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position as of the outcomes so far, None if the graph does not know it."""
+        """Returns the record of a position, None if the graph does not know it."""
 
     def note(self, note: Note) -> None:
-        """Has something written to the file with what is saved next, after the records of outcomes so far."""
+        """Adds a write to the next transaction, after the records of all outcomes so far."""
 
     def save(self, *, wait: bool) -> None:
-        """Saves what is not in the file; with `wait` it is there on return.
+        """Saves pending data; with `wait` it is in the file on return.
 
         Raises:
           StoreError: if it cannot be written.
         """
 
     def stop(self) -> None:
-        """Has searches end after their wave, and drops tasks nobody works on; no more may be submitted."""
+        """Ends searches after their wave, and drops waiting tasks; no more may be submitted."""
 
     def close(self) -> None:
-        """Stops what is running, saves what it found, and closes the file."""
+        """Stops running searches, saves their results, and closes the file."""

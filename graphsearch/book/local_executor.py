@@ -1,4 +1,4 @@
-"""Positions searched in this process, one after the other."""
+"""The executor without workers: it searches one task after the other in this process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..position.notation import board_from_fen
 from ..record.node import NodeRecord
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
-from .desk import UNFINISHED, Note, Outcome, Task
+from .executor import UNFINISHED, Note, Outcome, Task
 
 
-class LocalDesk:
+class LocalExecutor:
     """One graph, searched in the calling thread while `finished` is called."""
 
     def __init__(
@@ -34,8 +34,8 @@ class LocalDesk:
         """Opens the file.
 
         Args:
-          run: of the file's table `run`, which everything that is found here belongs to.
-          stop: ends the search that is running, with what it has found.
+          run: row of the table `run`, which records carry.
+          stop: ends the running search, whose results are kept.
 
         Raises:
           StoreError: if the file cannot be opened for writing.
@@ -53,15 +53,15 @@ class LocalDesk:
 
     @property
     def open_tasks(self) -> int:
-        """How many were submitted and not searched."""
+        """The number of submitted tasks that were not searched."""
         return len(self._tasks)
 
     def submit(self, task: Task) -> None:
-        """Takes a task."""
+        """Queues a task."""
         self._tasks.append(task)
 
     def finished(self, timeout: float) -> list[Outcome]:
-        """Returns the outcome of the oldest task after searching it, however long that takes."""
+        """Searches the oldest task, however long that takes, and returns its outcome."""
         if not self._tasks:
             return []
         task = self._tasks.popleft()
@@ -85,11 +85,11 @@ class LocalDesk:
         return self._graph.read(board)
 
     def note(self, note: Note) -> None:
-        """Has something written with what is saved next."""
+        """Adds a write to the next transaction."""
         self._graph.note_later(note)
 
     def save(self, *, wait: bool) -> None:
-        """Saves what is not in the file."""
+        """Saves pending data."""
         if wait:
             self._graph.flush()
         else:
@@ -101,5 +101,5 @@ class LocalDesk:
         self._tasks.clear()
 
     def close(self) -> None:
-        """Saves what is left, and closes the file."""
+        """Saves pending data, and closes the file."""
         self._graph.close()

@@ -1,4 +1,4 @@
-"""What a build says: how far it is while it goes on, and what it did in the end."""
+"""Progress and report of a build."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildProgress:
-    """How far a build is.
+    """The progress of a build.
 
     Attributes:
       stage: `loading`, `checking` or `building`. seconds: since it began.
       searched, added, visits, evaluations: by this build.
       positions, leaves: of the book. waiting: items of the queue.
-      line: what is searched now, in SAN. ply: of it.
-      left: seconds until nothing is left to search, by the branching so far; None if that cannot be said.
+      line: the line being searched, in SAN. ply: of its last position.
+      left: seconds until nothing is left to search, by the branching so far; None: unknown.
     """
 
     stage: str
@@ -35,10 +35,10 @@ class BuildProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootValue:
-    """What a book says of one of its roots.
+    """A root of a book and its value.
 
     Attributes:
-      position: FEN. origin: what put it there.
+      position: FEN. origin: of the root, such as `root 1`.
       value: for the side to move, None: not searched yet. best: SAN.
     """
 
@@ -50,13 +50,13 @@ class RootValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """What a build did.
+    """The report of a build.
 
     Attributes:
       book: its name. ended: `complete`, `stop`, `time` or `evaluations`.
       positions, leaves: of the book now. searched, added, visits, evaluations, seconds: of this build.
       failed: positions that could not be searched, and why.
-      roots: what the book says of them.
+      roots: their values now.
     """
 
     book: str
@@ -79,7 +79,7 @@ class BuildReport:
 
 @dataclass(slots=True)
 class Counts:
-    """What a build has done so far."""
+    """Counters of a build."""
 
     searched: int = 0
     visits: int = 0

@@ -1,23 +1,23 @@
-"""Tells how far a build is, now and then: that counts all positions."""
+"""Reports the progress of a build; not at every step, because a report counts all positions."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 
+from .build_report import BuildProgress, Counts, OnProgress
 from .growth import Growth
 from .positions import APART, LEAF, OPEN, BookLine, numbered
-from .report import BuildProgress, Counts, OnProgress
 from .requests import Requests
 from .tree import BookTree
 
 SHOW_SECONDS = 0.5
-LINE_SECONDS = 0.1  # a line that is about to be searched for long is shown
-ESTIMATE_SECONDS = 5.0  # for so long an estimate of what is left stands
+LINE_SECONDS = 0.1  # before a new line is shown, whose search may take long
+ESTIMATE_SECONDS = 5.0  # between two estimates of the remaining time
 
 
-class Telling:
-    """What a person is told of one build."""
+class ProgressReporter:
+    """Reports the progress of one build."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Telling:
         began: float,
         on_progress: OnProgress | None,
     ) -> None:
-        """Begins; `began` is when the build did (`time.monotonic`)."""
+        """Takes the build; `began` is its start (`time.monotonic`)."""
         self._tree = tree
         self._growth = growth
         self._requests = requests
@@ -43,7 +43,7 @@ class Telling:
         self._estimate: tuple[float, float | None] = (0.0, None)
 
     def searching(self, line: BookLine) -> None:
-        """Notes what is searched now."""
+        """Sets the line that is being searched."""
         positions = self._tree.positions
         position = positions[line.keys[-1]]
         self._line = numbered(line.sans, positions[line.keys[0]].ply) or position.fen
@@ -51,17 +51,17 @@ class Telling:
         self.show("building", LINE_SECONDS)
 
     def waiting(self) -> None:
-        """Notes that nothing is left to search."""
+        """Sets that nothing is left to search."""
         self._line = "nothing left to search; waiting for the queue"
 
     def show(self, stage: str, after: float = SHOW_SECONDS) -> None:
-        """Tells how far it is, unless it did less than `after` seconds ago."""
+        """Reports the progress, unless the last report was less than `after` seconds ago."""
         if time.monotonic() - self._shown_at >= after:
             self._shown_at = time.monotonic()
-            self.say(stage)
+            self.report(stage)
 
-    def say(self, stage: str) -> None:
-        """Tells how far it is."""
+    def report(self, stage: str) -> None:
+        """Reports the progress."""
         if self._on_progress is None:
             return
         seconds, counts = time.monotonic() - self._began, self._counts
@@ -83,7 +83,7 @@ class Telling:
         )
 
     def _left(self, seconds: float) -> float | None:
-        """Returns seconds until nothing is left, if the book goes on branching as it has so far."""
+        """Returns the seconds until nothing is left to search, by the branching so far."""
         at, found = self._estimate
         if seconds - at > ESTIMATE_SECONDS or not at:
             found = None
@@ -94,17 +94,17 @@ class Telling:
 
 
 def size(tree: BookTree) -> int:
-    """Returns how many positions the book has, those apart left out."""
+    """Returns the number of positions of the book, without those apart."""
     return sum(position.state != APART for position in tree.positions.values())
 
 
 def leaves(tree: BookTree) -> int:
-    """Returns how many positions wait for a search."""
+    """Returns the number of positions without a search."""
     return sum(position.state == LEAF for position in tree.positions.values())
 
 
 def searches_left(tree: BookTree, max_ply: int) -> float:
-    """Returns how many searches are left, if leaves branch as the positions at their plies have so far."""
+    """Returns the expected number of remaining searches, by the branching at each ply so far."""
     opened: Counter[int] = Counter()
     waiting: Counter[int] = Counter()
     below: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""A worker's file: read here, by a reader of its own; written by the process that it works for."""
+"""A worker's store: the worker reads the file, the builder's process writes it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ...store.reading import Reader
 from ...store.store import Store
 from ...workers.child import Pipe
 from ...workers.messages import Failure
-from .held import HeldReader
 from .messages import Saved
+from .snapshots import SnapshotReader
 
 
-class SharedStore(Store):
-    """A store that is open for reading only, whose transactions another process writes.
+class WorkerStore(Store):
+    """A store that is open for reading; another process writes its transactions.
 
-    A transaction holds records and nothing else: plain tables are the builder's. It is one message, so the
-    file gets all of it or nothing, also if this process is killed.
+    A transaction contains only records; the builder writes the plain tables. It is one message, so the file
+    gets all of it or nothing, also if this process is killed.
     """
 
     _pipe: Pipe
@@ -31,14 +31,14 @@ class SharedStore(Store):
     _log_held = 0
 
     @classmethod
-    def joined(cls, path: str | os.PathLike[str], identity: EvaluatorIdentity, records: Pipe) -> SharedStore:
+    def joined(cls, path: str | os.PathLike[str], identity: EvaluatorIdentity, records: Pipe) -> WorkerStore:
         """Returns the store of a file whose writer listens at the other end of a pipe.
 
         Raises:
           EvaluatorMismatchError: if the file is bound to another evaluator.
           StoreError: if it cannot be read.
         """
-        store = cast(SharedStore, cls.open(path, identity=identity, read_only=True))
+        store = cast(WorkerStore, cls.open(path, identity=identity, read_only=True))
         store._pipe, store._batches = records, []
         return store
 
@@ -65,47 +65,47 @@ class SharedStore(Store):
         self._let_go()
 
     def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
-        """Adds records to the transaction; how many are fresh is found out where they are written."""
+        """Adds records to the transaction; the writer counts the fresh ones itself."""
         self._batches.extend(batch for batch in batches if len(batch))
 
     def write_fact(self, name: str, value: str | None) -> None:
-        """Keeps nothing: facts are of the whole file, and of the searches of its one writer."""
+        """Does nothing: facts belong to the writer."""
 
     def merge_step(self, rules: Rules = READ) -> bool:
-        """Returns that nothing is due: the writer merges runs by itself."""
+        """Returns False: the writer merges runs."""
         return False
 
     def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
-        """Returns how the write-ahead log was when this process last wrote; the writer shortens it."""
+        """Returns the state of the write-ahead log after the last write here; the writer shortens it."""
         return self._log_held, bool(self._log_held)
 
     # ---------------------------------------------------------- one state of the file
     def reader(self, *, threads: int = 2) -> Reader:
-        """Returns a reader that stays at the state of the file that is held."""
+        """Returns a reader of the snapshot."""
         self._catalog.indexes.keep_blooms = True
-        reader = HeldReader(self.path, self._catalog.indexes, threads)
+        reader = SnapshotReader(self.path, self._catalog.indexes, threads)
         self._readers.append(reader)
         return reader
 
-    def hold(self) -> None:
-        """Takes in what was committed: its readers see this state from now on, until it is held anew.
+    def take_snapshot(self) -> None:
+        """Moves all readers to the present state of the file.
 
-        Only what this process has to read back may come between: records of its own that it has saved and
-        dropped since then, which happens when memory is short.
+        They stay there until the next call, unless memory is short: then this process reads back records that
+        it has saved and dropped since, in a newer state.
         """
         self._let_go()
         self._refresh()
         for reader in self._readers:
-            if isinstance(reader, HeldReader):
-                reader.hold()
+            if isinstance(reader, SnapshotReader):
+                reader.take_snapshot()
 
     def _let_go(self) -> None:
         for reader in self._readers:
-            if isinstance(reader, HeldReader):
-                reader.is_due = True
+            if isinstance(reader, SnapshotReader):
+                reader.is_stale = True
 
-    def rest(self) -> None:
-        """Holds no state of the file, so that its write-ahead log can be emptied."""
+    def drop_snapshot(self) -> None:
+        """Releases the snapshot, so that the write-ahead log can be emptied."""
         for reader in self._readers:
-            if isinstance(reader, HeldReader):
-                reader.rest()
+            if isinstance(reader, SnapshotReader):
+                reader.drop_snapshot()

@@ -1,11 +1,10 @@
-"""What every position of a game is worth, and which move is best there: read from the records of a graph.
+"""Value and best move of every position of a game, from the records of a graph.
 
-    position before --- best move ---> its value: of the position behind it, if that has the edge's visits
+    position before --- best move ---> its value: of the child, if that has the edge's visits
            |
-           +------- played move -----> its value: of the position after it, which was searched itself
+           +------- played move -----> its value: of the child, which was searched itself
 
-The game's history counts: a move that brings a position about for the third time is worth a draw, and so is
-one that reaches a hundred half-moves without progress.
+The game's history counts: a threefold repetition and a hundred half-moves without progress are draws.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from .games import SourceGame
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a position or a move is worth for one side: Q, draws, and moves to a proven mate."""
+    """The value of a position or a move for one side: Q, draws, and moves to a proven mate."""
 
     q: float
     draw: float
@@ -46,11 +45,11 @@ class Value:
 
     @property
     def cp(self) -> int:
-        """In centipawns, by the score type that is shown."""
+        """The value in centipawns, by the displayed score type."""
         return cp_of(self.q, self.draw)
 
     def turned(self, turn: bool = True) -> Value:
-        """Returns it as the other side sees it, if it is to be `turn`ed."""
+        """Returns the value for the other side if `turn`, else the same."""
         if not turn:
             return self
         return Value(negate(self.q), self.draw, None if self.mate is None else -self.mate)
@@ -60,13 +59,13 @@ DRAW = Value(0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GamePosition:
     """A position of a game.
 
     Attributes:
-      board: without its history. came: the move that led there. node: None if the rules decide it.
+      board: without its history. came: the move before it. node: None if the rules decide it.
       value: for the side to move, in this game.
-      best: its best move with its value for the side that plays it, None if it has none.
+      best: its best move with the value for the side that plays it; None: there is none.
     """
 
     board: chess.Board
@@ -77,10 +76,10 @@ class Place:
     best: tuple[chess.Move, Value] | None
 
 
-def places_of(read: Reader, game: SourceGame) -> list[Place]:
-    """Returns the positions of a game, the first one first."""
+def positions_of(read: Reader, game: SourceGame) -> list[GamePosition]:
+    """Returns the positions of a game in order."""
     walk = game.start.copy()
-    keys, phase, found = [_plain_key(walk)], phase_of(walk), list[Place]()
+    keys, phase, found = [_plain_key(walk)], phase_of(walk), list[GamePosition]()
     for move in (*game.moves, None):
         phase = phase_of(walk, phase)
         twice = _stood_twice(keys, walk.halfmove_clock)
@@ -96,36 +95,38 @@ def _plain_key(board: chess.Board) -> int:
 
 
 def _stood_twice(keys: Sequence[int], clock: int) -> frozenset[int]:
-    """Returns the positions that stood twice or more up to now and can return."""
+    """Returns the positions that occurred twice or more so far and can occur again."""
     counts = Counter(keys[max(0, len(keys) - 1 - clock) :])
     return frozenset(key for key, count in counts.items() if count >= 2)
 
 
 def _is_drawn(keys: Sequence[int], board: chess.Board) -> bool:
-    """Returns whether the last position is a draw by its history, which whoever is to move may claim."""
+    """Returns whether the side to move may claim a draw in the last position by the game's history."""
     return (
         board.halfmove_clock >= CLOCK_DRAW or keys[-1] in _stood_twice(keys[:-1], board.halfmove_clock - 1)
     ) and terminal_kind(board) != CHECKMATE
 
 
-def _place(read: Reader, board: chess.Board, phase: str, twice: frozenset[int], *, drawn: bool) -> Place:
+def _place(
+    read: Reader, board: chess.Board, phase: str, twice: frozenset[int], *, drawn: bool
+) -> GamePosition:
     bare, came = board.copy(stack=False), board.move_stack[-1] if board.move_stack else None
     kind = terminal_kind(board)
     if kind != NOT_TERMINAL:
         value = Value(-1.0, 0.0, 0) if kind == CHECKMATE else DRAW
         any_move = next(iter(bare.legal_moves), None)  # games go on in dead positions
-        return Place(bare, came, phase, None, value, (any_move, DRAW) if any_move else None)
+        return GamePosition(bare, came, phase, None, value, (any_move, DRAW) if any_move else None)
     node = view_in_game(read, board, history_keys(board), lines=0)
     if node is None:
         raise UnknownPositionError(f"the file does not hold this position of the game: {fen_of(board)}")
     value = DRAW if drawn else Value(node.q, node.wdl.draw, node.mate)
-    return Place(bare, came, phase, node, value, _best(read, board, node, twice))
+    return GamePosition(bare, came, phase, node, value, _best(read, board, node, twice))
 
 
 def _best(
     read: Reader, board: chess.Board, node: NodeView, twice: frozenset[int]
 ) -> tuple[chess.Move, Value]:
-    """Returns the best move with its value: the search's first, or one that draws by repetition."""
+    """Returns the best move with its value: the search's best, or one that draws by repetition."""
     repeats = [move.move for move in node.moves if twice and _key_after(board, move.move) in twice]
     first = next((move for move in node.moves if move.move not in repeats), None)
     value = _worth(read, board, node, first) if first else DRAW
@@ -145,7 +146,7 @@ def _key_after(board: chess.Board, move: chess.Move) -> int:
 def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> Value:
     """Returns the value of a move for the side that plays it.
 
-    That of the position behind it, if a search has been there as often as over the edge; else the edge's.
+    It is the child's value if the child has at least the edge's visits, else the edge's.
     """
     after = board.copy(stack=False)
     after.push(move.move)
@@ -164,7 +165,7 @@ def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> 
 
 
 def _mate_after(mate: int | None) -> int | None:
-    """Returns the moves to mate once a move of that many is played: its own counts no more.
+    """Returns the moves to mate after the first of them is played.
 
     >>> _mate_after(3), _mate_after(1), _mate_after(-3), _mate_after(None)
     (2, 0, -3, None)
@@ -173,6 +174,6 @@ def _mate_after(mate: int | None) -> int | None:
 
 
 def _mate_behind(record: NodeRecord, after: chess.Board) -> int | None:
-    """Returns the moves to mate, for the side that moved, by the record of the position behind its move."""
+    """Returns the moves to mate for the side that moved, by the record of the child."""
     proof = record.proof_at(after.halfmove_clock)
     return moves_of(-proof.result, proof.mate) if proof and proof.mate is not None else None

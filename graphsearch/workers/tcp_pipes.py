@@ -1,6 +1,6 @@
-"""Pipes to workers on other machines: a worker calls in by TCP, once for each pipe.
+"""Pipes to workers on other machines: a worker connects by TCP, once for each pipe.
 
-    caller    number of the worker, of the pipe, challenge ->    <- challenge, proof    proof ->
+    worker    number of the worker, of the pipe, challenge ->    <- challenge, proof    proof ->
 
 Both prove that they know a token (HMAC-SHA256) before anything else is read. Nothing is encrypted, and
 whoever knows the token can run code on both sides, as with Ray itself, which hands it out.
@@ -30,8 +30,8 @@ BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class CallNumber:
-    """Where a worker calls in, and as whom."""
+class Endpoint:
+    """The address that a worker connects to, its number and the token."""
 
     host: str
     port: int
@@ -39,8 +39,8 @@ class CallNumber:
     token: bytes = field(repr=False)
 
 
-class Calls:
-    """The side that is called. Its methods are for any thread."""
+class PipeListener:
+    """Accepts the connections of workers. Its methods are thread-safe."""
 
     def __init__(self, host: str) -> None:
         """Listens on a free port of an address of this machine."""
@@ -49,24 +49,24 @@ class Calls:
         self._token = secrets.token_bytes(DIGEST_BYTES)
         self._lock = threading.Lock()
         self._expected: dict[int, tuple[Future[Sequence[Pipe]], dict[int, Pipe], int]] = {}
-        threading.Thread(target=self._listen, name="graphsearch-calls", daemon=True).start()
+        threading.Thread(target=self._listen, name="graphsearch-pipes", daemon=True).start()
 
-    def expect(self, worker: int, pipes: int) -> tuple[CallNumber, Future[Sequence[Pipe]]]:
-        """Returns what to tell a worker, and the future of its pipes; its number is never used again."""
-        coming = Future[Sequence[Pipe]]()
+    def expect(self, worker: int, pipes: int) -> tuple[Endpoint, Future[Sequence[Pipe]]]:
+        """Returns the endpoint for a worker, and the future of its pipes; its number is never used again."""
+        pipes_future = Future[Sequence[Pipe]]()
         with self._lock:
-            self._expected[worker] = coming, {}, pipes
-        return CallNumber(self._host, self._port, worker, self._token), coming
+            self._expected[worker] = pipes_future, {}, pipes
+        return Endpoint(self._host, self._port, worker, self._token), pipes_future
 
     def forget(self, worker: int) -> None:
-        """Takes no more calls of a worker."""
+        """Accepts no more connections of a worker."""
         with self._lock:
             _, pipes, _ = self._expected.pop(worker, (None, {}, 0))
         for pipe in pipes.values():
             pipe.close()
 
     def close(self) -> None:
-        """Takes no more calls."""
+        """Accepts no more connections."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -79,7 +79,7 @@ class Calls:
                 threading.Thread(target=self._answer, args=(peer,), daemon=True).start()
 
     def _answer(self, peer: socket.socket) -> None:
-        """Takes in a worker that knows the token; anything else is closed."""
+        """Accepts a worker that knows the token; other connections are closed."""
         try:
             peer.settimeout(GREETING_SECONDS)
             theirs = exactly(peer, HELLO.size)
@@ -96,8 +96,8 @@ class Calls:
 
     def _take(self, worker: int, number: int, pipe: Pipe) -> None:
         with self._lock:
-            coming, pipes, count = self._expected.get(worker, (None, {}, 0))
-            if coming is None or number in pipes or number >= count:
+            pipes_future, pipes, count = self._expected.get(worker, (None, {}, 0))
+            if pipes_future is None or number in pipes or number >= count:
                 pipe.close()
                 return
             pipes[number] = pipe
@@ -105,27 +105,27 @@ class Calls:
                 return
             del self._expected[worker]
         with contextlib.suppress(InvalidStateError):  # it has ended meanwhile
-            coming.set_result([pipes[k] for k in range(count)])
+            pipes_future.set_result([pipes[k] for k in range(count)])
 
 
-def call(number: CallNumber, pipes: int) -> list[Pipe]:
-    """Returns a worker's ends of its pipes.
+def connect(endpoint: Endpoint, pipes: int) -> list[Pipe]:
+    """Connects, and returns a worker's ends of its pipes.
 
     Raises:
-      OSError: if nobody answers, or who does does not know the token.
+      OSError: if nobody answers, or the other side does not know the token.
     """
-    return [as_pipe(_called(number, k)) for k in range(pipes)]
+    return [as_pipe(_connected(endpoint, k)) for k in range(pipes)]
 
 
-def _called(number: CallNumber, pipe: int) -> socket.socket:
-    peer = socket.create_connection((number.host, number.port), GREETING_SECONDS)
+def _connected(endpoint: Endpoint, pipe: int) -> socket.socket:
+    peer = socket.create_connection((endpoint.host, endpoint.port), GREETING_SECONDS)
     try:
-        hello = HELLO.pack(number.worker, pipe, secrets.token_bytes(CHALLENGE_BYTES))
+        hello = HELLO.pack(endpoint.worker, pipe, secrets.token_bytes(CHALLENGE_BYTES))
         peer.sendall(hello)
         challenge, proof = exactly(peer, CHALLENGE_BYTES), exactly(peer, DIGEST_BYTES)
-        if not hmac.compare_digest(proof, _proof(number.token, b"called", hello)):
-            raise ConnectionRefusedError("what answers does not know the token")
-        peer.sendall(_proof(number.token, b"caller", challenge))
+        if not hmac.compare_digest(proof, _proof(endpoint.token, b"called", hello)):
+            raise ConnectionRefusedError("the other side does not know the token")
+        peer.sendall(_proof(endpoint.token, b"caller", challenge))
     except BaseException:
         peer.close()
         raise
@@ -133,7 +133,7 @@ def _called(number: CallNumber, pipe: int) -> socket.socket:
 
 
 def as_pipe(peer: socket.socket) -> Pipe:
-    """Returns a connection as a pipe; messages are short and waited for, so they go out at once."""
+    """Returns a connection as a pipe; Nagle's delay is off, as messages are short and urgent."""
     from multiprocessing.connection import Connection
 
     peer.setblocking(True)
@@ -142,8 +142,8 @@ def as_pipe(peer: socket.socket) -> Pipe:
     return Connection(peer.detach())
 
 
-def hang_up(pipe: Pipe) -> None:
-    """Ends a pipe by TCP at which another thread waits; what has come can still be read."""
+def shut_down(pipe: Pipe) -> None:
+    """Shuts down a TCP pipe that another thread reads; received bytes can still be read."""
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(pipe.fileno())) as peer:
         peer.shutdown(socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""A book as it stands in its tables, read at once: positions by number, in the order of their plies."""
+"""A snapshot of a book: its tables, read at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class BookSnapshot:
     """A whole book.
 
     Attributes:
@@ -49,7 +49,7 @@ class Shape:
         return self.positions[child].ply > self.positions[number].ply
 
     def parents(self, roots: Sequence[int]) -> dict[int, tuple[int, BookMove]]:
-        """Returns, of every position that some roots lead to, where the shortest line there comes from."""
+        """Returns the parent and the move of every position on the shortest line from some roots."""
         found: dict[int, tuple[int, BookMove]] = {}
         seen, front = set(roots), list(roots)
         while front:
@@ -76,13 +76,13 @@ class Shape:
         return self.positions[self.numbers[line.keys[0]]]
 
     def text(self, line: BookLine, *further: str) -> str:
-        """Returns a line as people write it, `2. c4 e6`, with further SANs; without any the root's FEN."""
+        """Returns a line with move numbers, `2. c4 e6`, and further SANs; without moves the root's FEN."""
         fen, sans = self.root(line).fen, (*line.sans, *further)
         return numbered(sans, ply_of(fen)) if sans else fen
 
 
-def read_shape(store: Store, name: str) -> Shape:
-    """Returns a book as it stands in the tables; within a snapshot of the store it is of one moment.
+def read_snapshot(store: Store, name: str) -> BookSnapshot:
+    """Returns the tables of a book; read within a snapshot of the store, they are of one moment.
 
     Raises:
       InvalidParameterError: if there is no such book.
@@ -100,7 +100,7 @@ def read_shape(store: Store, name: str) -> Shape:
         position.moves = {move.move: move for move in by_p}
     numbers = {position.key: number for number, position in enumerate(positions)}
     roots = sorted(numbers[key] for key, _, _ in rows.roots(store, book.id) if key in numbers)
-    return Shape(
+    return BookSnapshot(
         name=name,
         side=book.side,
         config=book.config,

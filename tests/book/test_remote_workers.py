@@ -21,21 +21,21 @@ import numpy as np
 import pytest
 
 from graphsearch.book import rows
-from graphsearch.book.build import BuildLimits, build, build_at
+from graphsearch.book.build import BuildLimits, Resources, build, build_at
 from graphsearch.book.config import BookConfig, Leaf, Root, Window
-from graphsearch.book.workers import ray_site
-from graphsearch.book.workers.desk import WorkerDesk
-from graphsearch.book.workers.messages import Errand, Finished
-from graphsearch.book.workers.sites import site_for
+from graphsearch.book.workers.messages import TaskDone, TaskRequest
 from graphsearch.book.workers.worker import Setup
+from graphsearch.book.workers.worker_executor import WorkerExecutor
 from graphsearch.errors import InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.version import __version__
-from graphsearch.workers.calls import CallNumber, Calls, call, hang_up
-from graphsearch.workers.child import Hear, Talker
+from graphsearch.workers import ray_workers
+from graphsearch.workers.child import Hear, WorkerProcess
+from graphsearch.workers.launcher import launcher_for
 from graphsearch.workers.messages import Failure, Ready
+from graphsearch.workers.tcp_pipes import Endpoint, PipeListener, connect, shut_down
 
 from ..conftest import ROOT
 from ..support.counting import CountingEvaluator
@@ -45,13 +45,13 @@ from .test_workers import task
 
 
 # ---------------------------------------------------------- leases
-class Puppet(Talker):
+class Puppet(WorkerProcess):
     """A worker without a process, which says what the test has it say."""
 
     def __init__(self, number: int, hear: Sequence[Hear], lost: Callable[[str], None]) -> None:
         super().__init__(hear=hear, lost=lost, died=lambda: None)
         self.number = number
-        self.errands: list[Errand] = []
+        self.requests: list[TaskRequest] = []
         ready = Ready(f"machine {number}, process 7", HashEvaluator.identity.as_json())
         threading.Thread(target=self.say, args=(ready,)).start()
 
@@ -59,32 +59,32 @@ class Puppet(Talker):
         self._hear[0](message)
 
     def send(self, message: object) -> None:
-        if isinstance(message, Errand):
-            self.errands.append(message)
+        if isinstance(message, TaskRequest):
+            self.requests.append(message)
         else:
             threading.Thread(target=self._lost, args=("it left",)).start()
 
     def end(self, how: str) -> None:
         self._lost(how)
 
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         """Does nothing."""
 
     def _ended(self) -> str:
         raise AssertionError("it has no pipes")
 
 
-class PuppetSite:
-    """A place without machines."""
+class PuppetLauncher:
+    """Starts puppets."""
 
-    reads_files, has_own_memory, is_far = False, False, True
-    threads, patience, advice = 1, 60.0, "look"
+    shares_files, is_remote = False, True
+    threads, per_machine, patience, advice = 1, 2, 60.0, "look"
 
     def __init__(self) -> None:
         self.puppets: list[Puppet] = []
 
-    def worker(self, number: int, setup: Setup, *, hear: Any, died: Any, lost: Any) -> Talker:
-        self.puppets.append(Puppet(number, hear, lost))
+    def start(self, work: Any, *, name: str, hear: Any, lost: Any, died: Any = None) -> WorkerProcess:
+        self.puppets.append(Puppet(int(name.rpartition("-")[2]), hear, lost))
         return self.puppets[-1]
 
     def close(self) -> None:
@@ -105,41 +105,41 @@ def leases(path: Path) -> list[tuple[str, int]]:
 
 def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[Path, int]) -> None:
     path, run = file
-    site = PuppetSite()
+    site = PuppetLauncher()
     one, two = task("d3d4"), task("e2e4")
-    with WorkerDesk(path, HashEvaluator, 2, book=1, run=run, site=site) as desk:
+    with WorkerExecutor(path, HashEvaluator, 2, book=1, run=run, launcher=site) as executor:
         until(lambda: len(site.puppets) == 2)
-        desk.submit(one)
-        desk.submit(two)
+        executor.submit(one)
+        executor.submit(two)
         until(lambda: len(leases(path)) == 2)
         first, second = site.puppets
-        (errand,) = first.errands
+        (request,) = first.requests
         first.end("its machine is gone")
-        until(lambda: len(site.puppets) == 3 and bool(site.puppets[2].errands))
+        until(lambda: len(site.puppets) == 3 and bool(site.puppets[2].requests))
         third = site.puppets[2]
-        assert (third.number, third.errands) == (first.number, [errand])
-        until(lambda: leases(path) == [(first.errands[0].task.key, 0), (second.errands[0].task.key, 1)])
-        third.say(Finished(40, 30))
-        second.say(Finished(7, 5, "refused"))
-        found = {outcome.task.key: outcome for _ in range(2) for outcome in desk.finished(5.0)}
-        assert desk.open_tasks == 0
+        assert (third.number, third.requests) == (first.number, [request])
+        until(lambda: leases(path) == [(first.requests[0].task.key, 0), (second.requests[0].task.key, 1)])
+        third.say(TaskDone(40, 30))
+        second.say(TaskDone(7, 5, "refused"))
+        found = {outcome.task.key: outcome for _ in range(2) for outcome in executor.finished(5.0)}
+        assert executor.open_tasks == 0
         until(lambda: leases(path) == [])
-    done, refused = found[errand.task.key], found[second.errands[0].task.key]
+    done, refused = found[request.task.key], found[second.requests[0].task.key]
     assert (done.visits, done.evaluations, done.error) == (40, 30, "")
     assert (refused.visits, refused.evaluations, refused.error) == (7, 5, "refused")
 
 
 # ---------------------------------------------------------- connections
 @pytest.fixture
-def calls() -> Iterator[Calls]:
-    found = Calls("127.0.0.1")
+def calls() -> Iterator[PipeListener]:
+    found = PipeListener("127.0.0.1")
     yield found
     found.close()
 
 
-def test_pipes_carry_arrays_and_end_at_once_when_one_side_hangs_up(calls: Calls) -> None:
+def test_pipes_carry_arrays_and_end_at_once_when_one_side_hangs_up(calls: PipeListener) -> None:
     number, coming = calls.expect(5, 2)
-    theirs = call(number, 2)
+    theirs = connect(number, 2)
     ours = coming.result(10)
     theirs[1].send(np.arange(3))
     assert ours[1].recv().tolist() == [0, 1, 2]
@@ -151,13 +151,13 @@ def test_pipes_carry_arrays_and_end_at_once_when_one_side_hangs_up(calls: Calls)
         ended.set()
 
     threading.Thread(target=listen).start()
-    hang_up(ours[0])
+    shut_down(ours[0])
     assert ended.wait(10)
     for pipe in (*ours, *theirs):
         pipe.close()
 
 
-def test_a_stranger_a_wrong_token_and_an_unexpected_worker_are_not_let_in(calls: Calls) -> None:
+def test_a_stranger_a_wrong_token_and_an_unexpected_worker_are_not_let_in(calls: PipeListener) -> None:
     number, coming = calls.expect(5, 1)
     with socket.create_connection((number.host, number.port)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" + bytes(200))
@@ -166,8 +166,8 @@ def test_a_stranger_a_wrong_token_and_an_unexpected_worker_are_not_let_in(calls:
             while stranger.recv(100):
                 pass
     with pytest.raises(OSError, match="token"):
-        call(CallNumber(number.host, number.port, 5, bytes(32)), 1)
-    (other,) = call(CallNumber(number.host, number.port, 6, number.token), 1)
+        connect(Endpoint(number.host, number.port, 5, bytes(32)), 1)
+    (other,) = connect(Endpoint(number.host, number.port, 6, number.token), 1)
     with pytest.raises((EOFError, OSError)):
         other.recv()
     assert not coming.done()
@@ -179,7 +179,7 @@ class FakeRay:
 
     exceptions = SimpleNamespace(RayError=RuntimeError)
 
-    def __init__(self, work: Callable[[CallNumber], None], version: str) -> None:
+    def __init__(self, work: Callable[[Endpoint], None], version: str) -> None:
         self._work, self._version = work, version
         self.end = Future[None]()
         self.greet = SimpleNamespace(remote=lambda: ("pc, process 3", self._version))
@@ -192,21 +192,21 @@ class FakeRay:
         if not self.end.done():
             self.end.set_exception(RuntimeError("killed"))
 
-    def _begin(self, setup: Setup, number: CallNumber, pipes: int) -> Any:
+    def _begin(self, setup: Setup, number: Endpoint, pipes: int) -> Any:
         threading.Thread(target=self._work, args=(number,)).start()
         return SimpleNamespace(future=lambda: self.end)
 
 
-def acted(calls: Calls, ray: FakeRay) -> tuple[list[Any], list[str]]:
+def acted(calls: PipeListener, ray: FakeRay) -> tuple[list[Any], list[str]]:
     """Returns what an actor says, and how it ended; both may still grow."""
     heard: list[Any] = []
     lost: list[str] = []
     setup: Any = None
-    ray_site._RayWorker(ray, ray, 1, setup, calls, hear=[heard.append], died=lambda: None, lost=lost.append)
+    ray_workers.RayWorker(ray, ray, 1, setup, calls, hear=[heard.append], died=lambda: None, lost=lost.append)
     return heard, lost
 
 
-def test_an_actor_of_another_version_is_one_line_that_names_machine_and_remedy(calls: Calls) -> None:
+def test_an_actor_of_another_version_is_one_line_that_names_machine_and_remedy(calls: PipeListener) -> None:
     heard, lost = acted(calls, FakeRay(lambda number: None, "0.0.1"))
     until(lambda: bool(lost))
     (failure,) = heard
@@ -217,13 +217,13 @@ def test_an_actor_of_another_version_is_one_line_that_names_machine_and_remedy(c
 
 
 def test_an_actor_whose_machine_is_gone_is_lost_although_its_connection_stays(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
+    calls: PipeListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_site, "LAST_WORDS_SECONDS", 0.05)
+    monkeypatch.setattr(ray_workers, "LAST_WORDS_SECONDS", 0.05)
     pipes: list[Any] = []
 
-    def work(number: CallNumber) -> None:
-        pipes.extend(call(number, 1))
+    def work(number: Endpoint) -> None:
+        pipes.extend(connect(number, 1))
         pipes[0].send("a word")
 
     ray = FakeRay(work, __version__)
@@ -234,7 +234,7 @@ def test_an_actor_whose_machine_is_gone_is_lost_although_its_connection_stays(
     until(lambda: lost == ["a worker of Ray has ended: the node died"])
 
 
-def test_an_actor_that_ends_before_it_has_called_is_lost(calls: Calls) -> None:
+def test_an_actor_that_ends_before_it_has_called_is_lost(calls: PipeListener) -> None:
     ray = FakeRay(lambda number: ray.end.set_exception(RuntimeError("no route")), __version__)
     _, lost = acted(calls, ray)
     until(lambda: lost == ["a worker of Ray has ended: no route"])
@@ -257,9 +257,11 @@ def test_a_pool_in_a_pool_and_a_place_that_is_none_are_refused_before_the_file_i
 ) -> None:
     path = tmp_path / "book.graph"
     with pytest.raises(InvalidParameterError, match="cannot both have a pool"):
-        build(path, replace(CONFIG, evaluator=EvaluatorSpec(pool="ray:auto")), pool="ray")
+        build(
+            path, replace(CONFIG, evaluator=EvaluatorSpec(pool="ray:auto")), resources=Resources(pool="ray")
+        )
     with pytest.raises(InvalidParameterError, match="the pool must be"):
-        build(path, CONFIG, pool="cloud")
+        build(path, CONFIG, resources=Resources(pool="cloud"))
     assert not path.exists()
 
 
@@ -276,9 +278,11 @@ def built_by_actors(path: Path, make: Any, begun: Callable[[], object]) -> None:
     """Builds the book with two actors of a Ray of its own; `begun` is called when one is there."""
     with Store.open(path, identity=HashEvaluator.identity, create=True) as store:
         started = rows.start(store, CONFIG, 2)
-    desk = WorkerDesk(path, make, 2, book=started.book, run=started.run, site=site_for(path, 2, "ray"))
+    executor = WorkerExecutor(
+        path, make, 2, book=started.book, run=started.run, launcher=launcher_for("ray", 2)
+    )
     begun()
-    report = build_at(path, CONFIG, started, desk, limits=BuildLimits(), stop=threading.Event())
+    report = build_at(path, CONFIG, started, executor, limits=BuildLimits(), stop=threading.Event())
     assert (report.ended, report.failed) == ("complete", ())
 
 

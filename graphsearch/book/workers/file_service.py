@@ -1,4 +1,4 @@
-"""What a desk does with its file on behalf of its workers: commits, and the table of who works on what."""
+"""The file of a book's workers: commits of their records, and the table of their leases."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable
 from ...errors import StoreError
 from ...record.node import RecordBatch
 from ...store.store import Store
-from ..desk import Note
+from ..executor import Note
 from . import leases
 from .leases import Lease
 from .merging import Merged
-from .messages import News
+from .messages import Updates
 from .writer import Writer
 
 
-class Office:
-    """The file of a desk, for its workers. Calls come from any thread.
+class FileService:
+    """Writes the file for the workers. Its methods are thread-safe.
 
     Attributes:
-      writer: None until a worker has made the evaluator; nobody is given a task before.
+      writer: None until a worker has made the evaluator; no task is assigned before.
       wanted: set when there is something to save.
-      error: what went wrong with writing, until it is raised.
+      error: of a write, until it is raised.
     """
 
     def __init__(self, book: int) -> None:
@@ -32,7 +32,7 @@ class Office:
         self.error: Exception | None = None
 
     def open(self, writer: Writer) -> None:
-        """Takes the writer."""
+        """Sets the writer, and removes leases of an earlier run."""
         self.writer = writer
         self._note(leases.drop(self._book))
 
@@ -42,10 +42,10 @@ class Office:
         return self.writer.store
 
     def commit(self, batches: list[RecordBatch], then: Callable[[Merged], object]) -> int:
-        """Writes what a worker has found, and says what has become of it before anything else is written.
+        """Writes the records of a worker and calls `then` before anything else is written.
 
         Returns:
-          the size of a write-ahead log that is held, or 0.
+          the size of the write-ahead log if a reader keeps it too long, else 0.
 
         Raises:
           StoreError: if the file cannot be written.
@@ -58,21 +58,21 @@ class Office:
             raise
         return self.writer.log_held
 
-    def between(self, ask: Callable[[], News]) -> News:
-        """Returns the answer to a question that is put while nothing is being committed."""
+    def between(self, ask: Callable[[], Updates]) -> Updates:
+        """Returns the result of a function that runs between two commits."""
         assert self.writer is not None
         return self.writer.between(ask)
 
     def leased(self, lease: Lease) -> None:
-        """Notes that a worker has a position."""
+        """Adds the lease of a worker."""
         self._note(leases.take(self._book, lease))
 
     def returned(self, key: str) -> None:
-        """Notes that it has it no more."""
+        """Removes the lease of a position."""
         self._note(leases.drop(self._book, key))
 
     def extend(self, held: list[Lease]) -> None:
-        """Lets leases expire later."""
+        """Extends leases."""
         self._note(leases.extend(self._book, held))
 
     def _note(self, note: Note) -> None:

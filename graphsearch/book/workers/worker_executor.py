@@ -1,4 +1,4 @@
-"""The desk of several workers: processes that search tasks of one file at once."""
+"""The executor with several workers: processes that search tasks of one file at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from dataclasses import dataclass
 from functools import partial
 
 import chess
@@ -18,24 +19,46 @@ from ...graph.memory import default_budget
 from ...record.node import NodeRecord
 from ...record.provenance import EvaluatorIdentity
 from ...search.params import LEAST_RAM
-from ..desk import Note, Outcome, Task
+from ...store.sharded.manifest import is_sharded
+from ...workers.launcher import Launcher, LocalLauncher
+from ..executor import Note, Outcome, Task
 from . import leases
-from .crew import TaskWorkers
+from .file_service import FileService
 from .leases import LEASE_SECONDS
 from .ledger import Ledger
-from .office import Office
-from .sites import Site, site_for
+from .task_supervisor import TaskSupervisor
 from .worker import Setup
 from .writer import Writer
 
-TICK_SECONDS, REST_SECONDS = 0.25, 0.05  # between two looks at what hangs, at most and at least
-SILENT_SECONDS = 60.0  # without a sign of life until a worker counts as hung
+TICK_SECONDS, REST_SECONDS = 0.25, 0.05  # between two checks for hung workers, at most and at least
+SILENT_SECONDS = 60.0  # without a heartbeat until a worker counts as hung
+MOST_WORKERS = 256
 CLOSING_SECONDS = 60.0  # for the waves under way
-COORDINATOR_SHARE = 8  # one part of so many of the memory is for what is shared out here
+COORDINATOR_SHARE = 8  # this part of the memory is for the ledger and the messages here
 
 
-class WorkerDesk:
-    """Has tasks searched by several processes, and is the one writer of the file. See `desk.Desk`.
+def check_workers(workers: int) -> None:
+    """Raises InvalidParameterError for a number of workers out of range."""
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """When a worker counts as hung.
+
+    Attributes:
+      result: seconds without a result; None: the larger of 60 s and twenty times the expected time, and ten
+        minutes for its first result.
+      heartbeat: seconds without a heartbeat.
+    """
+
+    result: float | None = None
+    heartbeat: float = SILENT_SECONDS
+
+
+class WorkerExecutor:
+    """Searches tasks in several processes, and is the only writer of the file; see `executor.Executor`.
 
     Its methods are for one thread. Use it in a `with` statement, or close it.
     """
@@ -48,24 +71,21 @@ class WorkerDesk:
         *,
         book: int,
         run: int,
-        site: Site | None = None,
+        launcher: Launcher | None = None,
         ram_bytes: int | None = None,
-        timeout: float | None = None,
-        silent: float = SILENT_SECONDS,
+        timeouts: Timeouts = Timeouts(),
     ) -> None:
         """Starts the workers, waits until the first has its evaluator, and opens the file.
 
         Args:
-          path: the graph file, which nobody else has open for writing; made if it is missing.
-          spec: of the evaluator that each worker makes for itself; or a function of a module that makes it.
-          workers: how many, at least 1.
+          path: the graph file, which no other process writes; made if it is missing.
+          spec: of the evaluator that each worker makes; or a function of a module that makes it.
+          workers: their number, at least 1.
           book: id of the book, for the table `book_lease`. run: row of the table `run`, which records carry.
-          site: where the workers are, which it closes; default: this machine.
-          ram_bytes: most memory that all graphs may take together; default: 80 % of the machine's. Of a Ray
-            cluster each core stands for its part of its machine's memory.
-          timeout: seconds in which a worker must have evaluated some positions, else it counts as hung;
-            None: 60 s or twenty times what they take, whichever is more, and ten minutes for its first ones.
-          silent: seconds without a sign of life after which a worker counts as hung.
+          launcher: starts the workers, and is closed at the end; default: on this machine.
+          ram_bytes: limit of the memory of all graphs together; default: 80 % of the machine's, on a Ray
+            cluster the share of each reserved core.
+          timeouts: of workers.
 
         Raises:
           InvalidParameterError: for a number of workers or bytes out of range, or an option of the evaluator.
@@ -73,55 +93,60 @@ class WorkerDesk:
           EvaluatorMismatchError: if the file is bound to another evaluator.
           StoreError: if the file cannot be opened for writing.
         """
-        self._site = site or site_for(path, workers)
+        check_workers(workers)
+        self._launcher = launcher or LocalLauncher(workers)
         try:
-            self._setup = _setup(path, spec, workers, ram_bytes, self._site)
+            self._setup = _setup(path, spec, workers, ram_bytes, self._launcher)
         except BaseException:
-            self._site.close()
+            self._launcher.close()
             raise
         self._book = book
-        self._ledger = Ledger(timeout=timeout)
-        self._office = Office(book)
-        self._workers = TaskWorkers(
+        self._ledger, self._service = Ledger(timeout=timeouts.result), FileService(book)
+        self._workers = TaskSupervisor(
             self._setup,
             workers,
-            site=self._site,
+            launcher=self._launcher,
             run=run,
             ledger=self._ledger,
-            office=self._office,
-            silent=silent,
+            service=self._service,
+            silent=timeouts.heartbeat,
         )
         self._is_closed = False
         self._ended = threading.Event()
         self._extended = time.monotonic()
+        self._writer = self._started(path)
+        self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
+        self._keeper.start()
+
+    def _started(self, path: str | os.PathLike[str]) -> Writer:
+        """Starts the workers, and returns the writer when the first is ready."""
         atexit.register(self._workers.kill)  # before multiprocessing waits for them
         try:
             identity = EvaluatorIdentity.from_json(self._workers.start().identity)
-            self._writer = Writer(open_to_write(path, identity=identity, create=True))
+            writer = Writer(open_to_write(path, identity=identity, create=True))
         except BaseException:
             self._workers.close(0.0)
             atexit.unregister(self._workers.kill)
-            self._site.close()
+            self._launcher.close()
             raise
-        self._office.open(self._writer)
-        self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
-        self._keeper.start()
+        self._service.open(writer)
+        return writer
 
     # ---------------------------------------------------------- for the builder
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the evaluator has to say to a person."""
+        """Notes of the evaluator for the user."""
         greeting = self._workers.greeting
         return greeting.notes if greeting else ()
 
     @property
     def capacity(self) -> int:
-        """How many tasks it works on at once."""
+        """The number of tasks that are searched at once."""
         return max(1, self._workers.size)
 
     @property
     def open_tasks(self) -> int:
-        """How many it has whose outcome was not taken yet."""
+        """The number of tasks whose outcome was not read yet."""
         with self._workers.changed:
             return self._workers.open_tasks + len(self._workers.outcomes)
 
@@ -137,11 +162,11 @@ class WorkerDesk:
 
     @property
     def processes(self) -> list[int]:
-        """The process of each worker that has one."""
+        """The ids of the workers' processes."""
         return self._workers.processes
 
     def submit(self, task: Task) -> None:
-        """Takes a task; one whose position is being searched waits for that.
+        """Queues a task; it waits while another task searches its position.
 
         Raises:
           StoreError: if the workers have been stopped.
@@ -151,12 +176,12 @@ class WorkerDesk:
         self._workers.take(task)
 
     def finished(self, timeout: float) -> list[Outcome]:
-        """Returns outcomes, waiting up to `timeout` seconds for the first; what they found can be read then.
+        """Returns outcomes, whose records can be read; waits up to `timeout` seconds for the first.
 
         It does not wait if there are no tasks.
 
         Raises:
-          StoreError: if the file cannot be written, once; what it has not is kept, and tried again.
+          StoreError: if the file cannot be written, once; unsaved data is kept and written later.
           GraphSearchError: if no worker is left.
         """
         end = time.monotonic() + timeout
@@ -175,7 +200,7 @@ class WorkerDesk:
             return found
 
     def _raise_store_error(self) -> None:
-        error, self._office.error = self._office.error, None
+        error, self._service.error = self._service.error, None
         if error is not None:
             raise error
 
@@ -184,13 +209,13 @@ class WorkerDesk:
         return self._writer.read(board)
 
     def note(self, note: Note) -> None:
-        """Has something written to the file with what is saved next, after the records of outcomes so far."""
+        """Adds a write to the next transaction, after the records of all outcomes so far."""
         self._writer.note(note)
 
     def save(self, *, wait: bool) -> None:
-        """Saves what is not in the file; with `wait` it is there on return.
+        """Saves pending writes; with `wait` they are in the file on return.
 
-        Outcomes are in the file already when they come; this is for notes.
+        The records of outcomes are in the file already.
 
         Raises:
           StoreError: if it cannot be written.
@@ -198,26 +223,26 @@ class WorkerDesk:
         if wait:
             self._writer.commit()
         else:
-            self._office.wanted.set()
+            self._service.wanted.set()
 
     def call(self, work: Note) -> None:
-        """Has something done with the file at once, in a transaction of its own, and waits for it."""
+        """Runs a function on the store in a transaction of its own, and waits for it."""
         self._writer.call(work)
 
     def stop(self) -> None:
-        """Has the searches end after the wave they are at; tasks that no worker has yet are dropped.
+        """Ends searches after their wave, and drops tasks that no worker has.
 
-        Their outcomes come by `finished`, until `open_tasks` is 0.
+        `finished` returns their outcomes until `open_tasks` is 0.
         """
         self._workers.stop()
 
     def close(self) -> None:
-        """Stops what is running, saves what it found, and closes the file. A second call does nothing.
+        """Stops the searches, saves their records, and closes the file. A second call does nothing.
 
         An exception meanwhile, such as a KeyboardInterrupt, ends the workers at once.
 
         Raises:
-          StoreError: if what is left cannot be written.
+          StoreError: if the file cannot be written.
         """
         if self._is_closed:
             return
@@ -228,19 +253,19 @@ class WorkerDesk:
             try:
                 self._end()
             finally:
-                self._site.close()
+                self._launcher.close()
 
-    def __enter__(self) -> WorkerDesk:
+    def __enter__(self) -> WorkerExecutor:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
     def _end(self) -> None:
-        """Writes what is left, and closes the file."""
+        """Writes pending data, and closes the file."""
         atexit.unregister(self._workers.kill)
         self._ended.set()
-        self._office.wanted.set()
+        self._service.wanted.set()
         self._keeper.join()
         try:
             self._writer.note(leases.drop(self._book))
@@ -250,18 +275,18 @@ class WorkerDesk:
 
     # ---------------------------------------------------------- the keeper's thread
     def _keep(self) -> None:
-        """Ends what hangs, extends leases, and saves what waits for that."""
+        """Kills hung workers, extends leases, and saves pending writes."""
         while not self._ended.is_set():
-            is_wanted = self._office.wanted.wait(TICK_SECONDS)
-            self._office.wanted.clear()
+            is_wanted = self._service.wanted.wait(TICK_SECONDS)
+            self._service.wanted.clear()
             try:
                 self._workers.kill_what_hangs()
                 self._extend()
                 self._writer.check()
                 if is_wanted and not self._ended.is_set():
                     self._writer.commit()
-            except Exception as error:  # raised again in the coordinator's thread, which would wait for ever
-                self._office.error = error
+            except Exception as error:  # raised again in the caller's thread, which would wait for ever
+                self._service.error = error
                 with self._workers.changed:
                     self._workers.changed.notify_all()
             self._ended.wait(REST_SECONDS)
@@ -271,7 +296,7 @@ class WorkerDesk:
             return
         self._extended = time.monotonic()
         with self._workers.changed:
-            self._office.extend(self._workers.leases)
+            self._service.extend(self._workers.leases)
 
 
 def _setup(
@@ -279,21 +304,22 @@ def _setup(
     spec: EvaluatorSpec | Make,
     workers: int,
     ram_bytes: int | None,
-    site: Site,
+    launcher: Launcher,
 ) -> Setup:
-    """Returns what each worker is made from.
+    """Returns the settings of the workers.
 
     Raises:
       InvalidParameterError: for numbers out of range, or an option that the evaluator does not have.
     """
-    share = None if ram_bytes is None and site.has_own_memory else _share(workers, ram_bytes)
-    make = partial(create, with_threads(spec, site.threads)) if isinstance(spec, EvaluatorSpec) else spec
+    share = None if ram_bytes is None and launcher.is_remote else _share(workers, ram_bytes)
+    make = partial(create, with_threads(spec, launcher.threads)) if isinstance(spec, EvaluatorSpec) else spec
     real = os.path.realpath(os.fspath(path))
-    return Setup(real, make, share, site.threads, workers == 1, reads_file=site.reads_files)
+    reads_file = launcher.shares_files and not is_sharded(path)
+    return Setup(real, make, share, launcher.threads, workers == 1, reads_file=reads_file)
 
 
 def _share(workers: int, ram_bytes: int | None) -> int:
-    """Returns the bytes of each worker, of those that all may take."""
+    """Returns the memory of each worker."""
     every = default_budget() if ram_bytes is None else ram_bytes
     share = every * (COORDINATOR_SHARE - 1) // COORDINATOR_SHARE // workers
     if share < LEAST_RAM:

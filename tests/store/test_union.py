@@ -260,5 +260,5 @@ def test_records_meet_by_position_and_the_others_are_copied() -> None:
 def test_every_table_has_a_rule() -> None:
     assert sorted([*NUMBERED, *KEYED, *OWN, *LEFT]) == sorted(TABLES)
     for name, rule in (NUMBERED | KEYED).items():
-        assert {*rule.refs, *rule.by, *rule.child_summary, *rule.agree} <= set(TABLES[name].columns)
-        assert bool(rule.child_summary) == (TABLES[name].key == ("id",))
+        assert {*rule.refs, *rule.by, *rule.identity, *rule.agree} <= set(TABLES[name].columns)
+        assert bool(rule.identity) == (TABLES[name].key == ("id",))

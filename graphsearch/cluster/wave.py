@@ -349,7 +349,7 @@ class ShardWaves:
             self._graph.pager.bring(wave.missing_positions(self.wave), wave.slots_of(self.wave))
         elif code == m.OUT_OF_STEP:
             raise GraphSearchError(
-                f"shard {self._out_of_step()} sends what is no message of step {self._counts[m.STEP]}"
+                f"shard {self._out_of_step()} sent a message that is not of step {self._counts[m.STEP]}"
             )
         else:
             raise ShardLostError(f"shard {self._counts[m.PEER]} is lost: it has closed the connection")

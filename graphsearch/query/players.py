@@ -70,7 +70,7 @@ def _all(store: Store) -> list[PlayerRow]:
     found = tables.players(store)
     if not found:
         raise InvalidParameterError(
-            f"{store.path} does not say who played its games;"
+            f"{store.path} has no players of its games;"
             " `graphsearch import pgn FILE --players` adds that, also for files that were imported before"
         )
     return found

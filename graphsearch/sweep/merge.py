@@ -152,9 +152,7 @@ class _Merge:
         self._wanted, self._on_progress, self._sizes = wanted, on_progress, sizes
         self._kept = None if wanted.keep is None else real_path(wanted.keep)
         if self._kept and self._kept not in {source.path for source in found} | {target}:
-            raise InvalidParameterError(
-                f"{wanted.keep} is to be kept and is none of the files that are merged"
-            )
+            raise InvalidParameterError(f"the file to keep, {wanted.keep}, is none of the files to merge")
 
     def run(self) -> MergeReport:
         """Runs the merge; if an input turns out to be damaged, again with its rescued part."""

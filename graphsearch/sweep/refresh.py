@@ -292,7 +292,7 @@ class _Refresh:
             if done > self._total:
                 raise StoreError(
                     f"{self._store.path} holds more records than it counts ({self._total});"
-                    " see what `graphsearch store verify` says"
+                    " `graphsearch store verify` shows where"
                 )
             sweep.enter(self._tables, self._table, columns_of(batch))
             self._say(READING, done)

@@ -172,7 +172,7 @@ def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, 
     assert "has no entries; graphsearch alphabeta" in done.err
     done = cli("nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
     assert (done.code, done.out) == (1, "")
-    assert "no search of fixed depth and no proof has left an entry" in done.err
+    assert "no fixed-depth search and no mate proof has left an entry" in done.err
     assert cli("nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 1
     assert cli("nodetypes", "8/8 w", "--store", entries_file).code == 2
 

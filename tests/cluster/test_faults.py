@@ -205,7 +205,7 @@ MESSAGES = {
     "a header of zeros": (
         bytes(HEADER),
         False,
-        r"^shard 1 sends what is no message .* is saved",
+        r"^shard 1 sent a message that is not of step .* is saved",
     ),
     "text": (b"GET / HTTP/1.1\r\n" * 8, False, r"^shard 1 is lost: it sends \d+ words at once"),
     "half a header": (bytes(HEADER // 2), True, r"^shard 1 is lost: it has closed the connection"),

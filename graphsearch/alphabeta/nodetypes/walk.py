@@ -159,7 +159,7 @@ class _EntryWalk:
             at = int(self._identities(np.array([key_of(board)], np.uint64), words)[0])
         if at < 0:
             raise UnknownPositionError(
-                f"no search of fixed depth and no proof has left an entry of this position: {fen_of(board)}"
+                f"no fixed-depth search and no mate proof has left an entry of this position: {fen_of(board)}"
             )
         kind = self._known.actual[[at]]
         kind = np.where(kind == 0, PV_CODE, kind).astype(np.uint8)

@@ -114,7 +114,7 @@ def _sql(served: ServedFile, wanted: SqlWanted) -> dict[str, Any]:
             columns = list(result.columns)
     except StatementLimitError:
         raise StatementLimitError(
-            f"a statement of the page may take {SQL_SECONDS:g} s; `graphsearch query sql` gives it longer"
+            f"a statement of the page may take {SQL_SECONDS:g} s; `graphsearch query sql` allows more"
         ) from None
     return {"columns": columns, "rows": rows[:MOST_ROWS], "more": len(rows) > MOST_ROWS}
 

@@ -101,9 +101,9 @@ def decide(
         elif found.move in wanted and found.move not in excluded:
             rule, reason = QUEUE, "put in by the queue"
         elif is_alone and found.move not in excluded:
-            rule, reason = "", "only forced moves are taken in here"
+            rule, reason = "", "only forced moves are added here"
         if found.rule and not rule and found.move not in excluded:
-            rule, reason = found.rule, f"taken in before; now {reason}"
+            rule, reason = found.rule, f"added before; now {reason}"
         verdicts.append(Verdict(found, loss, rule, reason))
     return verdicts
 
@@ -173,7 +173,7 @@ class _Tests:
             if found.games >= window.reply_games:
                 return REPLY_GAMES, f"{found.games:,} games, at least {window.reply_games:,}"
             missed.append(f"{found.games:,} games, below {window.reply_games:,}")
-        return "", "; ".join(missed) or "only the best reply is taken in"
+        return "", "; ".join(missed) or "only the best reply is added"
 
 
 def admits_by_value(window: Window | None, loss: int | None, better: int, *, is_own: bool) -> bool:

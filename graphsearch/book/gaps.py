@@ -128,7 +128,7 @@ class _Searcher:
         self, store: Store, snapshot: BookSnapshot, games: Games, min_p: float, min_games: int
     ) -> None:
         self._store = store
-        self._shape = snapshot
+        self._snapshot = snapshot
         self._games = games
         self._min_p = min_p
         self._min_games = min_games
@@ -138,11 +138,11 @@ class _Searcher:
 
     def gaps_at(self, number: int, reach: float) -> list[Gap]:
         """Returns the gaps at a position of that probability."""
-        position = self._shape.positions[number]
-        own = self._shape.is_own(position.turn)
+        position = self._snapshot.positions[number]
+        own = self._snapshot.is_own(position.turn)
         if own and position.state == LEAF:
             return [Gap(position=number, reply=None, san=None, reach=reach, p=None, games=0)]
-        if (own and self._shape.side != BOTH) or position.state != OPEN:
+        if (own and self._snapshot.side != BOTH) or position.state != OPEN:
             return []
         if self._config is not None:
             only = {_key(ruling) for ruling in self._config.forced if ruling.only}
@@ -151,7 +151,7 @@ class _Searcher:
         return self._missing(number, reach)
 
     def _missing(self, number: int, reach: float) -> list[Gap]:
-        position = self._shape.positions[number]
+        position = self._snapshot.positions[number]
         board = board_of(position.fen)
         counts = self._games.get(position.key, {})
         left_out = position.moves.keys() | self._excluded.get(position.key, set())

@@ -244,7 +244,7 @@ def _note_windows(windows: Sequence[Window], first: int, max_ply: int, faults: F
             )
     for start, end in _gaps(windows, first, max_ply):
         plies = f"plies {start} to {end}" if start != end else f"ply {start}"
-        faults.note(("window",), f"does not cover {plies}: only forced moves are taken in there")
+        faults.note(("window",), f"does not cover {plies}: only forced moves are added there")
 
 
 def _gaps(windows: Sequence[Window], start: int, max_ply: int) -> list[tuple[int, int]]:

@@ -202,7 +202,7 @@ class BookTree:
         self.positions[key].leased = leased
         self.update([key])
 
-    # -------------------------------------------------------------- what is there
+    # -------------------------------------------------------------- paths
     def reachable(self) -> set[str]:
         """Returns the keys of all positions that can be reached from a root."""
         found: set[str] = set()

@@ -234,12 +234,12 @@ class _Asked:
 
 
 def _as_it_stands(verdict: Verdict) -> Verdict:
-    """Returns a verdict that tells the present state of a move: the book decides again only in a build."""
+    """Returns a verdict with the present state of a move: the book decides again only in a build."""
     has, would = verdict.candidate.rule, verdict.rule
     if would and not has:
-        return replace(verdict, rule="", reason=f"not taken in yet; now {verdict.reason}")
+        return replace(verdict, rule="", reason=f"not added yet; now {verdict.reason}")
     if has and not would:
-        return replace(verdict, rule=has, reason=f"taken in before; now {verdict.reason}")
+        return replace(verdict, rule=has, reason=f"added before; now {verdict.reason}")
     return verdict
 
 

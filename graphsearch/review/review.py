@@ -270,7 +270,7 @@ class _Review:
             found.append(files.enter_context(HtmlOutput(out, evaluator=evaluator)))
         return found
 
-    # ---------------------------------------------------------- telling
+    # ---------------------------------------------------------- progress
     def report_progress(
         self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0
     ) -> None:

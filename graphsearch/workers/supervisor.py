@@ -113,7 +113,7 @@ class Supervisor(ABC, Generic[A]):
         self.greeting: Ready | None = None
         self.is_over = False
 
-    # ---------------------------------------------------------- what the work is
+    # ---------------------------------------------------------- the work
     @abstractmethod
     def _worker(self, seat: Seat[A]) -> WorkerHandle:
         """Starts a worker, which calls `_heard` for its messages and `_lost` at its end.
@@ -144,7 +144,7 @@ class Supervisor(ABC, Generic[A]):
             return inf
         return seat.deadline if seat.is_ready else seat.worker.alive_since + START_SECONDS
 
-    # ---------------------------------------------------------- for whoever has work
+    # ---------------------------------------------------------- for callers
     def start(self, most: int | None = None) -> Ready:
         """Starts all missing workers, or `most`, and waits until the first is ready; returns its greeting.
 
@@ -241,7 +241,7 @@ class Supervisor(ABC, Generic[A]):
             self.kill()
             self.wait(ENDING_SECONDS)
 
-    # ---------------------------------------------------------- what workers say
+    # ---------------------------------------------------------- messages of workers
     def _heard(self, seat: Seat[A], message: object) -> None:
         """Handles a message of a worker."""
         if isinstance(message, Beat):

@@ -3,7 +3,7 @@
     worker    number of the worker, of the pipe, challenge ->    <- challenge, proof    proof ->
 
 Both prove that they know a token (HMAC-SHA256) before anything else is read. Nothing is encrypted, and
-whoever knows the token can run code on both sides, as with Ray itself, which hands it out.
+anybody with the token can run code on both sides, as with Ray itself, which hands it out.
 """
 
 from __future__ import annotations

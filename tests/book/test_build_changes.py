@@ -121,7 +121,7 @@ def admitted_but_missing(path: Path, found: BookConfig) -> list[str]:
 
 
 def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_path: Path) -> None:
-    """Known positions have other values than the edges to them: moves that are taken in change places."""
+    """Known positions have other values than the edges to them: moves that are added change places."""
     root = Root(chess.Board("8/8/8/8/8/k7/p7/K7 b - - 0 1"), "root 1")
     window = Window(own_cp=30, own_moves=3)
     for value in ("minimax", "q"):
@@ -185,7 +185,7 @@ def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path
     verdicts = why(path, board).verdicts
     moves = tree_of_file(path, found).positions[hex_key(board)].moves
     assert {v.candidate.move for v in verdicts if v.rule} == set(moves)
-    assert any(v.reason.startswith("not taken in yet; now loses") for v in verdicts)
+    assert any(v.reason.startswith("not added yet; now loses") for v in verdicts)
 
 
 def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: Cli) -> None:

@@ -15,7 +15,7 @@ from graphsearch.errors import EvaluatorError, GraphSearchError
 from graphsearch.workers.batches import Batch, BatchSupervisor, Part
 from graphsearch.workers.child import Child, Pipe
 from graphsearch.workers.messages import Beat, Failure, Leave, Ready
-from graphsearch.workers.supervisor import Seat
+from graphsearch.workers.supervisor import START_SECONDS, Seat
 
 from ..conftest import ROOT
 from ..support.pools import is_alive, until
@@ -155,6 +155,27 @@ def test_a_worker_whose_time_is_up_is_killed_once() -> None:
         while time.monotonic() < end:
             puppets.rest(end)
     assert [puppet.kills for puppet in puppets.all] == [1, 0]
+
+
+def test_a_worker_that_is_not_ready_in_time_is_killed_once() -> None:
+    puppets = Puppets(1)
+    with puppets.changed:
+        puppets._fill_seats()
+    puppets.all[0].alive_since -= START_SECONDS
+    puppets.kill_what_hangs()
+    puppets.kill_what_hangs()
+    assert puppets.all[0].kills == 1
+
+
+def test_nobody_waits_for_ever_for_a_worker_that_does_not_run() -> None:
+    puppets = Puppets(1)
+    puppets.patience = 0.01
+    with puppets.changed:
+        puppets._fill_seats()
+        puppets.all[0].alive_since = inf
+        puppets.rest()
+    with pytest.raises(EvaluatorError, match="no worker has started in 0 s"):
+        puppets.check()
 
 
 def test_a_worker_of_another_kind_is_not_mixed_in() -> None:

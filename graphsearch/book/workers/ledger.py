@@ -207,7 +207,7 @@ class Ledger:
             self._lease(holder, 0)
             self._changed.notify_all()
 
-    # ---------------------------------------------------------- what is in the file
+    # ---------------------------------------------------------- commits
     def committed(self, holder: LeaseHolder, words: Iterable[Words], found: Merged | None = None) -> None:
         """Counts a commit of a worker's records, and passes the merged ones on to the other workers."""
         with self._changed:

@@ -98,7 +98,7 @@ class TaskSupervisor(Supervisor[TaskAssignment]):
                 if seat.worker is not None:
                     seat.worker.send(Stop())
 
-    # ---------------------------------------------------------- what the work is
+    # ---------------------------------------------------------- the work
     def _worker(self, seat: Seat[TaskAssignment]) -> WorkerProcess:
         holder = self._ledger.enter(seat.number)
         snapshots = SnapshotServer(self._service.store)

@@ -106,7 +106,7 @@ class Dispatcher(BatchSupervisor[_Rows]):
         self.end(LEAVING_SECONDS)
         self._launcher.close()
 
-    # ---------------------------------------------------------- what the work is
+    # ---------------------------------------------------------- the work
     def _worker(self, seat: Seat[_Rows]) -> WorkerProcess:
         heard, lost = partial(self._heard, seat), partial(self._lost, seat)
         work, name = partial(serve, self._make), f"graphsearch-pool-{seat.number}"

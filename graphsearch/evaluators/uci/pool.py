@@ -177,7 +177,7 @@ class EnginePool(BatchSupervisor[_Row]):
         if not self._thread.is_alive():
             self._loop.close()
 
-    # ---------------------------------------------------------- what the work is
+    # ---------------------------------------------------------- the work
     def _worker(self, seat: Seat[_Row]) -> EngineTask:
         heard, lost = partial(self._heard, seat), partial(self._lost, seat)
         return EngineTask(self._loop, self._started, self._question, heard=heard, lost=lost)

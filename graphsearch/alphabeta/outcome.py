@@ -8,7 +8,7 @@ from typing import Any
 import chess
 
 from ..graph.kept_transpositions import EntryReport
-from ..position.board import fen_of, key_of
+from ..position.board import fen_of, key_text
 from ..position.scores import centipawns, mate_moves
 from .results import Counts, DepthResult
 
@@ -89,7 +89,7 @@ class AlphaBetaResult:
         counts = self.counts
         return {
             "position": fen_of(self.board),
-            "key": f"{key_of(self.board):016x}",
+            "key": key_text(self.board),
             "store": self.store,
             "asked": self.asked,
             "depth": self.depth,

@@ -17,7 +17,15 @@ import chess
 
 from ..errors import GraphSearchError, StoreError, UnsavedError
 from ..graph.graph import Graph
-from ..position.board import CHECKMATE, CLOCK_DRAW, NOT_TERMINAL, fen_of, history_keys, key_of, terminal_kind
+from ..position.board import (
+    CHECKMATE,
+    CLOCK_DRAW,
+    NOT_TERMINAL,
+    fen_of,
+    history_keys,
+    key_text,
+    terminal_kind,
+)
 from ..position.scores import FAR, MATE
 from ..record.transposition import EntryTable
 from ..store.store import Store
@@ -224,7 +232,7 @@ class _AlphaBetaSession:
     # ---------------------------------------------------------- saving
     @property
     def _key(self) -> str:
-        return f"{key_of(self.board):016x}"
+        return key_text(self.board)
 
     @property
     def _evaluation(self) -> str:

@@ -20,7 +20,7 @@ class Task:
     """One search of one position.
 
     Attributes:
-      key: of the position, 16 hex digits.
+      key: of the position, as `key_text` has it.
       fen: the position, without history.
       moves: UCI moves that are searched; empty: all.
       evaluations, visits: limits; None: no such limit.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import chess
 
 from ..errors import BookConfigError
-from ..position.board import board_of, key_of, legal_moves
+from ..position.board import board_of, key_text, legal_moves
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.rows import checked
@@ -183,4 +183,4 @@ def _config(snapshot: BookSnapshot) -> BookConfig | None:
 
 
 def _key(ruling: Ruling) -> str:
-    return f"{key_of(ruling.board):016x}"
+    return key_text(ruling.board)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import chess
 
-from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_of, legal_moves, terminal_kind
+from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text, legal_moves, terminal_kind
 from ..record.node import NodeRecord
 from ..record.ranking import edge_of
 from .config import BookConfig
@@ -27,11 +27,6 @@ class RecordedMove:
     p: float
     n: int
     q: float | None
-
-
-def hex_key(board: chess.Board) -> str:
-    """Returns the key of a position as the tables hold it."""
-    return f"{key_of(board):016x}"
 
 
 def known_moves(board: chess.Board, record: NodeRecord) -> list[RecordedMove]:
@@ -90,7 +85,7 @@ class Growth:
 
     def add(self, board: chess.Board, ply: int) -> Position:
         """Returns the book's position on a board; a new one if it has none."""
-        key = hex_key(board)
+        key = key_text(board)
         position = self._tree.positions.get(key)
         if position is None:
             position = Position(key=key, fen=fen_of(board), ply=ply, since=self._since)

@@ -42,7 +42,7 @@ class Position:
     """A position of the book; values are seen by the side to move.
 
     Attributes:
-      key: 16 hex digits. fen: the position. ply: fewest half-moves to it.
+      key: as `key_text` has it. fen: the position. ply: fewest half-moves to it.
       state: `leaf`, `open`, `end`, or `apart` while no root leads to it.
       searches: number of searches to the limit. n: node N after the last one.
       value: of the book; None before the first search.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import chess
 
 from ..errors import InvalidPositionError
-from ..position.board import check
+from ..position.board import check, key_text
 from .config import BookConfig
-from .growth import Growth, hex_key
+from .growth import Growth
 from .positions import END, LEAF, BookLine, Position
 from .queue import QueueItem, State
 from .tree import BookTree
@@ -78,7 +78,7 @@ class Requests:
         except (ValueError, InvalidPositionError) as error:
             self.refuse(item, f"it cannot be read: {error}")
             return None
-        keys = [hex_key(board) for board in boards]
+        keys = [key_text(board) for board in boards]
         first = next((i for i, key in enumerate(keys) if key in self._tree.positions), None)
         start = first or 0
         moves = list(item.moves[start:])

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from ..errors import BookConfigError, InputFileError
 from ..limits import TOML, read_file, toml_tables
-from ..position.board import fen_of, key_of, terminal_kind
+from ..position.board import fen_of, key_text, terminal_kind
 from .config import BookConfig, Expansion, Root, Ruling, Window
 from .toml_faults import Faults
 from .toml_games import GameRoots
@@ -158,10 +158,10 @@ def _parsed(data: dict[str, Any], text: str, folder: Path, name: str) -> BookCon
 # -------------------------------------------------------------------- roots
 def _roots(tables: Sequence[RootTable], max_ply: int, faults: Faults) -> tuple[Root, ...]:
     """Returns the roots, each position once; games are read only if nothing is wrong before them."""
-    found: dict[int, Root] = {}
+    found: dict[str, Root] = {}
     for index, table in enumerate(tables):
         for root in _roots_of(table, index, max_ply, faults):
-            same = found.setdefault(key_of(root.board), root)
+            same = found.setdefault(key_text(root.board), root)
             if same is not root:
                 faults.note(
                     ("root", index, "moves"), f"is the position of {same.origin} again: {fen_of(root.board)}"
@@ -189,9 +189,9 @@ def _roots_of(table: RootTable, index: int, max_ply: int, faults: Faults) -> Ite
 
 
 # ------------------------------------------------------------------ rulings
-def _rulings(kind: str, tables: Sequence[ExcludeTable], max_ply: int, faults: Faults) -> dict[int, Ruling]:
+def _rulings(kind: str, tables: Sequence[ExcludeTable], max_ply: int, faults: Faults) -> dict[str, Ruling]:
     """Returns the rulings of a kind by key of their position: of several on one position the union."""
-    found: dict[int, Ruling] = {}
+    found: dict[str, Ruling] = {}
     for index, table in enumerate(tables):
         board, path = table.board(), (kind, index)
         if board.ply() >= max_ply:
@@ -200,14 +200,14 @@ def _rulings(kind: str, tables: Sequence[ExcludeTable], max_ply: int, faults: Fa
             )
         only = isinstance(table, ForceTable) and table.only
         ruling = Ruling(board=board, moves=table.chosen(), only=only, line=faults.line(path))
-        before = found.setdefault(key_of(board), ruling)
+        before = found.setdefault(key_text(board), ruling)
         if before is not ruling:
             moves = tuple(dict.fromkeys([*before.moves, *ruling.moves]))
-            found[key_of(board)] = replace(before, moves=moves, only=before.only or only)
+            found[key_text(board)] = replace(before, moves=moves, only=before.only or only)
     return found
 
 
-def _check_rulings(forced: Mapping[int, Ruling], excluded: Mapping[int, Ruling], faults: Faults) -> None:
+def _check_rulings(forced: Mapping[str, Ruling], excluded: Mapping[str, Ruling], faults: Faults) -> None:
     """Adds a fault for every move that is forced and excluded, and for positions without a move left."""
     for key, ruling in excluded.items():
         fen = fen_of(ruling.board)

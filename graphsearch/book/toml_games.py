@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 import chess
 
 from ..errors import InvalidPositionError
-from ..position.board import key_of
+from ..position.board import key_text
 from .config import Root
 from .toml_faults import Faults
 from .toml_lines import Path
@@ -26,7 +26,7 @@ class GameRoots:
         self._key: Path = (*path, "pgn")
         self._max_ply = max_ply
         self._faults = faults
-        self._seen: set[int] = set()  # keys
+        self._seen: set[str] = set()  # keys
         self._found = self._short = self._same = self._late = self._last = 0
         self._broken: list[str] = []
 
@@ -52,7 +52,7 @@ class GameRoots:
     def _is_wanted(self, board: chess.Board, length: int) -> bool:
         """Returns whether a game's position is a root; counts why not."""
         self._found += 1
-        key = key_of(board)
+        key = key_text(board)
         if self._table.ply is not None and length < self._table.ply:
             self._short += 1
         elif board.ply() >= self._max_ply:

@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..position.board import board_of, check, fen_of
+from ..position.board import board_of, check, fen_of, key_text
 from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -18,7 +18,7 @@ from ..store.tables.books import BookRow
 from . import rows
 from .config import BookConfig
 from .decide import Verdict
-from .growth import Growth, hex_key, known_moves
+from .growth import Growth, known_moves
 from .order import order_of
 from .positions import OPEN, Position, numbered
 from .toml import stored_config
@@ -30,7 +30,7 @@ class Why:
     """A position of a book, explained.
 
     Attributes:
-      book: its name. position: FEN. key: 16 hex digits.
+      book: its name. position: FEN. key: as `key_text` has it.
       found: whether the book has it. state: `leaf`, `open` or `end`; None if it has not.
       ply: in the book; None if it is not there. line: a shortest line from a root, in SAN; empty for a root.
       searches, n: number of its searches, node N then. value: of the book, for the side to move.
@@ -161,7 +161,7 @@ class _Asked:
 
     def why(self, board: chess.Board) -> Why:
         """Returns the answer."""
-        key = hex_key(board)
+        key = key_text(board)
         position = self.tree.positions.get(key)
         costs = self._leaf_costs()
         place = sorted(costs.values()).index(costs[key]) + 1 if key in costs else None
@@ -214,7 +214,7 @@ class _Asked:
         game = board.copy()
         while game.move_stack:
             move = game.pop()
-            position = self.tree.positions.get(hex_key(game))
+            position = self.tree.positions.get(key_text(game))
             if position is not None:
                 return self._left(position, game, move)
         return None
@@ -222,7 +222,7 @@ class _Asked:
     def _left_before(self, board: chess.Board) -> LeftAt | None:
         """Returns the position of the book, the first by ply, from which a move leads to this one."""
         ways = [(before, way.move) for way in predecessors(board) for before in way.boards()]
-        known = [(self.tree.positions.get(hex_key(before)), before, move) for before, move in ways]
+        known = [(self.tree.positions.get(key_text(before)), before, move) for before, move in ways]
         found = [(position, before, move) for position, before, move in known if position is not None]
         if not found:
             return None

@@ -19,7 +19,7 @@ import chess
 
 from ..errors import InvalidParameterError, ShardLostError, StoreError
 from ..graph.view import NodeView, view
-from ..position.board import fen_of, history_keys, key_of
+from ..position.board import fen_of, history_keys, key_text
 from ..record.node import NodeRecord
 from ..search import results
 from ..search.claims import view_in_game
@@ -261,7 +261,7 @@ class _Search:
         evaluations = sum(report.evaluations for report in reports) + before.evaluations
         result = SearchResult(
             position=fen_of(board),
-            key=key_of(board),
+            key=key_text(board),
             store=str(self._setup.folder),
             visits=node.visits,
             new_visits=visits,

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EvaluatorMismatchError, StoreError
+from ..position.board import key_of_text
 from ..record.node import RecordBatch
 from ..record.provenance import EvaluatorIdentity, differences
 from ..store import merging
@@ -202,15 +203,15 @@ class ClusterStore(ShardedStore):
                 write(part)
 
     # ---------------------------------------------------------- tables of the owners
-    def record_root(self, key_hex: str, fen: str, visits: int) -> None:
+    def record_root(self, key: str, fen: str, visits: int) -> None:
         """Inserts a root into the file of its owner."""
         with self._writing_all():
-            self._owner_of(key_hex).record_root(key_hex, fen, visits)
+            self._owner_of(key).record_root(key, fen, visits)
 
-    def raise_root(self, key_hex: str, visits: int) -> None:
+    def raise_root(self, key: str, visits: int) -> None:
         """Updates the root N of a position in the file of its owner."""
         with self._writing_all():
-            self._owner_of(key_hex).raise_root(key_hex, visits)
+            self._owner_of(key).raise_root(key, visits)
 
     def write_top(self, positions: Rows, edges: Rows) -> None:
         """Lists positions in `top_position` and `top_edge`, with their owners."""
@@ -220,9 +221,9 @@ class ClusterStore(ShardedStore):
 
         self._each(lambda part: part.write_top(of(part, positions), of(part, edges)))
 
-    def _owner_of(self, key_hex: str) -> Store:
-        key = np.array([int(key_hex, 16)], np.uint64)
-        return self._parts[int(owners_of(key, self._manifest.owners)[0])]
+    def _owner_of(self, key: str) -> Store:
+        number = np.array([key_of_text(key)], np.uint64)
+        return self._parts[int(owners_of(number, self._manifest.owners)[0])]
 
 
 def open_to_write(

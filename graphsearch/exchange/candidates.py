@@ -12,7 +12,7 @@ from typing import Literal
 
 import chess
 
-from ..position.board import clock_term, encode_move, is_chess960
+from ..position.board import encode_move, is_chess960, key_text_of_words
 from ..position.values import negate
 from ..query.steps import MoveList
 from ..record.node import Edge, NodeRecord
@@ -87,7 +87,7 @@ class Seen:
     @property
     def key(self) -> str:
         """Its key as the tables have it."""
-        return f"{int(self.met.words[9]) ^ clock_term(self.clock):016x}"
+        return key_text_of_words(self.met.words)
 
     @property
     def polyglot_key(self) -> str:

@@ -45,7 +45,7 @@ class MoveColumns:
 
     Attributes:
       of: `[M]` the position. code: as `encode_move`. mark: CHECK, CHECK | MATE or 0.
-      child: key of the position behind it. p: prior.
+      child, child_meta: key and META of the position behind it. p: prior.
       n, r, q, draw: of its visits, as `Edge` has them (`value`, `draws`); 0 where n = 0.
       lower, upper: what is proven. mate: plies of it, negative if it is suffered; 0 for none.
       rank: 1 for the best move, as `record.ranking` orders them.
@@ -55,6 +55,7 @@ class MoveColumns:
     code: NDArray[np.uint16]
     mark: NDArray[np.uint8]
     child: Words
+    child_meta: Words
     p: Floats
     n: NDArray[np.uint32]
     r: NDArray[np.uint32]
@@ -193,6 +194,7 @@ def _clocks(words: Words) -> Ints:
 def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
     of, code, mark = _listed(batch)
     place, into = _places(batch, edges, of)
+    child, child_meta = _children(batch.words, of, code)
     with np.errstate(invalid="ignore", divide="ignore"):
         q = np.where(edges.n > 0, edges.others * edges.q / edges.n, 0.0)
         draw = np.where(edges.n > 0, edges.drawn / edges.n, 0.0)
@@ -209,7 +211,8 @@ def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
         of=of,
         code=code,
         mark=mark,
-        child=_children(batch.words, of, code),
+        child=child,
+        child_meta=child_meta,
         p=_priors(batch),
         n=n,
         r=spread(batch.r),
@@ -243,12 +246,13 @@ def _listed(batch: RecordBatch) -> tuple[Ints, NDArray[np.uint16], NDArray[np.ui
     return np.repeat(np.arange(rows), held), moves[here], marks[here]
 
 
-def _children(words: Words, of: Ints, code: NDArray[np.uint16]) -> Words:
+def _children(words: Words, of: Ints, code: NDArray[np.uint16]) -> tuple[Words, Words]:
+    """Returns keys and METAs of the positions after moves."""
     children, keys = np.zeros(len(of) * POSITION_WORDS, np.uint64), np.zeros(len(of), np.uint64)
     make_steps(
         board_tables(), owned(words, np.uint64).reshape(-1), of, owned(code, np.uint16), children, keys
     )
-    return keys
+    return keys, children.reshape(-1, POSITION_WORDS)[:, META].copy()
 
 
 def _places(batch: RecordBatch, edges: _Edges, of: Ints) -> tuple[Ints, Ints]:

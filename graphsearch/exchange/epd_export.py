@@ -3,7 +3,7 @@
 acd   plies of `pv`          acn   node N            bm, pv   SAN; the line of the most visits
 c2    score type of ce: a book's values are `centipawn`
 ce    centipawns for the side to move (of the book, else of the node); 32767 less the plies to a mate
-dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, 16 hex digits
+dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, as the tables have it
 c0    Q and the chances to win, draw and lose; c1  what is proven
 """
 

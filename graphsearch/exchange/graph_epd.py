@@ -20,8 +20,8 @@ from .graph_rows import Part, Text
 from .graph_walk import Visits
 from .mapped import Rows
 from .pool import Ints, RecordPool, Words
-from .text_kernel import FEN_BODY, FIXED, HEX, INTEGER, NAME, TEXT
-from .text_rows import Field, Joints, fixed, literal, names_of, records_text
+from .text_kernel import FEN_BODY, FIXED, INTEGER, NAME, TEXT
+from .text_rows import Field, Joints, fixed, key_field, literal, names_of, records_text
 from .walk import RESULTS, TERMINALS
 from .worth_kernel import best_moves
 
@@ -83,7 +83,7 @@ def epd_lines(part: Part, lines: Lines) -> Text:
         Field(" dm ", INTEGER, (mate + 1) // 2, mate > 0, after=";"),
         Field(" fmvn ", INTEGER, visits.ply[rows] // 2 + 1, after=";"),
         Field(" hmvc ", INTEGER, clocks, after=";"),
-        Field(' id "', HEX, part.keys, after='";'),
+        key_field(' id "', part.keys, part.metas, '";'),
     ]
     items = [Field("", NAME, sans)]
     joints = Joints(" pv ", " ", ";")

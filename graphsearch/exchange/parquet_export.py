@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ExportError
-from ..position.board import MOVE_CODES
+from ..position.board import MOVE_CODES, key_text_of_words
 from ..position.fens import fens
-from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META
+from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.steps import uci_of
 from ..record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
 from ..store.sharded.files import open_to_read
@@ -45,6 +45,7 @@ NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB as they 
 # column -> its type in Arrow; `text` is a dictionary of texts
 NODE_COLUMNS = {
     "key": "uint64",
+    "rooks": "uint16",
     "key_hex": "string",
     "fen": "string",
     "turn": "text",
@@ -71,10 +72,12 @@ NODE_COLUMNS = {
 }
 EDGE_COLUMNS = {
     "key": "uint64",
+    "rooks": "uint16",
     "move": "text",
     "san": "text",
     "rank": "uint8",
     "child": "uint64",
+    "child_rooks": "uint16",
     "n": "uint32",
     "r": "uint32",
     "p": "float32",
@@ -252,7 +255,8 @@ class _Tables:
         win, loss = ((1.0 - nodes.draw + sign * nodes.q) / 2 for sign in (1, -1))
         return {
             "key": Values(nodes.key),
-            "key_hex": Values(np.array([f"{key:016x}" for key in nodes.key.tolist()], object)),
+            "rooks": Values(rooks_of(part.batch.words[:, META])),
+            "key_hex": Values(np.array([key_text_of_words(w) for w in part.batch.words.tolist()], object)),
             "fen": Values(np.array(part.fens, object)),
             "turn": Values(meta & BLACK_TO_MOVE, texts=["w", "b"]),
             "clock": Values(meta >> CLOCK_SHIFT & CLOCK_BITS),
@@ -281,10 +285,12 @@ class _Tables:
         known, visited = part.known[moves.of], moves.n > 0
         return {
             "key": Values(nodes.key[moves.of]),
+            "rooks": Values(rooks_of(part.batch.words[moves.of, META])),
             "move": Values(moves.code, texts=_moves_in_uci()),
             "san": Values(sans, texts=self._sans.texts),
             "rank": Values(moves.rank, known),
             "child": Values(moves.child),
+            "child_rooks": Values(rooks_of(moves.child_meta)),
             "n": Values(moves.n),
             "r": Values(moves.r),
             "p": Values(moves.p, known),
@@ -294,6 +300,11 @@ class _Tables:
             "upper": Values(moves.upper),
             "mate": Values(moves.mate, moves.mate != 0),
         }
+
+
+def rooks_of(metas: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Returns bits 20-32 of METAs, which say what rooks may castle where that is not standard, else 0."""
+    return (metas >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)).astype(np.uint16)
 
 
 def _at(values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import chess
 import chess.polyglot
 
-from ..position.board import CLOCK_DRAW, check, fen_of, key_of, legal_moves
+from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
 from ..record.bounds import UNPROVEN as UNPROVEN
@@ -99,7 +99,7 @@ class NodeView:
     """
 
     position: str
-    key: int
+    key: str
     visits: int
     q: float
     wdl: WDL
@@ -114,7 +114,7 @@ class NodeView:
         """Returns the JSON object of `graphsearch show`, without `evaluator` and `run` (`Origin.as_dict`)."""
         return {
             "position": self.position,
-            "key": f"{self.key:016x}",
+            "key": self.key,
             "visits": self.visits,
             "q": self.q,
             "wdl": self.wdl.as_list(),
@@ -228,7 +228,7 @@ def view(
     q, d = node_mean(record)
     return NodeView(
         position=fen_of(board),
-        key=key_of(board),
+        key=key_text(board),
         visits=record.visits,
         q=q,
         wdl=wdl_from_q(q, d),

@@ -281,6 +281,36 @@ def key_of_words(words: Words) -> int:
     return int(words[KEY]) ^ clock_term(clock_of_words(words))
 
 
+def key_text(board: chess.Board) -> str:
+    """Returns the key of a position as tables and JSON have it, as `text_of_key` writes it.
+
+    >>> key_text(chess.Board())
+    '463b96181691fc9c'
+    >>> [key_text(board_of(f"4k3/8/8/8/8/8/8/4KRR1 w {rook} - 0 1")) for rook in "FG"]
+    ['b9b0ecdc57d6e50a0005', 'b9b0ecdc57d6e50a0003']
+    """
+    return text_of_key(key_of(board), castling_fields(board) if board.chess960 else 0)
+
+
+def key_text_of_words(words: Words | Sequence[int]) -> str:
+    """Returns `key_text` of packed words."""
+    meta = int(words[META])
+    return text_of_key(int(words[KEY]) ^ clock_term(meta >> CLOCK_SHIFT & CLOCK_BITS), meta)
+
+
+def text_of_key(key: int, meta: int) -> str:
+    """Returns a key in 16 hex digits; 4 more are bits 20-32 of META, where castling is not standard.
+
+    The key says who may castle to which side, and not with which of two rooks.
+    """
+    return f"{key:016x}{meta >> CHESS960_SHIFT & CHESS960_BITS:04x}" if meta & CHESS960 else f"{key:016x}"
+
+
+def key_of_text(text: str) -> int:
+    """Returns the key in a text that `text_of_key` has made."""
+    return int(text[:16], 16)
+
+
 def check(board: chess.Board, given: str = "") -> None:
     """Raises InvalidPositionError, with the reason, unless the position can be searched.
 

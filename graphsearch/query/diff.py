@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..position.board import fen_of, key_of, key_of_words, legal_moves, unpack
+from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
 from ..record.node import RecordBatch
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
@@ -50,7 +50,7 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A position of both files that changed: FEN, key in 16 hex digits, kinds of change, both values."""
+    """A position of both files that changed: FEN, key in as `key_text` has it, kinds of change, both values."""
 
     position: str
     key: str
@@ -346,7 +346,7 @@ def alone_maker(record: RecordBatch) -> Callable[[], Alone]:
 
     def make() -> Alone:
         board = unpack(record.words[0].tolist())
-        return Alone(fen_of(board), f"{key_of(board):016x}", _worth(values_of(record), 0, board))
+        return Alone(fen_of(board), key_text(board), _worth(values_of(record), 0, board))
 
     return make
 
@@ -356,7 +356,7 @@ def _change_maker(old: RecordBatch, new: RecordBatch, what: tuple[str, ...]) -> 
 
     def make() -> Change:
         board = unpack(new.words[0].tolist())
-        key = f"{key_of_words(new.words[0]):016x}"
+        key = key_text_of_words(new.words[0])
         return Change(
             fen_of(board), key, what, _worth(values_of(old), 0, board), _worth(values_of(new), 0, board)
         )

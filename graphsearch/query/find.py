@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidParameterError, StoreError
-from ..position.board import key_of_words, unpack
+from ..position.board import key_text_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_of
 from ..record.node import RecordBatch
@@ -34,7 +34,7 @@ class Found:
     """A position that satisfies the conditions.
 
     Attributes:
-      position: FEN, move number 1. key: 16 hex digits.
+      position: FEN, move number 1. key: as `key_text` has it.
       n: node N. q, cp: node Q, seen by the side to move. bounds: proven lower and upper result.
       best_move: SAN, None without moves.
       ply: fewest half-moves from the start of a game, by the tables of games and books; None unless a
@@ -118,7 +118,7 @@ def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
         return
     plies: dict[str, int | None] = {}
     if tables.asked:
-        keys = [f"{key_of_words(words):016x}" for words in hits.words]
+        keys = [key_text_of_words(words) for words in hits.words]
         plies = tables.passing(keys)
         hits = take(hits, np.nonzero([key in plies for key in keys])[0])
     for i, fen in enumerate(fens(hits.words) if len(hits) else ()):
@@ -130,7 +130,7 @@ def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) ->
     board = unpack(record.words)
     best = best_move(record, board)
     q, draw = node_mean(record)
-    key = f"{key_of_words(hits.words[i]):016x}"
+    key = key_text_of_words(hits.words[i])
     return Found(
         position=fen,
         key=key,

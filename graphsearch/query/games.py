@@ -9,7 +9,7 @@ from typing import Any
 import chess
 
 from ..errors import UnknownPositionError
-from ..position.board import check, fen_of, key_of, legal_moves
+from ..position.board import check, fen_of, key_text, legal_moves
 from ..position.values import cp_of
 from ..record.node import NodeRecord
 from ..record.ranking import edge_of, node_mean
@@ -153,7 +153,7 @@ def counts_at(source: RecordSource, board: chess.Board) -> dict[str, Results]:
     """Returns the results of imported games by move in UCI; empty if the file has no such tables."""
     if not source.has_games:
         return {}
-    key = f"{key_of(board):016x}"
+    key = key_text(board)
     found = tables.counts(source.store, [key]).get(key, [])
     return {m.move: Results(m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
 

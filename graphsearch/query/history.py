@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..position.board import check, fen_of, key_of
+from ..position.board import check, fen_of, key_text
 from ..position.values import cp_from_q, cp_of, wdl_from_q
 from ..record.provenance import RunInfo
 from ..store.tables import history as table
@@ -107,7 +107,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
     with opened(path) as source:
         root = board or last_root(source)
         check(root)
-        points = _marked(_points(source, root, f"{key_of(root):016x}"))
+        points = _marked(_points(source, root, key_text(root)))
         names = source.store.evaluators() if points else {}
     met = sorted({point.evaluator for point in points if point.evaluator is not None})
     evaluators = {number: names[number].describe() for number in met if number in names}

@@ -21,8 +21,8 @@ Known = Callable[[Level], Mask]  # mask of the known positions of a level, `[M]`
 
 def book_positions(store: Store, book: int) -> Known:
     """Returns a function that marks the positions of a book; positions apart do not count."""
-    keys = np.sort(np.array([int(key, 16) for key in book_keys(store, book)], np.uint64))
-    return lambda level: np.isin(level.keys, keys)
+    keys = frozenset(book_keys(store, book))
+    return lambda level: np.array([key in keys for key in level.keys], np.bool_)
 
 
 def graph_positions(reader: Reader, min_visits: int) -> Known:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..position.board import board_of, check, fen_of, key_of
+from ..position.board import board_of, check, fen_of, key_text
 from ..record.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_roots, book_steps
 from .layers import places
@@ -27,7 +27,7 @@ class DrawnNode:
     """A position of the picture, drawn once.
 
     Attributes:
-      key: 16 hex digits. position: FEN.
+      key: as `key_text` has it. position: FEN.
       level: fewest plies from a root within the picture. place: position within its level, in steps of
         at least 1 from the next node.
       n: node N; q: node Q (of a book: its value there, if it has one), seen by the side to move. None if
@@ -111,7 +111,7 @@ class _Way(NamedTuple):
     """A move out of a position; `child` is the key of the position behind it."""
 
     move: chess.Move
-    child: int
+    child: str
     n: int
     p: float
     q: float | None
@@ -172,7 +172,7 @@ def neighbourhood(
         if not chosen.boards:
             where = f"the book {book!r} of {source.path}" if book is not None else source.path
             raise UnknownPositionError(f"{where} does not hold this position: {fen_of(roots[0])}")
-        nodes, edges, hidden = _drawn(chosen, [key_of(root) for root in roots])
+        nodes, edges, hidden = _drawn(chosen, [key_text(root) for root in roots])
     return Neighbourhood(
         position=fen_of(roots[0]),
         book=book,
@@ -206,7 +206,7 @@ def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
     number = book_named(source.store, name).id
 
     def look(board: chess.Board) -> _Known | None:
-        key = f"{key_of(board):016x}"
+        key = key_text(board)
         found = book_node(source.store, number, key)
         if found is None:
             return None
@@ -233,16 +233,16 @@ class _Choice:
         self._depth = depth
         self._least = least
         self._most = most
-        self._levels: dict[int, int] = {}
+        self._levels: dict[str, int] = {}
         self._serial = 0
-        self.boards: dict[int, chess.Board] = {}
-        self.known: dict[int, _Known] = {}
+        self.boards: dict[str, chess.Board] = {}
+        self.known: dict[str, _Known] = {}
 
     def take(self, roots: Sequence[chess.Board]) -> None:
         """Adds the positions reached from some roots, the widest lines first."""
-        queue: list[tuple[int, int, int, int, chess.Board, chess.Move | None]] = []
+        queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]] = []
         for root in roots:
-            self._push(queue, -(1 << 62), 0, key_of(root), root, None)
+            self._push(queue, -(1 << 62), 0, key_text(root), root, None)
         while queue:
             width, level, _, key, parent, move = heapq.heappop(queue)
             if self._levels.get(key, 1 << 30) <= level:
@@ -262,17 +262,17 @@ class _Choice:
 
     def _push(
         self,
-        queue: list[tuple[int, int, int, int, chess.Board, chess.Move | None]],
+        queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]],
         width: int,
         level: int,
-        key: int,
+        key: str,
         parent: chess.Board,
         move: chess.Move | None,
     ) -> None:
         self._serial += 1  # so that neither boards nor moves are ever compared
         heapq.heappush(queue, (width, level, self._serial, key, parent, move))
 
-    def _enter(self, key: int, parent: chess.Board, move: chess.Move | None) -> bool:
+    def _enter(self, key: str, parent: chess.Board, move: chess.Move | None) -> bool:
         """Adds one position if it is known; returns whether it is."""
         board = parent.copy(stack=False) if move is None else after(parent, move)
         found = self._look(board)
@@ -281,7 +281,7 @@ class _Choice:
         self.boards[key], self.known[key] = board, found
         return True
 
-    def edges(self) -> Iterator[tuple[int, _Way]]:
+    def edges(self) -> Iterator[tuple[str, _Way]]:
         """Yields the moves between the positions, with the key of the position before each."""
         for key, known in self.known.items():
             for way in known.ways:
@@ -299,7 +299,7 @@ class _Choice:
 
 
 # ------------------------------------------------------------------ the picture
-def _drawn(chosen: _Choice, roots: Sequence[int]) -> tuple[tuple[DrawnNode, ...], tuple[DrawnEdge, ...], int]:
+def _drawn(chosen: _Choice, roots: Sequence[str]) -> tuple[tuple[DrawnNode, ...], tuple[DrawnEdge, ...], int]:
     edges = sorted(chosen.edges(), key=lambda edge: -edge[1].n)
     levels = _levels([key for key in dict.fromkeys(roots) if key in chosen.boards], edges)
     at = {key: k for k, key in enumerate(levels)}
@@ -319,9 +319,9 @@ def _drawn(chosen: _Choice, roots: Sequence[int]) -> tuple[tuple[DrawnNode, ...]
     return nodes, tuple(sorted(drawn, key=lambda edge: (edge.parent, -edge.n))), chosen.hidden()
 
 
-def _levels(roots: Sequence[int], edges: Sequence[tuple[int, _Way]]) -> dict[int, int]:
+def _levels(roots: Sequence[str], edges: Sequence[tuple[str, _Way]]) -> dict[str, int]:
     """Returns the fewest moves from a root to each position."""
-    children: dict[int, list[int]] = {}
+    children: dict[str, list[str]] = {}
     for key, way in edges:
         children.setdefault(key, []).append(way.child)
     levels = dict.fromkeys(roots, 0)
@@ -336,21 +336,21 @@ def _levels(roots: Sequence[int], edges: Sequence[tuple[int, _Way]]) -> dict[int
 
 
 def _main_ways(
-    edges: Sequence[tuple[int, _Way]], levels: dict[int, int]
-) -> dict[int, tuple[int, chess.Move]]:
+    edges: Sequence[tuple[str, _Way]], levels: dict[str, int]
+) -> dict[str, tuple[str, chess.Move]]:
     """Returns the most visited way into each position from the level above it."""
-    main: dict[int, tuple[int, chess.Move]] = {}
-    most: dict[int, int] = {}
+    main: dict[str, tuple[str, chess.Move]] = {}
+    most: dict[str, int] = {}
     for key, way in edges:
         if levels[way.child] == levels[key] + 1 and way.n > most.get(way.child, -1):
             main[way.child], most[way.child] = (key, way.move), way.n
     return main
 
 
-def _node(chosen: _Choice, key: int, level: int, place: float) -> DrawnNode:
+def _node(chosen: _Choice, key: str, level: int, place: float) -> DrawnNode:
     known = chosen.known[key]
     return DrawnNode(
-        key=f"{key:016x}",
+        key=key,
         position=fen_of(chosen.boards[key]),
         level=level,
         place=place,

@@ -15,7 +15,7 @@ import chess
 import numpy as np
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..position.board import check, fen_of, key_of, unpack
+from ..position.board import check, fen_of, key_text, unpack
 from ..position.notation import board_from_fen
 from ..position.values import cp_of
 from ..record.node import NodeRecord
@@ -280,7 +280,7 @@ class _Judge:
 
     def _is_known_behind(self, board: chess.Board, move: chess.Move) -> bool:
         """Returns whether games reached the position behind a move in another order."""
-        key = f"{key_of(after(board, move)):016x}"
+        key = key_text(after(board, move))
         return sum(played_at(self._store, [key]).get(key, {}).values()) > self.rules.games
 
     def _is_popular(self, seen: _Seen) -> bool:

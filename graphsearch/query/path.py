@@ -16,7 +16,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..position.board import board_of, check, fen_of, key_of
+from ..position.board import board_of, check, fen_of, key_text
 from .reach import Target
 from .source import RecordSource, after, opened, steps_of
 
@@ -116,7 +116,7 @@ def _roots(source: RecordSource, board: chess.Board, root: chess.Board | None) -
     roots = [board_of(info.position) for info in source.store.roots()]
     if not roots:
         raise UnknownPositionError(f"{source.path} has no roots; give the position to begin at")
-    return [start for start in roots if key_of(start) != key_of(board)] or roots
+    return [start for start in roots if key_text(start) != key_text(board)] or roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Looking:
 
     def __init__(self, source: RecordSource, board: chess.Board, limit: int) -> None:
         self._source = source
-        self._wanted = key_of(board)
+        self._wanted = key_text(board)
         self._target = Target(board)
         self._limit = limit
         self._number = count()
@@ -157,12 +157,12 @@ class _Looking:
 
     def shortest(self, roots: Sequence[chess.Board]) -> Route | None:
         """A*: expands the position from which the line can be shortest."""
-        done: set[int] = set()
+        done: set[str] = set()
         heap = [((bound, 0, 0, next(self._number)), label) for label, bound in self._starts(roots)]
         heapq.heapify(heap)
         while heap:
             _, label = heapq.heappop(heap)
-            key = key_of(label.board)
+            key = key_text(label.board)
             if key == self._wanted:
                 return label.route()
             if key in done:
@@ -178,13 +178,13 @@ class _Looking:
 
     def most_visited(self, roots: Sequence[chess.Board], longest: int) -> Route | None:
         """Dijkstra by the least visited move; a position counts again if reached in fewer plies."""
-        fewest: dict[int, int] = {}
+        fewest: dict[str, int] = {}
         heap = [((-_UNBOUNDED, 0, next(self._number)), label) for label, _ in self._starts(roots)]
         heapq.heapify(heap)
         read = 0
         while heap:
             _, label = heapq.heappop(heap)
-            key = key_of(label.board)
+            key = key_text(label.board)
             if key == self._wanted:
                 return label.route()
             if fewest.get(key, longest + 1) <= label.plies:

@@ -10,7 +10,7 @@ import chess
 import numpy as np
 
 from ..errors import CorruptRecordError
-from ..position.board import decode_move, encode_move, key_of, pack, unpack
+from ..position.board import decode_move, encode_move, key_text, key_text_of_words, pack, unpack
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.games import ASKED_AT_ONCE
@@ -50,7 +50,7 @@ class Way:
 class Reached:
     """A position that games passed.
 
-    words: `[10]`, packed. key: 16 hex digits. games: that continued from it. played: games by move in UCI.
+    words: `[10]`, packed. key: as text. games: that continued from it. played: games by move in UCI.
     way: the way to it.
       way: by which it was met.
     """
@@ -84,7 +84,7 @@ def reached_below(
     Raises:
       CorruptRecordError: at a move of a game that is not legal in its position.
     """
-    fresh: list[_Met] = [(words := pack(b), f"{key_of(b):016x}", Way(None, 0, words)) for b in roots]
+    fresh: list[_Met] = [(words := pack(b), key_text(b), Way(None, 0, words)) for b in roots]
     met = {key for _, key, _ in fresh}
     left = _count_passed(store, least)
     while fresh and left:
@@ -129,9 +129,9 @@ def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
             f"{store.path}: the table game_move has a move that is not legal in its position"
             f" ({where.key} {decode_move(int(codes[wrong[0]])).uci()})"
         )
-    children, keys = positions_after(words, of, codes)
-    for i, child, key, code in zip(of.tolist(), children, keys.tolist(), codes.tolist(), strict=True):
-        yield child, f"{key:016x}", Way(found[i].way, code, None)
+    children, _ = positions_after(words, of, codes)
+    for i, child, code in zip(of.tolist(), children, codes.tolist(), strict=True):
+        yield child, key_text_of_words(child), Way(found[i].way, code, None)
 
 
 def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -10,7 +10,7 @@ from typing import Any
 import chess
 
 from ..graph.view import Origin
-from ..position.board import check, fen_of, key_of
+from ..position.board import check, fen_of, key_text
 from ..position.values import cp_of, wdl_from_q
 from ..store.file import sql_errors
 from ..store.tables import opinions
@@ -61,7 +61,7 @@ class Position:
     """The answer of `position`.
 
     Attributes:
-      position: FEN. key: 16 hex digits.
+      position: FEN. key: as `key_text` has it.
       moves: the node with its moves; None if the file does not hold the position.
       origin: source of its V and P; None likewise.
       games: results of imported games, by move in UCI. books: those that have the position.
@@ -107,7 +107,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
         found = moves_in(source, board, lines=lines) if source.read(board) else None
         return Position(
             position=fen_of(board),
-            key=f"{key_of(board):016x}",
+            key=key_text(board),
             moves=found,
             origin=_origin(source, found) if found else None,
             games=counts_at(source, board),
@@ -118,7 +118,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
 
 def unknown(board: chess.Board) -> Position:
     """Returns the answer for an unknown position."""
-    return Position(fen_of(board), f"{key_of(board):016x}", None, None, {}, (), ())
+    return Position(fen_of(board), key_text(board), None, None, {}, (), ())
 
 
 def _origin(source: RecordSource, found: Moves) -> Origin:
@@ -128,7 +128,7 @@ def _origin(source: RecordSource, found: Moves) -> Origin:
 
 
 def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
-    key, ask = f"{key_of(board):016x}", source.store.connection.execute
+    key, ask = key_text(board), source.store.connection.execute
     columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
     query = (
         "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
@@ -149,7 +149,7 @@ def _book_moves(source: RecordSource, book: int, key: str) -> Iterator[BookMove]
 
 
 def _opinions(source: RecordSource, board: chess.Board) -> Iterator[SecondOpinion]:
-    store, key = source.store, f"{key_of(board):016x}"
+    store, key = source.store, key_text(board)
     for number in opinions.counts(store):
         row = opinions.known(store, number, [key]).get(key)
         if row is None:

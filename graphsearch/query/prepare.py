@@ -219,9 +219,9 @@ class _Walk:
         )
         self.entered, self.left, self.left_by_other = np.zeros((3, len(sides)), np.bool_)
         self._outside = np.zeros(len(sides), np.int64)
-        self._met: dict[tuple[int, int], _Met] = {}
-        self._here: dict[int, int] = {}
-        self._counted: set[tuple[int, int, int]] = set()  # game, position, move or none
+        self._met: dict[tuple[str, int], _Met] = {}
+        self._here: dict[str, int] = {}
+        self._counted: set[tuple[int, str, int]] = set()  # game, position, move or none
 
     def run(self, on_progress: OnProgress) -> None:
         """Follows all games until they end or are dropped."""
@@ -261,7 +261,7 @@ class _Walk:
         games: NDArray[np.int64],
         places: NDArray[np.int64],
         codes: NDArray[np.uint16],
-        keys: NDArray[np.uint64],
+        keys: Sequence[str],
         *,
         leaving: NDArray[np.bool_],
     ) -> None:
@@ -269,7 +269,7 @@ class _Walk:
         ply = self.replay.ply - 1
         for game, is_leaving in zip(games.tolist(), leaving.tolist(), strict=True):
             place = int(places[game])
-            key = int(keys[place])
+            key = keys[place]
             self._here[key] = self._here.get(key, 0) + self._is_new(game, key, 0)
             if not is_leaving or not self._is_new(game, key, int(codes[game])):
                 continue
@@ -279,7 +279,7 @@ class _Walk:
             met.results[self._results[game]] += 1
             met.last = max(met.last, game, key=self._when)
 
-    def _is_new(self, game: int, key: int, code: int) -> bool:
+    def _is_new(self, game: int, key: str, code: int) -> bool:
         """Returns whether a game has not been counted at this position yet: it may repeat it."""
         count = len(self._counted)
         self._counted.add((game, key, code))
@@ -296,7 +296,7 @@ class _Walk:
             if sum(met.results) >= least
         ]
 
-    def _departure(self, source: RecordSource, key: int, code: int, met: _Met) -> Departure:
+    def _departure(self, source: RecordSource, key: str, code: int, met: _Met) -> Departure:
         start, moves = self.replay.line(met.ply, met.place)
         board, line = start.copy(), []
         for step in moves:

@@ -15,7 +15,7 @@ from ..position.board import (
     board_of,
     check,
     decode_move,
-    key_of_words,
+    key_text_of_words,
     pack,
     unpack,
 )
@@ -32,11 +32,12 @@ class Level:
     """The positions of one ply.
 
     Attributes:
-      words: `[M, 10]`. keys: `[M]`. parents: `[M]` places in the level before. codes: `[M]` moves from there.
+      words: `[M, 10]`. keys: of each, as text. parents: `[M]` places in the level before.
+      codes: `[M]` moves from there.
     """
 
     words: Words
-    keys: NDArray[np.uint64]
+    keys: Sequence[str]
     parents: Places
     codes: NDArray[np.uint16]
 
@@ -62,7 +63,7 @@ class Replay:
         starts: dict[str | None, int] = {}
         self.at = np.array([self._start(g, game.fen, starts) for g, game in enumerate(games)], np.int64)
         words = np.array([pack(start_of(fen)) for fen in starts], np.uint64).reshape(-1, POSITION_WORDS)
-        keys = np.array([key_of_words(row) for row in words], np.uint64)
+        keys = [key_text_of_words(row) for row in words]
         none = np.zeros(len(words), np.int64)
         self.levels = [Level(words, keys, none, none.astype(np.uint16))]
 
@@ -102,7 +103,8 @@ class Replay:
         codes[followed] = found[which]
         sound = found != 0
         parents, moves = (pairs >> 8)[sound], found[sound]
-        words, keys = positions_after(level.words, parents, moves)
+        words, _ = positions_after(level.words, parents, moves)
+        keys = [key_text_of_words(row) for row in words.tolist()]
         self.levels.append(Level(words, keys, parents, moves))
         self.at[followed[~wrong]] = (np.cumsum(sound) - 1)[which[~wrong]]
         return codes

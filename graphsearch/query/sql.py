@@ -1,7 +1,7 @@
 """Read-only SQL over the plain tables and views of a graph file, with functions that know records.
 
     record(fen)        JSON text of a position's record, as `graphsearch show --json` has it; NULL if unknown
-    key(fen)           key of a position, 16 hex digits, as the columns `key` have it
+    key(fen)           key of a position, as the columns `key` have it
     after(fen, moves)  FEN after moves in SAN or UCI
     san(fen, move)     a move in SAN
     cp(q, draw)        centipawns of a value in [-1, 1] and its draw probability, as commands show them;

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import chess
 
 from ..graph.view import Reader, view
-from ..position.board import fen_of, key_of
+from ..position.board import fen_of, key_text
 from ..position.notation import named_board, play_moves, read_moves
 from ..position.values import CENTIPAWN, cp_of, shown_score_type
 
@@ -43,7 +43,7 @@ def _board(fen: object) -> chess.Board:
 
 
 def _key(fen: object) -> str:
-    return f"{key_of(_board(fen)):016x}"
+    return key_text(_board(fen))
 
 
 def _after(fen: object, moves: object) -> str:

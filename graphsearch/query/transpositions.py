@@ -15,7 +15,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..position.board import board_of, fen_of, key_of
+from ..position.board import board_of, fen_of, key_text
 from ..record.ranking import node_mean
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 
@@ -124,11 +124,11 @@ class _Looking:
     def __init__(self, source: RecordSource, roots: list[chess.Board], look: int) -> None:
         self._source = source
         self._look = look
-        self._met: dict[int, _Met] = {}
+        self._met: dict[str, _Met] = {}
         self._done = 0
         self._edges = 0
         self._roots = roots
-        starts = {key_of(root): _Met(root.copy(stack=False), None, root, ()) for root in roots}
+        starts = {key_text(root): _Met(root.copy(stack=False), None, root, ()) for root in roots}
         self._met |= starts
         self._heap = [(0, number, met) for number, met in enumerate(starts.values())]
         self._number = count(len(starts))

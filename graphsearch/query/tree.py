@@ -10,7 +10,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..position.board import fen_of, key_of
+from ..position.board import fen_of, key_text
 from ..record.node import NodeRecord
 from ..record.ranking import node_mean
 from .source import RecordSource, after, opened, steps_of
@@ -131,7 +131,7 @@ class _Growing:
         self._depth = depth
         self._least = min_visits
         self._width = width
-        self._places: dict[int, tuple[str, ...]] = {}  # where each position is expanded
+        self._places: dict[str, tuple[str, ...]] = {}  # where each position is expanded
         self._transpositions = 0
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
@@ -154,7 +154,7 @@ class _Growing:
 
     def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Expansion]:
         """Adds a branch's moves; returns them with their positions and lines."""
-        key = key_of(board)
+        key = key_text(board)
         if key in self._places:
             branch.transposes_to = self._places[key]
             self._transpositions += 1

@@ -138,7 +138,7 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class RootInfo:
-    """A position that was searched as a root: its key (16 hex digits), FEN and last known root N."""
+    """A position that was searched as a root: its key (`key_text`), FEN and last known root N."""
 
     key: str
     position: str

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import chess
 
-from ..position.board import key_of
+from ..position.board import key_text
 from ..store.store import Store
 from ..store.tables import games as tables
 from .games import SourceGame
@@ -29,10 +29,10 @@ class Novelties:
         It is the first move that no game has played in a known position, and after which no position of the
         game is known again by transposition.
         """
-        keys, walk = [_hex_key(game.start)], game.start.copy()
+        keys, walk = [key_text(game.start)], game.start.copy()
         for move in game.moves:
             walk.push(move)
-            keys.append(_hex_key(walk))
+            keys.append(key_text(walk))
         counts = tables.counts(self._store, keys)
         played = [move.uci() for move in (*game.moves, chess.Move.null())]
         games = [self._games(counts.get(key, ()), move) for key, move in zip(keys, played, strict=True)]
@@ -49,7 +49,3 @@ class Novelties:
         return {
             found.move: max(0, found.games - (self._own if found.move == played else 0)) for found in moves
         }
-
-
-def _hex_key(board: chess.Board) -> str:
-    return f"{key_of(board):016x}"

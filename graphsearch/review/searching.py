@@ -12,7 +12,7 @@ from collections.abc import Callable
 import chess
 
 from ..errors import CapacityError, GraphSearchError
-from ..position.board import NOT_TERMINAL, history_keys, key_of, terminal_kind
+from ..position.board import NOT_TERMINAL, history_keys, key_text, terminal_kind
 from ..search.results import Progress, SearchResult
 from .sessions import SearchSettings, Session
 
@@ -114,4 +114,4 @@ class GameSearcher:
 def _name(board: chess.Board) -> str:
     """Returns a digest of a position and of the earlier ones whose repetition is a draw."""
     past = sorted(int(key) for key in history_keys(board))
-    return hashlib.sha256(f"{key_of(board)} {past}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{key_text(board)} {past}".encode()).hexdigest()[:16]

@@ -23,7 +23,7 @@ from ..position.board import (
     fen_of,
     game_before,
     history_keys,
-    key_of,
+    key_text,
     legal_moves,
     pack,
     settled,
@@ -480,7 +480,7 @@ class _Session:
         p = self.progress()
         return SearchResult(
             position=fen_of(self.board),
-            key=key_of(self.board),
+            key=key_text(self.board),
             store=str(self.graph.path) if self.graph.path else None,
             visits=node.visits,
             new_visits=p.new_visits,

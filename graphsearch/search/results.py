@@ -68,7 +68,7 @@ class SearchResult:
 
     Attributes:
       position: FEN of the root.
-      key: the graph's key of the root.
+      key: of the root, as the tables have it.
       store: path of the file; None if the graph is in memory only.
       visits: root N now.
       new_visits: visits that this search added.
@@ -91,7 +91,7 @@ class SearchResult:
     """
 
     position: str
-    key: int
+    key: str
     store: str | None
     visits: int
     new_visits: int
@@ -114,7 +114,7 @@ class SearchResult:
         """Returns the JSON object of `graphsearch analyze`."""
         return {
             "position": self.position,
-            "key": f"{self.key:016x}",
+            "key": self.key,
             "store": self.store,
             "visits": self.visits,
             "new_visits": self.new_visits,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..errors import EvaluatorError, InvalidParameterError
 from ..evaluators.protocol import Evaluator
-from ..position.board import decode_move
+from ..position.board import decode_move, key_text_of_words
 from ..position.fens import fens
 from ..position.values import D_SCALE
 from ..record.bounds import share_of
@@ -202,7 +202,7 @@ class _SecondOpinion:
                     yield from self._lacking(take(batch, wanted))
 
     def _lacking(self, records: RecordBatch) -> Iterator[RecordBatch]:
-        keys = [table.key_text(words) for words in records.words.tolist()]
+        keys = [key_text_of_words(words) for words in records.words.tolist()]
         rows = table.known(self._store, self._number, keys)
         lacking = [i for i, key in enumerate(keys) if key not in rows]
         visits = _visits(records)
@@ -298,7 +298,7 @@ def _rows(answer: Reevaluation, evaluator: int, run: int) -> Iterator[Opinion]:
         if exact[i]:
             continue
         yield Opinion(
-            key=table.key_text(words),
+            key=key_text_of_words(words),
             evaluator=evaluator,
             run=run,
             fen=fen,

@@ -15,7 +15,7 @@ from ..evaluators.protocol import Evaluator
 from ..faults import told
 from ..graph.view import show, view
 from ..limits import shortened
-from ..position.board import key_of
+from ..position.board import key_of, key_text
 from ..position.notation import read_uci
 from ..version import __version__
 from .answer import GoAnswer, Wish
@@ -300,7 +300,7 @@ class Engine:
         assert self._line is not None
         walk, line = self._line[0].copy(), self._line[1]
         for k, move in enumerate(line):
-            if key_of(walk) == key_of(board):
+            if key_text(walk) == key_text(board):
                 return line[k:]
             walk.push(move)
         return ()

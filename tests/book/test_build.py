@@ -21,13 +21,13 @@ from graphsearch.book import rows
 from graphsearch.book.build import BuildLimits, build
 from graphsearch.book.build_report import BuildProgress, BuildReport
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Window
-from graphsearch.book.growth import hex_key
 from graphsearch.book.order import order_of
 from graphsearch.book.positions import numbered
 from graphsearch.book.progress import searches_left
 from graphsearch.book.tree import BookTree
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, GraphSearchError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.position.board import key_text
 from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
@@ -116,12 +116,12 @@ def test_every_move_of_the_book_leads_where_it_says(tmp_path: Path) -> None:
     tree = tree_of_file(tmp_path / "a.graph", config())
     for position in tree.positions.values():
         board = chess.Board(position.fen)
-        assert hex_key(board) == position.key
+        assert key_text(board) == position.key
         for move in position.moves.values():
             assert board.san(chess.Move.from_uci(move.move)) == move.san
             after = board.copy()
             after.push_uci(move.move)
-            assert hex_key(after) == move.child
+            assert key_text(after) == move.child
             assert tree.positions[move.child].ply <= position.ply + 1
 
 
@@ -151,7 +151,7 @@ def test_mates_and_stalemates_are_ends(tmp_path: Path) -> None:
     )
     built(tmp_path / "a.graph", found)
     tree = tree_of_file(tmp_path / "a.graph", found)
-    assert tree.positions[hex_key(board)].value == 1.0
+    assert tree.positions[key_text(board)].value == 1.0
     ends = {p.fen: p.value for p in tree.positions.values() if p.state == "end" and p.ply == 1}
     assert {value for fen, value in ends.items() if chess.Board(fen).is_checkmate()} == {-1.0}
     assert {value for fen, value in ends.items() if chess.Board(fen).is_stalemate()} <= {0.0}

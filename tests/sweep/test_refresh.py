@@ -360,7 +360,7 @@ def test_the_plain_tables_tell_the_new_values(stale: Path) -> None:
         node = view(store.read, chess.Board())
     assert node is not None
     connection = sqlite3.connect(stale)
-    rows = connection.execute("SELECT q FROM top_position WHERE key = ?", (f"{node.key:016x}",)).fetchall()
+    rows = connection.execute("SELECT q FROM top_position WHERE key = ?", (node.key,)).fetchall()
     connection.close()
     assert rows == [(node.q,)]
 

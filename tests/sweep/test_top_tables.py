@@ -58,7 +58,7 @@ def by_records(path: Path, fens: list[str]) -> tuple[dict[str, tuple[Any, ...]],
         for fen in fens:
             node = view(store.read, chess.Board(fen))
             assert node is not None
-            key = f"{node.key:016x}"
+            key = node.key
             positions[key] = (node.visits, node.q, node.moves[0].move.uci() if node.moves else None)
             moves |= {(key, move.move.uci()): move.n for move in node.moves if move.n}
     return positions, moves

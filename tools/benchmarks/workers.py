@@ -17,7 +17,7 @@ from graphsearch.book.workers.worker_executor import WorkerExecutor
 from graphsearch.evaluators.factory import EvaluatorSpec, create, parse_options
 from graphsearch.evaluators.pool.evaluator import pooled
 from graphsearch.evaluators.protocol import Evaluator
-from graphsearch.position.board import key_of
+from graphsearch.position.board import key_text
 
 from .clocks import in_turns
 from .harness import Row, benchmark
@@ -105,10 +105,7 @@ def tasks_of(count: int, evaluations: int, batch: int) -> list[Task]:
             boards.append(board.copy(stack=False))
             boards[-1].push(second)
     params = (("MinibatchSize", str(batch)),)
-    return [
-        Task(f"{key_of(b):016x}", b.fen(), evaluations=evaluations, params=params)
-        for b in spread(boards, count)
-    ]
+    return [Task(key_text(b), b.fen(), evaluations=evaluations, params=params) for b in spread(boards, count)]
 
 
 def searched_here(path: Path, spec: EvaluatorSpec, tasks: list[Task]) -> Row:
@@ -152,6 +149,6 @@ def _warm(executor: WorkerExecutor, workers: int, params: tuple[tuple[str, str],
     board = chess.Board(FAR)
     while executor.open_tasks < 4 * workers:
         board.push(next(iter(board.legal_moves)))
-        executor.submit(Task(f"{key_of(board):016x}", board.fen(), evaluations=64, params=params))
+        executor.submit(Task(key_text(board), board.fen(), evaluations=64, params=params))
     while executor.open_tasks:
         executor.finished(1.0)

@@ -15,7 +15,7 @@ MOST = (1 << 63) - 1  # SQLite's largest integer
 DEEPEST = 32  # objects and lists within each other in a JSON object
 ROUNDING = 1e-6  # by which a number of single precision may pass its range
 
-_KEY = re.compile(r"[0-9a-f]{16}\Z")
+_KEY = re.compile(r"(?:[0-9a-f]{4}){4,5}\Z")
 _MOVE = re.compile(r"(?:[a-h][1-8][a-h][1-8][nbrq]?|0000)\Z")
 _DATE = re.compile(r"[0-9]{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?)?\Z")
 _FEN = re.compile(
@@ -137,7 +137,7 @@ def _is_flat(found: object) -> bool:
 
 ANY_TEXT = text("text", lambda _: True)
 WORD = text("text that is not empty", bool)
-KEY = text("16 hex digits", _KEY.match)
+KEY = text("16 or 20 hex digits", _KEY.match)
 MOVE = text("a move in UCI", _MOVE.match)
 DATE = text("YYYY, YYYY-MM or YYYY-MM-DD", _DATE.match)
 FEN = text("a FEN", _FEN.match)

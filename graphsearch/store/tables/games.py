@@ -1,7 +1,8 @@
 """What was imported: counts of games by position and move, and the files that they came from.
 
 Writing functions work inside `Store.transaction`. A file of an older format, which has none of the tables, is
-one into which nothing was imported. Keys are 16 hex digits, moves UCI. `schema/store.md` has the tables.
+one into which nothing was imported. Keys are texts (`key_text`), moves UCI. `schema/store.md` has
+the tables.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     """Returns the moves of imported games in each of these positions, the most played first.
 
     Args:
-      keys: 16 hex digits each. Positions without games are left out of the answer.
+      keys: of positions. Positions without games are left out of the answer.
     """
     wanted = sorted(set(keys))
     found: dict[str, list[MoveCounts]] = {}

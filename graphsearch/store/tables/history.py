@@ -24,7 +24,7 @@ class RootValues:
     """What a root is worth at one moment; values are seen by the side to move.
 
     Attributes:
-      key: of the position, 16 hex digits. n: node N.
+      key: of the position, as `key_text` has it. n: node N.
       q, draw: node Q and its draw probability. best_move: in UCI, None without moves.
       pv: the line of the most visits in UCI, at most `PV_MOVES` moves.
       depth: mean plies of the visits of a search, None if there was none.

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, InvalidPositionError
-from ...position.board import fen_of, key_of, legal_moves
+from ...position.board import fen_of, key_of_text, key_text, legal_moves
 from ...position.notation import board_from_fen
 from ...position.values import wdl_from_q
 from ...record.node import Edge, NodeRecord
 from ...record.ranking import edge_of, node_mean, ranking, resets_of
+from .column import KEY
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -52,7 +53,7 @@ class Shown(NamedTuple):
 
 def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
     """Returns the rows of a position, visited moves best first."""
-    key, moves, ranked = f"{key_of(board):016x}", [], []
+    key, moves, ranked = key_text(board), [], []
     if record.codes:
         moves = legal_moves(board)
         ranked = ranking(record, board.halfmove_clock, resets_of(record, board, moves))
@@ -91,17 +92,19 @@ class TopTables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._listed: NDArray[np.uint64] | None = None
+        self._listed: NDArray[np.uint64] | None = None  # keys of `_names`, several of which may have one
+        self._names: list[str] = []
         self._touched: set[str] = set()
 
     def touch(self, keys: NDArray[np.uint64] | None) -> None:
         """Notes that records changed, by their keys, whose rows `follow` then renders; None: any may have."""
         if self._listed is None:
-            self._listed = np.array([key for key in map(_number, self._keys()) if key is not None], np.uint64)
+            self._names = [key for key in self._keys() if KEY.holds(key)]
+            self._listed = np.array([key_of_text(key) for key in self._names], np.uint64)
         if keys is None:
             self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
-        hit = self._listed if keys is None else self._listed[np.isin(self._listed, keys)]
-        self._touched.update(f"{key:016x}" for key in hit.tolist())
+        hit = np.ones(len(self._listed), np.bool_) if keys is None else np.isin(self._listed, keys)
+        self._touched.update(self._names[i] for i in np.flatnonzero(hit).tolist())
 
     def follow(self, read: Read) -> None:
         """Renders the rows of what was touched; a position without a record leaves the tables."""
@@ -161,15 +164,6 @@ class TopTables:
         self._remove(found.position["key"])
         _insert(self._connection, "top_position", POSITION_COLUMNS, [found.position])
         _insert(self._connection, "top_edge", EDGE_COLUMNS, found.edges)
-
-
-def _number(key: object) -> int | None:
-    """Returns a key as a number, None if it is none: `verify` names such a row."""
-    try:
-        number = int(key, 16) if isinstance(key, str) else -1
-    except ValueError:
-        return None
-    return number if 0 <= number < 1 << 64 and key == f"{number:016x}" else None
 
 
 def _rendered(row: Row, read: Read) -> Shown | None:

@@ -116,7 +116,7 @@ def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any]
     """Returns the number of a new run, recorded as started now.
 
     Args:
-      kind: ALPHABETA or MATE. fen, key: the position, its key in 16 hex digits.
+      kind: ALPHABETA or MATE. fen, key: the position, its key as `key_text` has it.
       limits: what was asked for, by name. evaluation: digest of what makes its values.
     """
     cursor = store.connection.execute(
@@ -180,7 +180,7 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
     `check` names them.
 
     Args:
-      fen, key: the position, its key in 16 hex digits. evaluation: digest of what makes the values.
+      fen, key: the position, its key as `key_text` has it. evaluation: digest of what makes the values.
     """
     if not has_tables(store):
         return {}

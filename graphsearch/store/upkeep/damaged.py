@@ -135,12 +135,12 @@ def _last_id(connection: sqlite3.Connection, table: str, bound: int) -> int:
 
 
 def rows_by_key(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[list[Row], bool]]:
-    """Yields the readable rows of a table whose `key` is 16 hex digits, and whether any could not be read."""
+    """Yields the readable rows of a table whose key is a `key`, and whether any could not be read."""
 
     def fetch(low: int, high: int) -> list[Row]:
         return connection.execute(
             f"SELECT {columns} FROM {table} WHERE key >= ? AND key <= ? ORDER BY key",  # noqa: S608 (constants)
-            (f"{low:016x}", f"{high - 1:016x}"),
+            (f"{low:016x}", f"{high - 1:016x}g"),
         ).fetchall()
 
     for slice_ in range(64):

@@ -107,7 +107,7 @@ def _rows_of(
     is_key = second == "key"
 
     def fetch(low: int, high: int) -> list[Row]:
-        ends = (f"{low:016x}", f"{high - 1:016x}") if is_key else (low, high - 1)
+        ends = (f"{low:016x}", f"{high - 1:016x}g") if is_key else (low, high - 1)
         return damaged.execute(
             f"SELECT {columns} FROM {name}"  # noqa: S608 (the schema's names)
             f" WHERE {first} = ? AND {second} >= ? AND {second} <= ? ORDER BY {first}, {second}",

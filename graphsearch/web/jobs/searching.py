@@ -197,7 +197,7 @@ class _Searches:
         if self._lines.is_due():
             with self._lines:
                 found = [now.node(LINES), *self._watched(node.position, lines=WATCHED_LINES)]
-                self._shown = {_key(view): _node(view) for view in found}
+                self._shown = {view.key: _node(view) for view in found}
         self._tell(facts | {"nodes": [self._fresh(node) for node in nodes]})
 
     def _watched(self, root: str, *, lines: int) -> list[NodeView]:
@@ -210,7 +210,7 @@ class _Searches:
 
     def _fresh(self, node: NodeView) -> dict[str, Any]:
         """Returns the present state of a node, its moves with the lines last shown."""
-        known = {move["move"]: move for move in self._shown.get(_key(node), {}).get("moves", ())}
+        known = {move["move"]: move for move in self._shown.get(node.key, {}).get("moves", ())}
         moves = [_with_line(move, known.get(move["move"])) for move in node.as_dict()["moves"]]
         return node.as_dict() | {"mate": node.mate, "moves": moves}
 
@@ -233,10 +233,6 @@ class _Share:
     def __exit__(self, *_: object) -> None:
         used = time.thread_time() - self._used
         self._next = self._began + max(self._least, min(self._most, used / self._share))
-
-
-def _key(node: NodeView) -> str:
-    return f"{node.key:016x}"
 
 
 def _with_line(move: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:

@@ -17,10 +17,9 @@ from typing import Any, Literal, get_args
 
 import chess
 
-from ..errors import InvalidParameterError, StoreError, StoreLockedError
+from ..errors import InvalidParameterError, StoreError
 from ..position.board import board_of
 from ..store.file import check_is_file, open_beside, open_reader, sql_errors
-from ..store.migrations import format_of
 from ..store.sharded.files import file_of_tables
 from ..store.store import Store
 from ..store.tables.provenance import now
@@ -30,7 +29,6 @@ State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
 WAITING: State = "waiting"
 DROPPED: State = "dropped"
-FORMAT = 3  # the first with a queue
 WAIT_SECONDS = 60.0  # for a transaction of another process
 ROWS = 500  # of one transaction, for which others wait
 _NAMES = ("id", "book", "fen", "moves", "origin", "added", "state", "note", "changed")
@@ -180,8 +178,7 @@ def items(
     connection = open_reader(real)
     try:
         with sql_errors(real, "read it"):
-            if has_queue(connection):
-                yield from _rows(connection, state, book)
+            yield from _rows(connection, state, book)
     finally:
         connection.close()
 
@@ -228,41 +225,14 @@ def set_state(store: Store | sqlite3.Connection, number: int, state: State, note
 def _opened(
     path: str | os.PathLike[str], wait_seconds: float = WAIT_SECONDS
 ) -> Iterator[tuple[sqlite3.Connection, Path]]:
-    """Yields a connection to a file that has a queue, and the file's path."""
+    """Yields a connection to a file, and the file's path."""
     real = file_of_tables(path)
     check_is_file(real, create=False)
     connection = open_beside(real, wait=wait_seconds)
     try:
-        with sql_errors(real, "read it"):
-            has_one = has_queue(connection)
-        if not has_one:
-            connection.close()
-            _bring_up_to_date(real)
-            connection = open_beside(real, wait=wait_seconds)
         yield connection, real
     finally:
         connection.close()
-
-
-def has_queue(connection: sqlite3.Connection) -> bool:
-    """Returns whether a file is of a format with a queue."""
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'book_queue'")
-    return found.fetchone() is not None
-
-
-def _bring_up_to_date(path: Path) -> None:
-    """Brings a file of an older format to the present one, which takes the lock of a writer."""
-    try:
-        with Store.open(path):
-            return
-    except StoreLockedError as error:
-        connection = open_reader(path)
-        found = format_of(connection, path)
-        connection.close()
-        raise StoreLockedError(
-            f"{path} has format {found}, which has no queue (format {FORMAT} has), and it is brought up to"
-            f" date only while nothing writes it: {error}"
-        ) from None
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from ..store.tables import provenance
 from ..store.tables.columns import TABLES
 from ..store.upkeep.backup import new_file
 from ..store.upkeep.compact import shrink
-from ..store.upkeep.plain import plain_tables
+from ..store.upkeep.plain import PLAIN
 from ..store.writing import add_to_segment, begin_segment
 from .saved_waves import Save, note_save, saves_of
 
@@ -123,8 +123,7 @@ def split(
             files = enumerate(part / name for name in manifest.files)
             targets = [_Target(stack.enter_context(_new_shard(f, manifest, k))) for k, f in files]
             for number, shard in enumerate(targets):
-                names = plain_tables(source.format_version)
-                chosen = [n for n in names if number == 0 or n in (*ENTRIES, *TOP_TABLES)]
+                chosen = [n for n in PLAIN if number == 0 or n in (*ENTRIES, *TOP_TABLES)]
                 _copy_tables(source, shard.store, (*PROVENANCE, *chosen))
             _deal(source, targets, manifest, progress)
             for shard in targets:
@@ -236,7 +235,7 @@ def merge(
         new_file(target, force=force) as new,
         Store.open(new, create=True, identity=source.identity) as store,
     ):
-        _copy_tables(source, store, (*PROVENANCE, *plain_tables(source.format_version)))
+        _copy_tables(source, store, (*PROVENANCE, *PLAIN))
         for part in source.parts[1:]:  # a root is listed by the shard that owns it
             _copy_tables(part, store, ROOT_TABLES)
         written, done, total = _Target(store), 0, source.node_count

@@ -50,7 +50,7 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A position of both files that changed: FEN, key in as `key_text` has it, kinds of change, both values."""
+    """A position of both files that changed: FEN, key as text, kinds of change, both values."""
 
     position: str
     key: str

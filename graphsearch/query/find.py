@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidParameterError, StoreError
+from ..errors import InvalidParameterError
 from ..position.board import key_text_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_of
@@ -22,7 +22,6 @@ from ..store.portions import in_file_order, portion_streams
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.tables.games import has_tables
 from ..store.tables.rows import checked
 from .filters import Filters
 
@@ -74,7 +73,7 @@ def find(
     Raises:
       InvalidParameterError: if the limit is below 1, or there is no such book.
       CorruptRecordError: if a block is damaged.
-      StoreError: if the file cannot be read, or lacks the tables that the conditions need.
+      StoreError: if the file cannot be read.
     """
     if limit is not None and limit < 1:
         raise InvalidParameterError(f"limit must be at least 1, not {limit}")
@@ -154,11 +153,6 @@ class _Tables:
         self._store = store
         self._filters = filters
         self.asked = filters.asks_tables
-        if self.asked and not has_tables(store):
-            raise StoreError(
-                f"{store.path} has format {store.format_version}, which has no games and no books;"
-                " it gets their tables when it is next opened for writing"
-            )
         self._book = self._book_number()
 
     def _book_number(self) -> int | None:

@@ -129,11 +129,10 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
     Raises:
       InvalidPositionError: if the position is not legal.
       UnknownPositionError: if the file knows it neither from games nor from a search.
-      StoreError: if the file cannot be read, or is of a format without imported games.
+      StoreError: if the file cannot be read.
     """
     check(board)
     with opened(path) as source:
-        source.check_games()
         counts = counts_at(source, board)
         record = source.read(board)
         if record is None and not counts:
@@ -150,9 +149,7 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
 
 
 def counts_at(source: RecordSource, board: chess.Board) -> dict[str, Results]:
-    """Returns the results of imported games by move in UCI; empty if the file has no such tables."""
-    if not source.has_games:
-        return {}
+    """Returns the results of imported games by move in UCI."""
     key = key_text(board)
     found = tables.counts(source.store, [key]).get(key, [])
     return {m.move: Results(m.white, m.draws, m.black, m.unknown, m.variations) for m in found}

@@ -81,7 +81,7 @@ def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Mov
     source.wanted(board)
     node = view(source.read, board, lines=lines)
     assert node is not None
-    counts = counts_at(source, board) if source.has_games else None
+    counts = counts_at(source, board)
     rows = []
     for move in node.moves:
         played = None if counts is None else counts.get(move.move.uci())

@@ -150,7 +150,6 @@ def novelties(
     rules = rules or Rules()
     rules.check()
     with opened(path) as source:
-        source.check_games()
         roots, within = _begin(source, board, book)
         judge = _Judge(source.store, rules, top)
         walk = reached_below(source.store, roots, rules.min_games, within=within, on_progress=on_progress)

@@ -52,7 +52,6 @@ class Reached:
 
     words: `[10]`, packed. key: as text. games: that continued from it. played: games by move in UCI.
     way: the way to it.
-      way: by which it was met.
     """
 
     words: Words

@@ -111,7 +111,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             moves=found,
             origin=_origin(source, found) if found else None,
             games=counts_at(source, board),
-            books=tuple(_books(source, board)) if source.has_games else (),
+            books=tuple(_books(source, board)),
             opinions=tuple(_opinions(source, board)),
         )
 

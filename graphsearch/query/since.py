@@ -27,7 +27,6 @@ from ..store.file import sql_errors
 from ..store.portions import all_records
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.tables.columns import TABLES
 from ..store.tables.rows import rows
 from ..store.upkeep.prune import visits_of
 from .diff import Alone, Most, alone_maker
@@ -141,8 +140,6 @@ def _time_of(text: str) -> datetime | None:
 
 def _roots(store: Store, first: int) -> Iterator[RootChange]:
     """Yields the changes of the roots saved since."""
-    if store.format_version < TABLES["root_history"].since:
-        return
     fens = {root.key: root.position for root in store.roots()}
     names = ("key", "run", "n", "q", "draw", "best_move")
     with sql_errors(store.path, "read it"):

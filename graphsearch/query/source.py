@@ -10,7 +10,7 @@ from typing import NamedTuple
 import chess
 import chess.polyglot
 
-from ..errors import StoreError, UnknownPositionError, UnsoundRecordError
+from ..errors import UnknownPositionError, UnsoundRecordError
 from ..position.board import (
     board_of,
     castling_fields,
@@ -26,7 +26,6 @@ from ..record.ranking import has_best_move, ranking
 from ..store.damage import passed_over
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.tables.games import has_tables
 
 
 class RecordSource:
@@ -71,19 +70,6 @@ class RecordSource:
     def reads(self) -> int:
         """Number of positions looked up."""
         return len(self._known)
-
-    @property
-    def has_games(self) -> bool:
-        """Whether the file has the tables of imported games."""
-        return has_tables(self.store)
-
-    def check_games(self) -> None:
-        """Raises StoreError if the file has no tables of imported games."""
-        if not self.has_games:
-            raise StoreError(
-                f"{self.path} has format {self.store.format_version}, which has no imported games;"
-                " it gets their tables when it is next opened for writing"
-            )
 
 
 def _stands(board: chess.Board, record: NodeRecord) -> bool:

@@ -13,11 +13,12 @@ import pytest
 from graphsearch.book import rows
 from graphsearch.book.build import BuildLimits, build
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Ruling, Window
-from graphsearch.book.growth import Growth, hex_key, known_moves
+from graphsearch.book.growth import Growth, known_moves
 from graphsearch.book.positions import OPEN
 from graphsearch.book.toml import parse_config
 from graphsearch.book.why import why
 from graphsearch.errors import GraphSearchError, StoreError
+from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
 from graphsearch.store.tables.books import books
@@ -51,12 +52,12 @@ def test_forced_and_excluded_moves(tmp_path: Path) -> None:
     path, board = tmp_path / "a.graph", chess.Board()
     odd, best = chess.Move.from_uci("a2a3"), None
     built(path, config(windows=(Window(),), max_ply=1))
-    best = next(iter(tree_of_file(path, config()).positions[hex_key(board)].moves))
+    best = next(iter(tree_of_file(path, config()).positions[key_text(board)].moves))
     forced = (Ruling(board=board, moves=(odd,)),)
     excluded = (Ruling(board=board, moves=(chess.Move.from_uci(best),)),)
     found = config(text="two", windows=(Window(),), max_ply=2, forced=forced, excluded=excluded)
     built(path, found)
-    moves = tree_of_file(path, found).positions[hex_key(board)].moves
+    moves = tree_of_file(path, found).positions[key_text(board)].moves
     assert best not in moves
     assert moves["a2a3"].rule == "forced"
     assert any(move.rule == "best" for move in moves.values())
@@ -66,15 +67,15 @@ def test_games_that_are_imported_later_count(tmp_path: Path) -> None:
     path, board = tmp_path / "a.graph", chess.Board()
     found = config(side="black", windows=(Window(reply_games=5),), max_ply=2)
     built(path, found)
-    assert "a2a4" not in tree_of_file(path, found).positions[hex_key(board)].moves
+    assert "a2a4" not in tree_of_file(path, found).positions[key_text(board)].moves
     with Store.open(path) as store, store.transaction():
         source = games.begin_source(store, "pgn", "x.pgn", "00", {})
         games.add_games(
-            store, [(hex_key(board), board.fen(), 0)], [(hex_key(board), "a2a4", "a4", 3, 1, 1, 0, 0)]
+            store, [(key_text(board), board.fen(), 0)], [(key_text(board), "a2a4", "a4", 3, 1, 1, 0, 0)]
         )
         games.update_source(store, source, taken=5, skipped=0, finished=True)
     built(path, found)
-    assert tree_of_file(path, found).positions[hex_key(board)].moves["a2a4"].rule == "reply_games"
+    assert tree_of_file(path, found).positions[key_text(board)].moves["a2a4"].rule == "reply_games"
 
 
 def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
@@ -156,15 +157,15 @@ def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
 def test_a_build_ended_while_it_checks_leaves_the_check_to_the_next(tmp_path: Path) -> None:
     path, board = tmp_path / "a.graph", chess.Board()
     built(path, config(windows=(Window(),)))
-    best = next(iter(tree_of_file(path, config()).positions[hex_key(board)].moves))
+    best = next(iter(tree_of_file(path, config()).positions[key_text(board)].moves))
     excluded = (Ruling(board=board, moves=(chess.Move.from_uci(best),)),)
     found = config(text="two", windows=(Window(),), excluded=excluded)
     stop = threading.Event()
     stop.set()
     built(path, found, stop=stop)
-    assert best in tree_of_file(path, found).positions[hex_key(board)].moves
+    assert best in tree_of_file(path, found).positions[key_text(board)].moves
     built(path, found)
-    assert best not in tree_of_file(path, found).positions[hex_key(board)].moves
+    assert best not in tree_of_file(path, found).positions[key_text(board)].moves
 
 
 def test_a_time_that_is_none_leaves_no_trace(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path
         wider = text + "[[window]]\nown_cp = 9999\nown_moves = 'all'\n"
         store.connection.execute("UPDATE book SET config = ?", (wider,))
     verdicts = why(path, board).verdicts
-    moves = tree_of_file(path, found).positions[hex_key(board)].moves
+    moves = tree_of_file(path, found).positions[key_text(board)].moves
     assert {v.candidate.move for v in verdicts if v.rule} == set(moves)
     assert any(v.reason.startswith("not added yet; now loses") for v in verdicts)
 

@@ -137,7 +137,7 @@ def test_another_number_of_shards_and_another_evaluator_are_refused(cluster: Pat
 
 
 CHANGES: list[tuple[dict[str, Any], str]] = [
-    ({"format": 2}, "format 2, this version of graphsearch reads 1"),
+    ({"format": 2}, "format 2, this version of graphsearch reads format 1;"),
     ({"format": 0}, "is no manifest"),
     ({"files": ["a.graph", "a.graph", "b.graph"]}, "a.graph stands there twice"),
     ({"files": ["../a.graph"]}, "files.0: "),

@@ -12,7 +12,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import CapacityError, InvalidParameterError, StoreError
+from graphsearch.errors import CapacityError, InvalidParameterError
 from graphsearch.position.board import key_of
 from graphsearch.query.filters import Filters, read_pieces
 from graphsearch.query.find import Found, find
@@ -189,12 +189,6 @@ def test_games_and_books_tell_ply_and_membership(file: Path) -> None:
     assert found_fens(file, Filters(min_ply=1)) == {e4: 1, d4d5: 2}
     with pytest.raises(InvalidParameterError, match="no book 'c'; there are a, b"):
         list(find(file, Filters(in_book="c")))
-
-
-def test_old_formats_have_no_games_and_say_so() -> None:
-    with pytest.raises(StoreError, match="has format 2, which has no games and no books"):
-        list(find(GOLDEN / "format2.graph", Filters(in_games=True)))
-    assert list(find(GOLDEN / "format1.graph", Filters(min_n=1), limit=2))
 
 
 @pytest.mark.parametrize(

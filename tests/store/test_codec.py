@@ -123,7 +123,7 @@ def example_record() -> NodeRecord:
     return NodeRecord(words, -0.125, 250, 1, UNPROVEN, bytes([20] * 19 + [40]), edges, run=300)
 
 
-def test_a_block_without_runs_is_one_of_format_1() -> None:
+def test_records_without_runs_announce_none() -> None:
     block = bytes.fromhex(
         "80020400 0c00 000000fa0000802c 4d000018141428 010033c002"
         " 890000 00010102002001be0014013e010c1c0001 50a1fcd5"

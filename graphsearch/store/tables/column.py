@@ -31,15 +31,13 @@ class Column:
     Attributes:
       kind: SQLite's type, as declared. form: what messages say that a value must be.
       fits: returns whether a value that is not NULL is one.
-      nullable: whether it may be NULL. since: the first format that has it.
-      most: bytes of a BLOB.
+      nullable: whether it may be NULL. most: bytes of a BLOB.
     """
 
     kind: str
     form: str
     fits: Callable[[Any], bool]
     nullable: bool = False
-    since: int = 1
     most: int = 0
 
     def holds(self, value: object) -> bool:
@@ -49,10 +47,6 @@ class Column:
     def or_null(self) -> Column:
         """Returns the column that may be NULL, too."""
         return replace(self, form=f"{self.form} or NULL", nullable=True)
-
-    def from_format(self, since: int) -> Column:
-        """Returns the column of a later format."""
-        return replace(self, since=since)
 
 
 def _is_text(value: object) -> bool:

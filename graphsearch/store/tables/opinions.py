@@ -84,11 +84,8 @@ def write(store: Store, opinions: Iterable[Opinion]) -> None:
 
 
 def counts(store: Store) -> dict[int, int]:
-    """Returns how many opinions there are of each evaluator, by number; none in a file of format 1."""
+    """Returns how many opinions there are of each evaluator, by number."""
     with sql_errors(store.path, "read it"):
-        tables = store.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'opinion'")
-        if tables.fetchone() is None:
-            return {}
         found = store.connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
         return dict(checked(found, "opinion.evaluator", "opinion.n"))
 

@@ -24,9 +24,6 @@ from .rules import NUMBERED, Rule
 Values = dict[str, Any]
 LeaveOut = Callable[[str], object]
 
-# what a run of format 1 does not say
-_UNSAID: dict[str, Values] = {"run": {"evaluator": 1, "kind": "search", "program": None}}
-
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -104,9 +101,9 @@ class _Table:
         """Yields the rows of an input; one that belongs to a row which was left out is left out too."""
         one = self._inputs[file]
         names = one.columns(self._table)
-        order = ", ".join(name for name in self._rule.identity if name in names)
+        order = ", ".join(self._rule.identity)
         for row in one.rows(self._table, f"ORDER BY {order}"):
-            values: Values = _UNSAID.get(self._table, {}) | dict(zip(names, row, strict=True))
+            values: Values = dict(zip(names, row, strict=True))
             number = values.pop("id")
             for column, table in self._rule.refs.items():
                 values[column] = one.number(table, values[column])

@@ -1,4 +1,4 @@
-"""Formats of graph files: what marks a file as ours, and the steps from one format to the next."""
+"""The format of graph files: what marks a file as ours, and the SQL that makes its tables."""
 
 from __future__ import annotations
 
@@ -11,30 +11,25 @@ from pathlib import Path
 from ..errors import SchemaVersionError, StoreError
 
 APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file
-
-
-@cache
-def migrations() -> dict[int, str]:
-    """Returns the SQL that leads to each format, by format number."""
-    folder = resources.files("graphsearch.schema.migrations")
-    files = [file for file in folder.iterdir() if file.name.endswith(".sql")]
-    return {int(file.name[:4]): file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
-
+FORMAT_VERSION = 1
 
 # a table that refuses values of other types; a library that is older does not know the word
 STRICT = sqlite3.sqlite_version_info >= (3, 37)
 _TABLE_END = re.compile(r"^\)( WITHOUT ROWID)?;$", re.MULTILINE)
 
-FORMAT_VERSION = 6
-OLDEST_READ = 1  # older files are migrated by whoever writes them, and refused to readers
+
+@cache
+def tables_sql() -> str:
+    """Returns the SQL that makes the tables, indexes and views."""
+    return (resources.files("graphsearch.schema") / "tables.sql").read_text("utf-8")
 
 
 def format_of(connection: sqlite3.Connection, path: Path) -> int:
-    """Returns the format number of an open file.
+    """Returns the format number of an open file, which is FORMAT_VERSION.
 
     Raises:
       StoreError: if it is a database of something else.
-      SchemaVersionError: if its format is newer than this version knows.
+      SchemaVersionError: if its format is another one.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != APPLICATION_ID and not connection.execute("PRAGMA page_count").fetchone()[0]:
@@ -42,11 +37,17 @@ def format_of(connection: sqlite3.Connection, path: Path) -> int:
     if application != APPLICATION_ID:
         raise StoreError(f"{path} is an SQLite file but not a graph of graphsearch; choose another file")
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version > FORMAT_VERSION:
-        raise SchemaVersionError(
-            f"{path} has format {version}, this version reads up to {FORMAT_VERSION}; use a newer graphsearch"
-        )
+    check_format(version, path)
     return version
+
+
+def check_format(version: int, path: Path) -> None:
+    """Raises SchemaVersionError for a number other than FORMAT_VERSION."""
+    if version != FORMAT_VERSION:
+        raise SchemaVersionError(
+            f"{path} has format {version}, this version of graphsearch reads format {FORMAT_VERSION};"
+            " use the version that wrote it, or another file"
+        )
 
 
 def strict(script: str) -> str:
@@ -62,12 +63,10 @@ def strict(script: str) -> str:
     )
 
 
-def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Brings a file from format `version` (0: an empty file) to the newest, each step one transaction."""
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Makes an empty file a graph file, in one transaction."""
     import sqlite_utils
 
-    database = sqlite_utils.Database(connection)
-    for number, script in sorted(migrations().items()):
-        if number > version:
-            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number};"
-            database.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{strict(script)}\nCOMMIT;")
+    marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
+    script = f"BEGIN IMMEDIATE;\n{marks}\n{strict(tables_sql())}\nCOMMIT;"
+    sqlite_utils.Database(connection).executescript(script)

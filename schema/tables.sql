@@ -1,5 +1,105 @@
--- Format 3: imported games, books and positions; opening books that are built here. Plain tables only, records stay as
--- they are. schema/store.md describes the tables.
+-- The tables of a graph file of format 1. schema/store.md describes them, schema/segment.md the contents of segment,
+-- chunk and block, schema/entries.md those of entry_piece.
+
+CREATE TABLE store_info (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE evaluator (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  options TEXT NOT NULL,
+  mapping TEXT NOT NULL,
+  identity TEXT NOT NULL
+);
+
+CREATE TABLE run (
+  id INTEGER PRIMARY KEY,
+  started TEXT NOT NULL,
+  finished TEXT,
+  position TEXT NOT NULL,
+  limits TEXT NOT NULL,
+  params TEXT NOT NULL,
+  visits INTEGER NOT NULL DEFAULT 0,
+  evaluations INTEGER NOT NULL DEFAULT 0,
+  evaluator INTEGER NOT NULL DEFAULT 1,
+  kind TEXT NOT NULL DEFAULT 'search',
+  program TEXT
+);
+
+CREATE TABLE root (
+  key TEXT PRIMARY KEY,
+  position TEXT NOT NULL,
+  visits INTEGER NOT NULL,
+  last_searched TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE top_position (
+  key TEXT PRIMARY KEY,
+  fen TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  q REAL NOT NULL,
+  win REAL NOT NULL,
+  draw REAL NOT NULL,
+  loss REAL NOT NULL,
+  best_move TEXT
+) WITHOUT ROWID;
+
+CREATE TABLE top_edge (
+  key TEXT NOT NULL,
+  move TEXT NOT NULL,
+  san TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  p REAL NOT NULL,
+  q REAL,
+  draw REAL,
+  PRIMARY KEY (key, move)
+) WITHOUT ROWID;
+
+-- ids are never used again, so that what is held in RAM by id cannot go stale
+CREATE TABLE segment (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  age INTEGER NOT NULL,
+  merged_into INTEGER REFERENCES segment (id),
+  frontier INTEGER
+);
+
+CREATE TABLE chunk (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  segment INTEGER NOT NULL REFERENCES segment (id),
+  first_block INTEGER NOT NULL,
+  blocks INTEGER NOT NULL,
+  gone INTEGER NOT NULL DEFAULT 0,
+  records INTEGER NOT NULL,
+  first_key INTEGER NOT NULL,
+  checksum INTEGER NOT NULL,
+  keys BLOB NOT NULL,
+  dictionary BLOB NOT NULL,
+  bloom BLOB NOT NULL
+);
+
+CREATE TABLE block (
+  id INTEGER PRIMARY KEY,
+  data BLOB NOT NULL
+);
+
+CREATE TABLE opinion (
+  key TEXT NOT NULL,
+  evaluator INTEGER NOT NULL,
+  run INTEGER NOT NULL,
+  fen TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  q REAL NOT NULL,
+  draw REAL,
+  second_q REAL NOT NULL,
+  second_draw REAL NOT NULL,
+  best_move TEXT,
+  second_best_move TEXT,
+  policy BLOB NOT NULL,
+  PRIMARY KEY (key, evaluator)
+) WITHOUT ROWID;
 
 CREATE TABLE source (
   id INTEGER PRIMARY KEY,
@@ -10,7 +110,8 @@ CREATE TABLE source (
   started TEXT NOT NULL,
   finished TEXT,
   taken INTEGER NOT NULL DEFAULT 0,
-  skipped INTEGER NOT NULL DEFAULT 0
+  skipped INTEGER NOT NULL DEFAULT 0,
+  players INTEGER
 );
 
 CREATE TABLE game_position (
@@ -257,3 +358,139 @@ SELECT
 FROM book_position
 JOIN book ON book.id = book_position.book
 WHERE book_position.state = 'leaf';
+
+CREATE TABLE entry_piece (
+  id INTEGER PRIMARY KEY,
+  evaluation TEXT NOT NULL,
+  entries INTEGER NOT NULL,
+  checksum INTEGER NOT NULL,
+  data BLOB NOT NULL
+);
+
+CREATE TABLE entry_run (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
+  started TEXT NOT NULL,
+  finished TEXT,
+  fen TEXT NOT NULL,
+  key TEXT NOT NULL,
+  limits TEXT NOT NULL,
+  evaluation TEXT NOT NULL,
+  program TEXT NOT NULL,
+  depth INTEGER,
+  alpha INTEGER,
+  beta INTEGER,
+  value INTEGER,
+  bound TEXT,
+  best_move TEXT,
+  pv TEXT NOT NULL DEFAULT '',
+  nodes INTEGER NOT NULL DEFAULT 0,
+  hits INTEGER NOT NULL DEFAULT 0,
+  stored_hits INTEGER NOT NULL DEFAULT 0,
+  seconds REAL NOT NULL DEFAULT 0
+);
+
+CREATE TABLE entry_iteration (
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL,
+  depth INTEGER NOT NULL,
+  alpha INTEGER NOT NULL,
+  beta INTEGER NOT NULL,
+  value INTEGER NOT NULL,
+  bound TEXT NOT NULL,
+  best_move TEXT,
+  pv TEXT NOT NULL,
+  nodes INTEGER NOT NULL,
+  hits INTEGER NOT NULL,
+  stored_hits INTEGER NOT NULL,
+  cutoffs INTEGER NOT NULL,
+  first_cutoffs INTEGER NOT NULL,
+  seconds REAL NOT NULL
+);
+
+CREATE INDEX entry_run_key ON entry_run (key);
+CREATE INDEX entry_iteration_run ON entry_iteration (run);
+
+CREATE TABLE root_history (
+  key TEXT NOT NULL,
+  run INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  saved TEXT NOT NULL,
+  q REAL NOT NULL,
+  draw REAL NOT NULL,
+  best_move TEXT,
+  depth INTEGER,
+  pv TEXT,
+  PRIMARY KEY (key, run, n)
+) WITHOUT ROWID;
+
+CREATE TABLE book_history (
+  key TEXT NOT NULL,
+  book INTEGER NOT NULL,
+  run INTEGER NOT NULL,
+  searched INTEGER NOT NULL,
+  saved TEXT NOT NULL,
+  positions INTEGER NOT NULL,
+  value REAL NOT NULL,
+  n INTEGER NOT NULL,
+  best_move TEXT,
+  pv TEXT,
+  PRIMARY KEY (key, book, run, searched)
+) WITHOUT ROWID;
+
+CREATE TABLE player (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE
+);
+
+CREATE TABLE event (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  site TEXT NOT NULL,
+  UNIQUE (name, site)
+);
+
+CREATE TABLE game (
+  source INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  place INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  white INTEGER,
+  black INTEGER,
+  white_elo INTEGER,
+  black_elo INTEGER,
+  date TEXT,
+  event INTEGER,
+  round TEXT,
+  result TEXT NOT NULL,
+  eco TEXT,
+  fen TEXT,
+  moves BLOB NOT NULL,
+  PRIMARY KEY (source, number)
+) WITHOUT ROWID;
+
+CREATE INDEX game_white ON game (white);
+
+CREATE INDEX game_black ON game (black);
+
+CREATE VIEW played_games AS
+SELECT
+  white.name AS white,
+  black.name AS black,
+  game.result,
+  game.white_elo,
+  game.black_elo,
+  game.date,
+  event.name AS event,
+  event.site,
+  game.round,
+  game.eco,
+  length(game.moves) AS plies,
+  source.name AS file,
+  game.source,
+  game.number
+FROM game
+JOIN source ON source.id = game.source
+LEFT JOIN player AS white ON white.id = game.white
+LEFT JOIN player AS black ON black.id = game.black
+LEFT JOIN event ON event.id = game.event;

@@ -163,11 +163,6 @@ class BookTree:
                 yield move, self.order.cost(move.p, lost / 100.0, rank), child.reach
 
     # -------------------------------------------------------------- the next leaf
-    @property
-    def has_leaf(self) -> bool:
-        """Whether a leaf may be searched."""
-        return any(self.positions[root].reach is not None for root in self.roots)
-
     def next_line(self) -> BookLine | None:
         """Returns the line to the next leaf by the policy of expansion; None: there is none."""
         roots = [self.positions[root] for root in self.roots if self.positions[root].reach is not None]

@@ -57,11 +57,6 @@ class GameChoice:
         if self.color and not self.player.strip():
             raise InvalidParameterError("a color is that of a player; name the player")
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether every game is chosen."""
-        return self == GameChoice()
-
     def takes(self, number: int, headers: dict[str, str]) -> bool:
         """Returns whether a game is chosen."""
         return (

@@ -21,11 +21,11 @@ from graphsearch.errors import (
     UnsavedError,
 )
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.evaluators.table import TableEntry, TableEvaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
 from graphsearch.store.store import Store
+from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, numbers_below, records_below
 from ..support.reference import HashEvaluator, ReferenceSearch

@@ -20,6 +20,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
 from ..support.loose import loosen
+from .record_encoder import seal
 from .records import batch_of, contents, filled, identity, random_records
 
 RECORDS = random_records(31, 200)
@@ -118,7 +119,7 @@ def test_a_block_with_a_right_checksum_and_wrong_content_is_named(path: Path) ->
     assert isinstance(data, bytes)
     dictionaries = Dictionaries()
     plain = dictionaries.opener().open(data) + bytes(9)
-    execute(path, "UPDATE block SET data = ? WHERE id = 1", dictionaries.seal([plain])[0])
+    execute(path, "UPDATE block SET data = ? WHERE id = 1", seal(dictionaries, [plain])[0])
     assert any("block 1: its bytes are not records" in problem for problem in verify(path).problems)
 
 

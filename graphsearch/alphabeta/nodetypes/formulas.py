@@ -12,9 +12,6 @@ from math import prod
 
 from .rules import ALL, CUT, PV
 
-PUBLISHED_BRANCHING = 40  # of the published table,
-PUBLISHED_DEPTHS = range(9)
-
 
 @dataclass(frozen=True, slots=True)
 class Minimal:

@@ -1,4 +1,4 @@
-"""`table`: answers from a dict, for tests, toy graphs and proofs."""
+"""Answers from a dict, for toy graphs and proofs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import chess
 import numpy as np
 
-from ..errors import EvaluatorError
-from ..record.provenance import EvaluatorIdentity
-from .protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.record.provenance import EvaluatorIdentity
 
 
 @dataclass(frozen=True, slots=True)

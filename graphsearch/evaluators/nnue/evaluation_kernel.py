@@ -1,5 +1,8 @@
 """Value and priors of a position from a network.
 
+Where nobody may castle, a position whose side to move has its king on the files a to d is seen in a mirror,
+as the network sees it: so ties in the order of moves are broken alike in it and its mirror image.
+
 1. Every move gets a logit from the policy network of `builtin`.
 2. The SEEN_MOVES that look best get a score: the quiescence search behind the move, over the network.
 3. To the best of them the SEEN_REPLIES replies that look best are tried, until one stays the best. Its score
@@ -16,11 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ptr
+from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ctz, ptr
 from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
 from ...position.scores import FAR
-from ...position.words import BoardTable, Position
+from ...position.words import (
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    KINGS,
+    META,
+    WHITE,
+    BoardTable,
+    Position,
+)
 from ..batch_kernel import softmax, temper, value_of
 from ..builtin.features_kernel import MOST_MEN, attacks_of, list_features
 from ..builtin.policy_kernel import WORK_WORDS, write_logits
@@ -59,19 +72,22 @@ UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
 LOGIT_UNIT = 1000.0  # of the integers that logits are kept as
 LOGIT_BIAS = 1 << 30  # makes them unsigned; they have 32 bits
 HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
+FLIP_1, FLIP_2, FLIP_4 = U(0x5555555555555555), U(0x3333333333333333), U(0x0F0F0F0F0F0F0F0F)
 SEEN_AT = U(32)  # above the squares, as the side to move sees them, and the index
 
 # For the order of moves: features of both views, logits, what the policy network needs
 OWN, OTHER, RAW, WORK = 0, MOST_MEN, 2 * MOST_MEN, 2 * MOST_MEN + 128
 POLICY_WORDS = WORK + WORK_WORDS
 
-# The work area: the stack of the search, the order of the moves and what finds it, each move's score with
-# what it dropped, each move's logit; and the search's area, whose size depends on the width
+# The work area: the stack of the search, the order of the moves and what finds it, the order of the replies,
+# the replies, the moves, each move's score with what it dropped, each move's logit; and the search's area,
+# whose size depends on the width
 ORDER = STACK_WORDS
 POLICY = ORDER + FRAME_WORDS
 REPLY_ORDER = POLICY + POLICY_WORDS
 REPLIES = REPLY_ORDER + FRAME_WORDS
-SCORES = REPLIES + 64
+ROOT_MOVES = REPLIES + 64
+SCORES = ROOT_MOVES + 64
 LOGITS = SCORES + 256
 AREA = (LOGITS + 256 + 7) // 8 * 8
 
@@ -219,6 +235,43 @@ def verify_best(
 
 
 @inner
+def flip_files(squares: uint64) -> uint64:
+    """Returns a set of squares with the files mirrored: the bits of each byte in the opposite order."""
+    out = ((squares >> U(1)) & FLIP_1) | ((squares & FLIP_1) << U(1))
+    out = ((out >> U(2)) & FLIP_2) | ((out & FLIP_2) << U(2))
+    return ((out >> U(4)) & FLIP_4) | ((out & FLIP_4) << U(4))
+
+
+@inner
+def is_mirrored(s: Position) -> bool:
+    """Returns whether a position is seen in a mirror."""
+    king = ctz(s[KINGS] & s[WHITE + side_to_move(s)])
+    return king & 7 < 4 and (s[META] >> U(CASTLING_SHIFT)) & U(CASTLING_BITS) == ZERO
+
+
+@inner
+def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]) -> Pointer[uint16]:
+    """Writes a position and its moves into the work area, mirrored if it is seen so; returns the moves.
+
+    The key word stays, which nothing here reads.
+    """
+    seen = as_u16(adv(scratch, ROOT_MOVES))
+    copy_words(s, scratch, PW)
+    flip = int64(0)
+    if is_mirrored(s):
+        flip = int64(7)
+        for k in range(META):
+            scratch[k] = flip_files(s[k])
+        ep = (s[META] >> U(EN_PASSANT_SHIFT)) & U(EN_PASSANT_BITS)
+        if ep != ZERO:
+            there = (ep - U(1) ^ U(7)) + U(1)
+            scratch[META] = s[META] ^ (ep ^ there) << U(EN_PASSANT_SHIFT)
+    for i in range(n):
+        seen[i] = uint16(moves[i] ^ (flip | flip << 6))
+    return seen
+
+
+@inner
 def search_moves(
     T: BoardTable,
     weights: Pointer[int64],
@@ -228,10 +281,10 @@ def search_moves(
     scratch: Pointer[uint64],
 ) -> tuple[int64, int64]:
     """Fills each move's logit and score; returns the position's score, and the best first score."""
-    copy_words(s, scratch, PW)
+    seen = write_root(s, moves, n, scratch)
     scratch[KEPT] = ZERO
-    best = score_moves(T, weights, moves, n, scratch)
-    return verify_best(T, weights, moves, scratch), best
+    best = score_moves(T, weights, seen, n, scratch)
+    return verify_best(T, weights, seen, scratch), best
 
 
 @inner

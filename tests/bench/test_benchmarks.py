@@ -198,7 +198,7 @@ def check_beyond_memory(rows: list[Row]) -> None:
     found = by(rows, "evaluator", "memory")
     assert found["uniform", "all"]["reads_each"] == 0 < found["uniform", "2 MB"]["reads_each"]
     assert found["uniform", "2 MB"]["resident"] < found["uniform", "all"]["resident"]
-    assert found["50 us", "all"]["per_s"] < 20_000
+    assert 0 < found["50 us", "all"]["busy"] <= 1
 
 
 def check_simulation(rows: list[Row]) -> None:
@@ -370,7 +370,9 @@ def test_the_slow_evaluator_answers_like_uniform() -> None:
     ours, theirs = slow.evaluate(batch), UniformEvaluator().evaluate(batch)
     assert (ours.wdl == theirs.wdl).all()
     assert (ours.priors == theirs.priors).all()
-    assert slow.seconds > 40 * 50e-6
+    first = slow.seconds
+    slow.evaluate(batch)
+    assert slow.seconds > first > 0, "it counts its time"
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ MERGE_BYTES = 60_000_000  # of a merge step: the decompressors, and memory that 
 RESERVED_PARTS = 3  # a budget is at least so many times the memory reserved for both
 LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
 LOAD_SHOWN_SECONDS = 0.25
+FIRST_SHOWN_SECONDS = 0.1  # from the beginning, however long the intervals are
 UNLIMITED = 1 << 60
 BatchLimit = Callable[[int, float], int]
 GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
@@ -79,7 +80,7 @@ def analyze(
         count as draws.
       limits: when to stop; without any, only `stop` ends the search.
       params: search parameters; default: `SearchParams()`.
-      on_progress: called about every `interval` seconds, and once at the end.
+      on_progress: called soon after the beginning, then about every `interval` seconds, and once at the end.
       interval: seconds between two calls.
       stop: set it, from any thread or a signal handler, to finish the wave, save and return.
       searchmoves: search only these moves of the position; default: all moves, or the best ones if tablebases
@@ -286,7 +287,7 @@ class _Session:
         self.run_id = store.begin_run(fen_of(self.board), self.limits.as_dict(), self.params.as_dict())
 
     def _loop(self, on_progress: Callable[[Progress], None] | None, interval: float) -> None:
-        shown = self.started
+        shown = self.started - interval + min(interval, FIRST_SHOWN_SECONDS)
         while not self._finished():
             if self.pace:
                 self.runner.most_leaves = self.pace(*self.runner.answered)

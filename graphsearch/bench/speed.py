@@ -32,6 +32,8 @@ from ..store.index.locate_kernel import no_filter
 from ..store.store import Store
 from ..workers.process import counters
 from .board_kernel import expand_many, make_many
+from .sessions import EVALUATIONS as SESSION_EVALUATIONS
+from .sessions import session_figures
 from .starting import start_figures
 
 Report = Callable[[str], None]
@@ -77,6 +79,8 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
     figures |= _remembering(report, nodes)
     figures |= _builtin(report, min(nodes, BUILTIN_NODES))
     figures |= _resumed(report, min(nodes, RESUMED_NODES))
+    report("ten sessions on one file, and one")
+    figures |= session_figures(min(nodes, SESSION_EVALUATIONS))
     report("a first table")
     figures |= start_figures(cold=nodes >= BUILTIN_NODES)
     figures |= _alphabeta(report, FULL_DEPTH if nodes >= BUILTIN_NODES else SMALL_DEPTH)

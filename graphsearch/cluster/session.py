@@ -35,6 +35,7 @@ from ..search.loop import (
     FLUSH_SECONDS,
     IDLE_VISITS,
     IDLE_VISITS_PER_NODE,
+    LOAD_SECONDS,
     MERGE_BYTES,
     RESERVED_PARTS,
     moves_of_tables,
@@ -148,11 +149,18 @@ class ShardSearch:
                 continue
             if word & SAVE:
                 yield from self._begin_save()
+            self._read_on()
             yield from self._wave(word >> ALLOWED_SHIFT, knows_root=bool(word & KNOWN))
             if self._place.leads:
                 self._pass_over()
                 self._restrict(bool(word & KNOWN))
                 self._show()
+
+    def _read_on(self) -> None:
+        """Reads on in the file, if much of it is asked for; in the first half of the time there is."""
+        limit = self._job.limits.seconds
+        if limit is None or time.monotonic() - self._started < limit / 2:
+            self._graph.load_some(LOAD_SECONDS)
 
     def _wave(self, allowed: int, *, knows_root: bool) -> Talk[None]:
         """Gathers a wave, and completes the one in flight before it; or this one, if waves do not overlap."""

@@ -173,6 +173,11 @@ class Arena:
         self.fold_overlay()
         self._grow_log(nodes)
 
+    def expect(self, nodes: int) -> None:
+        """Gives the table room for so many more nodes at once, if they fit."""
+        if nodes > 0 and self.fits(nodes):
+            self._grow_table(nodes)
+
     def full(self) -> CapacityError:
         """Returns the error that says that the byte limit is reached."""
         return CapacityError(

@@ -60,6 +60,8 @@ class Loader:
         self._evictions = pager.evictions
         self._batches = portions(self._store, self._wanted)
         self._is_whole = self.least_visits == 0
+        if self._is_whole:
+            pager.expect(self.total)
 
     def advance(self, seconds: float) -> bool:
         """Enters records for about so many seconds; returns whether there are more.

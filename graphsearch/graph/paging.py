@@ -83,10 +83,15 @@ class Pager:
 
     def load_whole(self, store: Store) -> None:
         """Loads a file whole: then nothing has to be looked up in it. For the thread that has the store."""
+        self.expect(store.node_count)
         problems: list[CorruptRecordError] = []
         for batch in store.scan(on_corrupt=problems.append):
             self.enter(batch)
         self.complete = not problems
+
+    def expect(self, nodes: int) -> None:
+        """Makes the table large enough for so many nodes in all: it grows once then."""
+        self._arena.expect(nodes - self._arena.node_count)
 
     @property
     def bytes_used(self) -> int:

@@ -49,6 +49,8 @@ MERGE_BYTES = 60_000_000  # of a merge step: the decompressors, and memory that 
 RESERVED_PARTS = 3  # a budget is at least so many times the memory reserved for both
 LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
 LOAD_SHOWN_SECONDS = 0.25
+LOADED_SOON = 1_000_000  # nodes: about a second
+FIRST_SHOWN_SECONDS = 0.1  # from the beginning, however long the intervals are
 UNLIMITED = 1 << 60
 BatchLimit = Callable[[int, float], int]
 GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
@@ -79,7 +81,7 @@ def analyze(
         count as draws.
       limits: when to stop; without any, only `stop` ends the search.
       params: search parameters; default: `SearchParams()`.
-      on_progress: called about every `interval` seconds, and once at the end.
+      on_progress: called soon after the beginning, then about every `interval` seconds, and once at the end.
       interval: seconds between two calls.
       stop: set it, from any thread or a signal handler, to finish the wave, save and return.
       searchmoves: search only these moves of the position; default: all moves, or the best ones if tablebases
@@ -212,6 +214,7 @@ class _Session:
         self.read_before = graph.pager.read_back
         self.evaluated = self.evaluated_at = 0
         self.stop_reason = ""
+        self.rests_until = 0.0  # nothing is loaded before
         asked = mates if not listed and not self.is_over else None
         self.mates = RootMates(asked, graph, board, stop) if asked else None
 
@@ -286,7 +289,7 @@ class _Session:
         self.run_id = store.begin_run(fen_of(self.board), self.limits.as_dict(), self.params.as_dict())
 
     def _loop(self, on_progress: Callable[[Progress], None] | None, interval: float) -> None:
-        shown = self.started
+        shown = self.started - interval + min(interval, FIRST_SHOWN_SECONDS)
         while not self._finished():
             if self.pace:
                 self.runner.most_leaves = self.pace(*self.runner.answered)
@@ -305,13 +308,22 @@ class _Session:
                 self._load(on_progress)
 
     def _load(self, on_progress: Callable[[Progress], None] | None) -> None:
-        """Reads the file into memory: whole if the search has the time, else a while between its waves."""
-        shown = 0.0
+        """Reads the file into memory: whole if the search has the time, else a while between its waves.
+
+        Under a clock a reading that takes long has half of the time.
+        """
+        began, shown = time.monotonic(), 0.0
+        if began < self.rests_until:
+            return
         while self.graph.load_some(LOAD_SECONDS) and self._may_wait():
             now = time.monotonic()
             if on_progress and now - shown >= LOAD_SHOWN_SECONDS:
                 on_progress(self.progress())
                 shown = now
+        loading = self.graph.loading
+        if self.pace and loading and loading.total - loading.done > LOADED_SOON:
+            now = time.monotonic()
+            self.rests_until = now + (now - began)
 
     def _may_wait(self) -> bool:
         """Returns whether the search may wait for the file: with a time limit, for half of it."""

@@ -15,7 +15,6 @@ from ..errors import CorruptRecordError, UnfitRecordError
 from ..position.board import FREE_CLOCK, clock_term
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
 from ..record.node import RecordBatch
-from . import order
 from .codec.bulk import (
     BlockFault,
     bloom_of,
@@ -23,6 +22,7 @@ from .codec.bulk import (
     decode_chunk,
     decode_stored,
     encode_chunk,
+    newest_in_order,
     sort_keys,
     take,
 )
@@ -308,4 +308,4 @@ def merge(batches: Sequence[RecordBatch], low: int | None, pivot: int | None) ->
     if len(parts) < 2:
         return RecordBatch.concat(parts)
     together = RecordBatch.concat(parts)
-    return take(together, order.newest_in_order(together.words, np.concatenate(keys)))
+    return take(together, newest_in_order(together.words, np.concatenate(keys)))

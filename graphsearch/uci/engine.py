@@ -246,7 +246,7 @@ class Engine:
     def _work(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=IDLE_SECONDS)
+                job = self._jobs.get(timeout=0.0 if self._memory.is_loading else IDLE_SECONDS)
             except queue.Empty:
                 self._try(self._memory.idle)
                 continue

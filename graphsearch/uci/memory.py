@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SAVE_SECONDS = 8.0  # between two saves while searches follow one another
 QUIET_SECONDS = 0.7  # without a search: then everything is saved
+LOAD_SECONDS = 0.05  # of reading the file in order, between two looks at what is to be done
+LOADED_AHEAD = 20_000_000  # nodes of a file that is read before a search asks for it: 20 s of a core
 Maker = Callable[[Settings], Evaluator]
 
 # errors of an evaluator's file, packages or device
@@ -114,6 +116,8 @@ class Memory:
                 self._complain(f"{_text(error)}. Set GraphFile to another file; until then nothing is saved")
             else:
                 graph.tables_meanwhile = False
+                if graph.node_count <= LOADED_AHEAD:
+                    graph.load_ahead()
                 return graph
             return Graph.open(None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
         except FAILURES as error:
@@ -170,8 +174,16 @@ class Memory:
         if self._busy_at - self._saved_at > SAVE_SECONDS:
             self._save()
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether the file is being read into memory, bit by bit while there is nothing else to do."""
+        return self.graph is not None and self.graph.loading is not None
+
     def idle(self) -> None:
-        """Saves in the background after a moment without a search."""
+        """Reads on in the file; after that, saves in the background after a moment without a search."""
+        if self.graph is not None and self.is_loading:
+            self.graph.load_some(LOAD_SECONDS)
+            return
         now = time.monotonic()
         if now - self._busy_at > QUIET_SECONDS and now - self._saved_at > QUIET_SECONDS:
             self._save()

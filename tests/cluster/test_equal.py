@@ -90,6 +90,33 @@ def test_a_search_goes_on_from_the_files_of_the_shards(tmp_path: Path) -> None:
     assert records_of((tmp_path / "s").glob("*.graph")) == records_of([tmp_path / "one.graph"])
 
 
+def test_shards_that_read_their_files_whole_make_the_same_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
+    monkeypatch.setattr("graphsearch.graph.loading.LEAST_SINGLE_READS", 8)
+    read: list[int] = []
+    end_loading = Graph._end_loading
+
+    def noting(self: Graph) -> None:
+        if self.loading:
+            assert self.pager.complete
+            read.append(self.loading.done)
+        end_loading(self)
+
+    monkeypatch.setattr(Graph, "_end_loading", noting)
+    params: dict[str, Any] = {"overlap": 0, "max_wave_share": 1.0, "minibatch_size": 128}
+    for run in (1, 2):
+        limits = Limits(visits=1500)
+        search_alone(tmp_path / "one.graph", chess.Board(), limits, **params)
+        search_shards(
+            tmp_path / "s", HashEvaluator(), chess.Board(), 2, limits, run=run, save=run - 1, **params
+        )
+    assert len(read) == 3, "the one process and both shards"
+    assert min(read) > 300
+    assert records_of((tmp_path / "s").glob("*.graph")) == records_of([tmp_path / "one.graph"])
+
+
 def test_a_finished_game_and_a_proven_root_end_the_search(tmp_path: Path) -> None:
     for fen, reason in (
         ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "finished"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import chess
@@ -368,3 +369,23 @@ def test_ready_means_that_changed_options_are_in_force(tmp_path: Path) -> None:
         game.ready().ask("go nodes 30", until="bestmove")
         game.ask(f"setoption name GraphFile value {path}", "isready", until="readyok")
         assert path.exists()
+
+
+def test_a_file_that_fits_is_in_memory_before_a_search_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path) as graph:
+        analyze(graph, chess.Board(), Limits(visits=3000))
+    monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
+    with Played({"GraphFile": str(path)}) as played:
+        played.ready()
+        graph = played.engine._memory.graph
+        assert graph is not None
+        end = time.monotonic() + 60
+        while not graph.pager.complete and time.monotonic() < end:
+            time.sleep(0.02)
+        assert graph.pager.complete
+        assert graph.arena.node_count == graph.node_count
+        assert graph.pager.read_back == 0
+        played.ask("go nodes 100", until="bestmove")

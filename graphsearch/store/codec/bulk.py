@@ -177,6 +177,14 @@ def sort_keys(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return keys
 
 
+def newest_in_order(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Returns what `order.newest_in_order` does of records that come newest first, at a tenth of the cost."""
+    from .columns_kernel import settle_ties
+
+    places = np.argsort(keys, kind="stable")
+    return places[: settle_ties(owned(words, np.uint64).reshape(-1), keys, places)]
+
+
 def bloom_of(batch: RecordBatch, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Returns the bloom filter of the keys of some records."""
     from .columns_kernel import add_to_bloom

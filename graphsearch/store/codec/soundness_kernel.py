@@ -87,18 +87,21 @@ def _is_sound(T: BoardTable, s: Position, c: Columns, i: int64, out: Pointer[uin
 
 
 @kernel
-def find_unsound(T: NDArray[np.uint64], columns: Columns, bad: NDArray[np.bool_]) -> int64:
+def find_unsound(
+    T: NDArray[np.uint64], columns: Columns, places: NDArray[np.int64], bad: NDArray[np.bool_]
+) -> int64:
     """Fills which records cannot be; returns their number.
 
     Args:
       T: the table of `position/tables.py`.
       columns: `Columns` of decoded records: one king a side, every number in the range of its field.
-      bad: `[R]` bool, filled.
+      places: int64, the records to look at. bad: bool, filled for each of them.
     """
     out = np.zeros(ROOM, np.uint16)
     found = int64(0)
-    for i in range(len(bad)):
+    for k in range(len(places)):
+        i = places[k]
         s = adv(ptr(columns.words, 0), PW * i)
-        bad[i] = not _is_sound(ptr(T, 0), s, columns, int64(i), ptr(out, 0))
-        found += int64(bad[i])
+        bad[k] = not _is_sound(ptr(T, 0), s, columns, i, ptr(out, 0))
+        found += int64(bad[k])
     return found + int64(out[0] & 0)

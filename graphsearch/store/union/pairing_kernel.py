@@ -5,21 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.compiler import inner, kernel
+from ...jit.compiler import kernel
 from ...jit.pointers import ptr
-from ...jit.types import Pointer, int64, uint64
+from ...jit.types import int64
 from ...position.board_kernel import PW
-from ..index.locate_kernel import meta_of_identity
-
-
-@inner
-def _compared(a: Pointer[uint64], b: Pointer[uint64]) -> int64:
-    """Returns -1, 0 or 1: how two positions of one sort key stand in a segment."""
-    for w in range(8):
-        if a[w] != b[w]:
-            return int64(-1) if a[w] < b[w] else int64(1)
-    x, y = meta_of_identity(a), meta_of_identity(b)
-    return int64(0) if x == y else int64(-1) if x < y else int64(1)
+from ..codec.columns_kernel import compared
 
 
 @kernel
@@ -42,7 +32,7 @@ def pair(
         places[i] = -1
         while at < len(old_keys) and old_keys[at] <= new_keys[i]:
             if old_keys[at] == new_keys[i]:
-                how = _compared(ptr(old, PW * at), ptr(new, PW * i))
+                how = compared(ptr(old, PW * at), ptr(new, PW * i))
                 if how == 0:
                     places[i] = at
                     found += 1

@@ -193,6 +193,7 @@ class _Searches:
                 "place": self._place + 1,
                 "positions": len(self._task.boards),
                 "counters": _counters(now),
+                "reading": now.loaded,
             }
         if self._lines.is_due():
             with self._lines:

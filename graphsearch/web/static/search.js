@@ -66,7 +66,10 @@ function countersOf(job) {
     const memory = [["in RAM", `${percent(c.nodes ? Math.min(1, c.resident / c.nodes) : 1, 0)}, ${bytes(c.ram_bytes)}`], ["read back", short(c.read_back)], ["written", short(c.written)]];
     if (c.ram_bytes) each.push(...memory); // that of a cluster's processes is not known here
     const place = facts.positions > 1 ? [["position", `${facts.place}/${facts.positions}`]] : [];
-    return [title, ...[...place, ...each].map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
+    const reading = facts.reading
+      ? [h("progress", { max: facts.reading[1], value: facts.reading[0], "aria-label": "reading the graph" }), ` reading the graph: ${short(facts.reading[0])} of ${short(facts.reading[1])} nodes`]
+      : [];
+    return [title, ...reading, ...[...place, ...each].map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
   }
   if (facts.total) return [title, h("progress", { max: facts.total, value: facts.done, "aria-label": facts.stage }), ` ${facts.stage}${facts.count ? `, ${count(facts.count)} (${short(facts.rate)}/s)` : ""}`];
   if (facts.searched !== undefined) return [title, ` ${facts.stage === "building" ? facts.line || "…" : facts.stage}: ${count(facts.searched)} searched, ${count(facts.positions)} positions, ${count(facts.leaves)} leaves, ${count(facts.evaluations)} evaluations`];

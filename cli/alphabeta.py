@@ -23,8 +23,8 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.alphabeta.limits import DepthLimits
-    from graphsearch.alphabeta.outcome import AlphaBetaResult
+    from graphsearch.solvers.alphabeta.limits import DepthLimits
+    from graphsearch.solvers.alphabeta.outcome import AlphaBetaResult
 
 LEFT_OUT_SHARE = 0.01  # of a file's entries; above it the table is too small, below it buckets are full
 MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
@@ -127,7 +127,7 @@ def alphabeta(request: Request) -> None:
 
 
 def _limits(request: Request) -> DepthLimits:
-    from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
+    from graphsearch.solvers.alphabeta.limits import MOST_DEPTH, DepthLimits
 
     return DepthLimits(
         depth=MOST_DEPTH if request.depth is None else request.depth,
@@ -177,8 +177,8 @@ def _search_and_print(call: CheckedRequest) -> int:
 
 def _search(call: CheckedRequest, signals: StopSignals) -> AlphaBetaResult:
     """Returns the result of the search, when everything is saved and the file is closed."""
-    from graphsearch.alphabeta.session import search_to_depth
     from graphsearch.graph.graph import Graph
+    from graphsearch.solvers.alphabeta.session import search_to_depth
 
     _compile()
     with Graph.open_unevaluated(call.request.store) as graph:
@@ -218,15 +218,15 @@ def _compile() -> None:
 
     import chess
 
-    from graphsearch.alphabeta.alone import nodes_within
-    from graphsearch.alphabeta.limits import DepthLimits
+    from graphsearch.solvers.alphabeta.alone import nodes_within
+    from graphsearch.solvers.alphabeta.limits import DepthLimits
 
     nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=threading.Event())
 
 
 def _alone(call: CheckedRequest, result: AlphaBetaResult, signals: StopSignals) -> int | None:
     """Returns the nodes of the same search without file and graph; None if a limit ended that first."""
-    from graphsearch.alphabeta.alone import limits_alone, nodes_within
+    from graphsearch.solvers.alphabeta.alone import limits_alone, nodes_within
 
     if not result.depth or signals.stop.is_set():
         return None

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from graphsearch.alphabeta.outcome import AlphaBetaProgress, AlphaBetaResult
-    from graphsearch.alphabeta.results import Counts, DepthResult
+    from graphsearch.solvers.alphabeta.outcome import AlphaBetaProgress, AlphaBetaResult
+    from graphsearch.solvers.alphabeta.results import Counts, DepthResult
 
 # column -> the narrowest terminal that has it
 COLUMNS = {

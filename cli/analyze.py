@@ -218,10 +218,10 @@ def _search_and_print(request: Request) -> int:
 def _search(request: Request, call: CheckedRequest, signals: StopSignals) -> SearchResult:
     """Returns the result of the search, when everything is saved and the file is closed."""
     from graphsearch.graph.graph import Graph
-    from graphsearch.mate.beside import MateFinder
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.loop import analyze, moves_of_tables
     from graphsearch.search.warm import paging_kernels_compiling
+    from graphsearch.solvers.mate.beside import MateFinder
 
     with (
         closing(call.evaluator),
@@ -258,8 +258,8 @@ def compile_search(
     """Runs a short search in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C
     still ends the program at once.
     """
-    from graphsearch.mate import warm
     from graphsearch.search.warm import kernels_missing
+    from graphsearch.solvers.mate import warm
 
     if missing := kernels_missing(evaluator, filed=filed):
         with compile_bar("search", missing) as told:

@@ -63,7 +63,7 @@ def history(
     from graphsearch.query.history import history as ask
 
     if plot:
-        from graphsearch.alphabeta.nodetypes.plot import check_library
+        from graphsearch.solvers.alphabeta.nodetypes.plot import check_library
 
         check_plot_file(plot, ".png", ".svg")
         check_library()

@@ -19,8 +19,8 @@ from .signals import StopSignals
 
 if TYPE_CHECKING:
     from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
-    from graphsearch.sweep.opinions import OpinionProgress, OpinionReport
-    from graphsearch.sweep.reevaluate import ReevaluateProgress, ReevaluateReport
+    from graphsearch.graph.sweeps.opinions import OpinionProgress, OpinionReport
+    from graphsearch.graph.sweeps.reevaluate import ReevaluateProgress, ReevaluateReport
 
 MAX_ROOTS = 20  # changed roots that are listed; JSON has all
 
@@ -81,7 +81,7 @@ def reevaluate(request: Request) -> None:
 
 def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
     """Returns the exit code."""
-    from graphsearch.sweep.reevaluate import reevaluate as reevaluate_file
+    from graphsearch.graph.sweeps.reevaluate import reevaluate as reevaluate_file
 
     resume = command_line("reevaluate", request)
     with titled_bar("Evaluating", title) as show:
@@ -124,7 +124,7 @@ def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
 
 def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
     """Returns the exit code."""
-    from graphsearch.sweep.opinions import second_opinion
+    from graphsearch.graph.sweeps.opinions import second_opinion
 
     with titled_bar("Counting", opinion_title) as show:
         signals.arm()

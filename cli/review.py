@@ -20,12 +20,12 @@ from .review_view import moments_table, players_table, problem_lines, report_lin
 from .signals import StopSignals
 
 if TYPE_CHECKING:
+    from graphsearch.book.review.games import GameChoice
+    from graphsearch.book.review.results import GameReview
+    from graphsearch.book.review.review import ReviewSettings
+    from graphsearch.book.review.review_report import ReviewProgress, ReviewReport
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
-    from graphsearch.review.games import GameChoice
-    from graphsearch.review.results import GameReview
-    from graphsearch.review.review import ReviewSettings
-    from graphsearch.review.review_report import ReviewProgress, ReviewReport
     from graphsearch.search.params import SearchParams
 
 PACKED = {".gz", ".zst"}
@@ -62,7 +62,7 @@ class ChoiceOptions:
         Raises:
           InvalidParameterError: for a wrong color or date.
         """
-        from graphsearch.review.games import GameChoice, read_since
+        from graphsearch.book.review.games import GameChoice, read_since
 
         return GameChoice(
             player=self.player or "",
@@ -135,7 +135,7 @@ def review(request: Request) -> None:
 
     JSON: `games` has every move, seen by White; `players` and `problems` as in the tables.
     """
-    from graphsearch.review.review import ReviewSettings
+    from graphsearch.book.review.review import ReviewSettings
 
     output = request.output or default_output(request.file)
     printed = {"-o -": output == STDOUT, "--html -": request.html == STDOUT, "--json": request.json}
@@ -204,7 +204,7 @@ def _reviewed(
     games: list[GameReview],
 ) -> tuple[int, ReviewReport]:
     """Returns the exit code of a signal, and the report; adds the games to print to `games`."""
-    from graphsearch.review.review import review as review_games
+    from graphsearch.book.review.review import review as review_games
     from graphsearch.search.warm import paging_kernels_compiling
 
     given = given_file(request.file)

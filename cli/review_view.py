@@ -11,8 +11,8 @@ from .tables import FILL, RIGHT, WHOLE, fitting, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.review.results import GameReview, MoveReview
-    from graphsearch.review.review_report import Player, ReviewReport
+    from graphsearch.book.review.results import GameReview, MoveReview
+    from graphsearch.book.review.review_report import Player, ReviewReport
 
 MAX_PROBLEMS = 20  # listed; JSON has all
 MAX_PLAYERS = 40

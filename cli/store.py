@@ -18,8 +18,8 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.record.provenance import RootInfo
     from graphsearch.store.info import StoreInfo
+    from graphsearch.store.record.provenance import RootInfo
     from graphsearch.store.tables.games import GameSource, Imported
     from graphsearch.store.transpositions.runs import EntryRun
     from graphsearch.store.upkeep.verify import VerifyReport

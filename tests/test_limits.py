@@ -36,8 +36,8 @@ NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "off
 
 MAY_OPEN = {  # module -> what it opens
     "graphsearch/limits.py": "the door",
-    "graphsearch/cluster/shards.py": "shards: no file",
-    "graphsearch/cluster/upkeep.py": "its own copies, to bring them to the disk",
+    "graphsearch/search/shards/shards.py": "shards: no file",
+    "graphsearch/search/shards/upkeep.py": "its own copies, to bring them to the disk",
     "graphsearch/jit/compiler.py": "the kernels' own sources",
     "graphsearch/jit/cache.py": "the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
@@ -50,8 +50,8 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/bench/speed.py": "/proc",
     "graphsearch/workers/process.py": "/proc",
     "graphsearch/faults.py": "the report that it writes",
-    "graphsearch/sweep/parts.py": "its own temporary file",
-    "graphsearch/review/html.py": "the style of the package",
+    "graphsearch/graph/sweeps/parts.py": "its own temporary file",
+    "graphsearch/book/review/html.py": "the style of the package",
     "graphsearch/exchange/site/assets.py": "the page of the package",
     "graphsearch/web/app.py": "the page of the package",
     "cli/__init__.py": "/dev/null",

@@ -12,8 +12,6 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from ..alphabeta.engine import AlphaBeta
-from ..alphabeta.nodetypes.formulas import minimal
 from ..evaluators.inside import Filler
 from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import Arena
@@ -21,14 +19,16 @@ from ..graph.arena_kernel import EVALUATIONS, VISITS
 from ..graph.graph import Graph
 from ..position.board import pack
 from ..position.rules_kernel import perft
-from ..record.transposition import EntryTable
 from ..search import wave_kernel
 from ..search import waves_kernel as loop
 from ..search.leaves import leaves_of
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
 from ..search.settings import set_params
+from ..solvers.alphabeta.engine import AlphaBeta
+from ..solvers.alphabeta.nodetypes.formulas import minimal
 from ..store.index.locate_kernel import no_filter
+from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..workers.process import counters
 from .board_kernel import expand_many, make_many

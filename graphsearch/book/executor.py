@@ -8,7 +8,7 @@ from typing import Protocol
 
 import chess
 
-from ..record.node import NodeRecord
+from ..store.record.node import NodeRecord
 from ..store.store import Store
 
 UNFINISHED = ("time", "stop", "memory", "reader")  # stop reasons of a search before its limit

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import chess
 
 from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text, legal_moves, terminal_kind
-from ..record.node import NodeRecord
-from ..record.ranking import edge_of
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import edge_of
 from .config import BookConfig
 from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
 from .positions import APART, END, LEAF, OPEN, BookMove, Position

@@ -8,14 +8,14 @@ from collections import deque
 
 import chess
 
-from ..cluster.store import open_to_write
 from ..evaluators.protocol import Evaluator
 from ..graph.graph import Graph
-from ..mate.beside import MateFinder
 from ..position.notation import board_from_fen
-from ..record.node import NodeRecord
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
+from ..search.shards.store import open_to_write
+from ..solvers.mate.beside import MateFinder
+from ..store.record.node import NodeRecord
 from .executor import UNFINISHED, Note, Outcome, Task
 
 

@@ -6,11 +6,11 @@ import os
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import TYPE_CHECKING
 
-from ..cluster.making import cluster_at, identity_of
-from ..cluster.store import open_to_write
 from ..errors import InvalidParameterError
 from ..evaluators.factory import create
 from ..evaluators.protocol import Evaluator
+from ..search.shards.making import cluster_at, identity_of
+from ..search.shards.store import open_to_write
 from ..workers import launcher
 from ..workers.launcher import LOCAL
 from . import rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
-from ..record.provenance import EvaluatorIdentity, Option
+from ..store.record.provenance import EvaluatorIdentity, Option
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 KIND = "policy+value"

@@ -15,8 +15,8 @@ import chess
 from ..position.board import encode_move, is_chess960, key_text_of_words
 from ..position.values import negate
 from ..query.steps import MoveList
-from ..record.node import Edge, NodeRecord
-from ..record.ranking import edge_of, node_mean, ranking
+from ..store.record.node import Edge, NodeRecord
+from ..store.record.ranking import edge_of, node_mean, ranking
 from ..store.store import Store
 from ..store.tables import games
 from . import tables

@@ -25,10 +25,10 @@ from ..position.board import (
 from ..position.steps_kernel import MATE, list_moves, make_steps
 from ..position.values import D_SCALE
 from ..position.words import BLACK, CLOCK_BITS, CLOCK_SHIFT, KEY, META, PAWNS, WHITE
-from ..record import bounds as rules
-from ..record.node import LOWER_SHIFT, MAX_CODE, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
-from ..record.ranking import ranking
 from ..store.codec.bulk import board_tables, owned
+from ..store.record import bounds as rules
+from ..store.record.node import LOWER_SHIFT, MAX_CODE, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
+from ..store.record.ranking import ranking
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

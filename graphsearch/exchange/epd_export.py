@@ -17,9 +17,9 @@ import numpy as np
 from ..position.board import CHECKMATE
 from ..position.values import cp_of, shown_score_type, wdl_from_q
 from ..query.steps import MoveList, move_lists, positions_after, sans
-from ..record.node import NodeRecord
-from ..record.ranking import has_best_move, node_mean, ranking
 from ..store.reading import Reader
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import has_best_move, node_mean, ranking
 from ..store.store import Store
 from .export_report import ExportReport
 from .graph_epd import MATE_CE, MAX_PV, epd_texts

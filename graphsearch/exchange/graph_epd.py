@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ..position.board import CHECKMATE, FREE_CLOCK
 from ..position.values import shown_score_type
 from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
-from ..record.node import TERMINAL_MASK
 from ..store.codec.bulk import board_tables, columns_of
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from .centipawns import cps_of
 from .graph_rows import Part, Text

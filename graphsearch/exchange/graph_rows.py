@@ -16,7 +16,7 @@ from ..position.board import key_text_of_words
 from ..position.steps_kernel import MATE
 from ..position.values import shown_score_type
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
-from ..record.node import TERMINAL_MASK
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from ..store.tables import games
 from . import tables

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ..position.board import MAX_MOVES, pack
 from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META
-from ..record.node import RecordBatch
 from ..store.codec.bulk import board_tables, columns_of, take
+from ..store.record.node import RecordBatch
 from ..store.store import Store
 from .export_report import ExportReport
 from .mapped import Column

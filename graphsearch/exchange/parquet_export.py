@@ -23,8 +23,8 @@ from ..position.board import MOVE_CODES, key_text_of_words
 from ..position.fens import fens
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.steps import uci_of
-from ..record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
 from ..store.codec.bulk import take
+from ..store.record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow

@@ -1,6 +1,6 @@
 """Where the records of a walk are, by position, and which positions it has met.
 
-table   as in `sweep/sweep_kernel.py`; the second word holds the number of the record plus 1 in its upper half
+table   as in `graph/sweeps/sweep_kernel.py`; the upper half of its second word is the record plus 1
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..graph.sweeps.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
 from ..jit.compiler import kernel
 from ..jit.pointers import ZERO, ptr
 from ..jit.types import int64
 from ..position.board_kernel import PW, hashes_of, make_child
 from ..position.words import META
-from ..sweep.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
 
 
 @kernel

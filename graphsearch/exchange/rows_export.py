@@ -18,9 +18,9 @@ import numpy as np
 from ..position.board import key_text_of_words
 from ..position.values import cp_of, shown_score_type, wdl_from_q
 from ..query.steps import positions_after, uci_of
-from ..record.node import Edge, NodeRecord
-from ..record.ranking import node_mean
 from ..store.reading import Reader
+from ..store.record.node import Edge, NodeRecord
+from ..store.record.ranking import node_mean
 from ..store.store import Store
 from ..store.tables import games
 from . import tables

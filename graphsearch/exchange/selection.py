@@ -15,7 +15,7 @@ from ..limits import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import START_WORD, named_board, play_moves, read_position
 from ..position.values import CENTIPAWN
-from ..record.provenance import RootInfo
+from ..store.record.provenance import RootInfo
 from ..store.store import Store
 from ..store.tables.books import book_named, book_roots
 

@@ -1,4 +1,4 @@
-"""What records say of their positions and moves, for many at once; `record/ranking.py` says it in Python.
+"""Values and ranks of positions and moves, for many records at once, as `store/record/ranking.py` in Python.
 
 record i of a batch   edges edge_offsets[i] .. edge_offsets[i + 1], in descending P: edge k, of move order[k]
 rank                  edges in the order of `ranking`: group, length, -n, -value, k; least first
@@ -22,9 +22,9 @@ from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
 from ..position.mates_kernel import mate_in_one
-from ..record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
-from ..record.node_kernel import lower_in, upper_in
 from ..store.codec.batch_kernel import Columns, Records, pointers
+from ..store.record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
+from ..store.record.node_kernel import lower_in, upper_in
 
 Words: TypeAlias = NDArray[np.uint64]
 Ints: TypeAlias = NDArray[np.int64]

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
 from ..position.tables import load_tables
-from ..record import transposition_kernel
-from ..record.node import NodeRecord, RecordBatch
-from ..record.node_layout import CAPACITIES, CAPACITY, WIDE
 from ..store.codec.bulk import columns_of
 from ..store.codec.layout import BLOCK
 from ..store.order import newest_in_order
+from ..store.record import transposition_kernel
+from ..store.record.node import NodeRecord, RecordBatch
+from ..store.record.node_layout import CAPACITIES, CAPACITY, WIDE
 from ..store.sizes import SIZES
 from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
 from .memory import default_budget, reserve

@@ -2,7 +2,7 @@
 
     key -> table  .. | slot, check hash | ..
                           |
-           records .. | key | block, V | moves, state, D, flags | P codes .. |     `record/node_layout.py`
+           records .. | key | block, V | moves, state, D, flags | P codes .. |   `store/record/node_layout.py`
                                   |
            blocks  .. | norm, sum n, Q, draws | edge | edge | .. |
 
@@ -21,7 +21,7 @@ from ..jit.compiler import inner
 from ..jit.pointers import U, as_f32, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint32, uint64
 from ..position.board_kernel import PW
-from ..record.transposition_kernel import EntryArrays, EntryPointers, entry_pointers
+from ..store.record.transposition_kernel import EntryArrays, EntryPointers, entry_pointers
 
 LOG_WORDS = PW + 1  # position, slot of its record
 LOG_SLOT = PW

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from ..jit.compiler import inner
 from ..jit.types import int64, uint32
-from ..record import node_layout as layout
-from ..record.node_kernel import stride_of
+from ..store.record import node_layout as layout
+from ..store.record.node_kernel import stride_of
 from . import arena_kernel as arena
 from .arena_kernel import ArenaPointers
 

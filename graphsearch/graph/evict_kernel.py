@@ -13,8 +13,8 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
 from ..jit.types import int64
 from ..position.board_kernel import PW, hashes_of
-from ..record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
-from ..record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
+from ..store.record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
+from ..store.record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, overlay_slot, pointers
 from .blocks_kernel import give_block

@@ -16,9 +16,9 @@ from ..errors import CapacityError, StoreError, StoreMovedError
 from ..evaluators.absent import AbsentEvaluator
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import Evaluator
-from ..record.node import NodeRecord
-from ..record.provenance import UNBOUND
-from ..record.transposition import EntryTable
+from ..store.record.node import NodeRecord
+from ..store.record.provenance import UNBOUND
+from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
 from ..store.transpositions.saved import Loaded

@@ -10,8 +10,8 @@ from ..jit.pointers import LOW32, ZERO, U, adv, mulhi, prefetch, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
 from ..position.words import BoardTable, Position
-from ..record import node_layout as layout
-from ..record.node_kernel import (
+from ..store.record import node_layout as layout
+from ..store.record.node_kernel import (
     add_state,
     best_code_of,
     block_class_of,

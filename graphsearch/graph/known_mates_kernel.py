@@ -15,8 +15,8 @@ from ..position.board import CHECKMATE, CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, hashes_of, make_move
 from ..position.scores import MATE
 from ..position.words import BoardTable, Position
-from ..record.bounds_kernel import mate_kept
-from ..record.node_kernel import (
+from ..store.record.bounds_kernel import mate_kept
+from ..store.record.node_kernel import (
     add_state,
     code_at,
     code_bytes,
@@ -38,8 +38,8 @@ from ..record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..record.node_layout import STALE, TERMINAL_FLAGS, flags_with
-from ..record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
+from ..store.record.node_layout import STALE, TERMINAL_FLAGS, flags_with
+from ..store.record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .heap_kernel import find, grow_block, mark_dirty, new_record, rank_key, set_best

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError
-from ..record.node import RecordBatch
-from ..record.node_layout import BLOCK_HEADER, HEADER_WORDS
 from ..store.codec.bulk import take
 from ..store.portions import portions
+from ..store.record.node import RecordBatch
+from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store

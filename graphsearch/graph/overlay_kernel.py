@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..jit.compiler import kernel
 from ..jit.types import int64
-from ..record.node_kernel import (
+from ..store.record.node_kernel import (
     draw_visits,
     edge_at,
     edge_visits,

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..errors import CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
-from ..record.node import NodeRecord, RecordBatch
 from ..store.index.locate_kernel import FilterArrays, no_filter
 from ..store.reading import Reader
+from ..store.record.node import NodeRecord, RecordBatch
 from ..store.store import Store
 from .arena import Arena, Words
 

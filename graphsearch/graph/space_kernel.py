@@ -15,8 +15,8 @@ from __future__ import annotations
 from ..jit.compiler import inner
 from ..jit.pointers import LOW32, ZERO, U
 from ..jit.types import int64
-from ..record.node_kernel import add_state, move_count, record_words, state_of
-from ..record.node_layout import FREE, HEADER_WORDS, MISC_WORD
+from ..store.record.node_kernel import add_state, move_count, record_words, state_of
+from ..store.record.node_layout import FREE, HEADER_WORDS, MISC_WORD
 from . import arena_kernel as arena
 from .arena_kernel import ArenaPointers
 

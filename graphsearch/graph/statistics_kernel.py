@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from ..jit.compiler import inlined, inner
 from ..jit.types import float32, float64, int64, uint32
-from ..record.bounds_kernel import is_special, share_of, tighten
-from ..record.node_kernel import (
+from ..store.record.bounds_kernel import is_special, share_of, tighten
+from ..store.record.node_kernel import (
     block_of,
     clear_state,
     draw_visits,
@@ -28,7 +28,7 @@ from ..record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..record.node_layout import BLOCK_Q, BLOCK_VISITS, STALE
+from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, STALE
 from . import arena_kernel as arena
 from .arena_kernel import ArenaPointers
 from .blocks_kernel import draws_of, set_draws

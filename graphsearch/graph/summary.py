@@ -9,7 +9,7 @@ from collections.abc import Callable
 import chess
 
 from ..position.board import fen_of, key_text
-from ..record.ranking import best_move, node_mean
+from ..store.record.ranking import best_move, node_mean
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
 from ..store.tables.top import Row, rows_of

@@ -10,7 +10,9 @@ from ..jit.pointers import LOW32, U, adv, prefetch, ptr
 from ..jit.types import float32, int64, uint8, uint16, uint32
 from ..position.board_kernel import PW, generate_moves, hashes_of, position_key, with_clock
 from ..position.words import META, BoardTable, Position
-from ..record.node_kernel import (
+from ..store.codec.batch_kernel import Columns
+from ..store.index.locate_kernel import sort_key
+from ..store.record.node_kernel import (
     add_state,
     block_of,
     clear_state,
@@ -36,9 +38,7 @@ from ..record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
-from ..store.codec.batch_kernel import Columns
-from ..store.index.locate_kernel import sort_key
+from ..store.record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .heap_kernel import find, grow_block, mark_dirty, new_record, set_best, table_index

@@ -13,15 +13,15 @@ import chess.polyglot
 from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
-from ..record.bounds import UNPROVEN as UNPROVEN
-from ..record.bounds import Bounds as Bounds
-from ..record.bounds import Proof, edge_code, proof_of, share_of
-from ..record.node import UNPROVEN as UNPROVEN_FLAGS
-from ..record.node import Edge, NodeRecord
-from ..record.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
+from ..store.record.bounds import UNPROVEN as UNPROVEN
+from ..store.record.bounds import Bounds as Bounds
+from ..store.record.bounds import Proof, edge_code, proof_of, share_of
+from ..store.record.node import UNPROVEN as UNPROVEN_FLAGS
+from ..store.record.node import Edge, NodeRecord
+from ..store.record.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
 
 if TYPE_CHECKING:
-    from ..record.provenance import EvaluatorIdentity, RunInfo
+    from ..store.record.provenance import EvaluatorIdentity, RunInfo
 
 Reader = Callable[[chess.Board], NodeRecord | None]
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ..errors import InvalidParameterError
 from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
-from ..record.node import RecordBatch
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
 from ..store.portions import all_records
+from ..store.record.node import RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 

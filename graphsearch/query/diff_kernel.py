@@ -1,4 +1,4 @@
-"""Values and best moves of many records at once; `record/ranking.py` has the same rules in Python."""
+"""Values and best moves of many records at once; `store/record/ranking.py` has the same rules in Python."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.heap_kernel import rank_codes, ranked_move
+from ..graph.sweeps.sweep_kernel import mean_of
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, as_f32, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16
@@ -13,7 +14,8 @@ from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
 from ..position.words import BoardTable, Position
-from ..record.bounds_kernel import (
+from ..store.codec.batch_kernel import Columns, Records, pointers
+from ..store.record.bounds_kernel import (
     DRAWN,
     MOST_MATE,
     bounds_of,
@@ -21,9 +23,7 @@ from ..record.bounds_kernel import (
     resets_clock,
     share_of,
 )
-from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import Columns, Records, pointers
-from ..sweep.sweep_kernel import mean_of
+from ..store.record.node_kernel import lower_in, upper_in
 
 MOST_MOVES = 256
 OPEN = int64(2)  # of a move: nothing is proven exactly; else its result

@@ -18,9 +18,9 @@ import chess
 from ..errors import InvalidParameterError, StoreError
 from ..position.board import board_of, fen_of, legal_moves
 from ..position.values import cp_of
-from ..record.node import NodeRecord, prior_order, priors_from_codes
-from ..record.provenance import EvaluatorIdentity
-from ..record.ranking import best_move
+from ..store.record.node import NodeRecord, prior_order, priors_from_codes
+from ..store.record.provenance import EvaluatorIdentity
+from ..store.record.ranking import best_move
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import opinions as table

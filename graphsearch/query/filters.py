@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
+from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
 from ..store.upkeep.prune import visits_of
 
 WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"

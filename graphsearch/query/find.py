@@ -14,11 +14,11 @@ from ..errors import InvalidParameterError
 from ..position.board import key_text_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_of
-from ..record.node import RecordBatch
-from ..record.ranking import best_move, node_mean
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import in_file_order, portion_streams
+from ..store.record.node import RecordBatch
+from ..store.record.ranking import best_move, node_mean
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store

@@ -11,8 +11,8 @@ import chess
 from ..errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text, legal_moves
 from ..position.values import cp_of
-from ..record.node import NodeRecord
-from ..record.ranking import edge_of, node_mean
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import edge_of, node_mean
 from ..store.tables import games as tables
 from .source import RecordSource, opened
 

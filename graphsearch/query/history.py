@@ -11,7 +11,7 @@ import chess
 
 from ..position.board import check, fen_of, key_text
 from ..position.values import cp_from_q, cp_of, wdl_from_q
-from ..record.provenance import RunInfo
+from ..store.record.provenance import RunInfo
 from ..store.tables import history as table
 from ..store.tables.books import books
 from ..store.tables.history import SavedBookValues, SavedValues

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..alphabeta.nodetypes.plot import check_library
+from ..solvers.alphabeta.nodetypes.plot import check_library
 from ..version import __version__
 from .history import History, HistoryPoint
 

@@ -11,8 +11,8 @@ import chess
 from ..errors import InvalidPositionError, UnknownPositionError
 from ..position.board import check, fen_of
 from ..position.values import cp_of, negate
-from ..record.node import NodeRecord
-from ..record.ranking import node_mean
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import node_mean
 from .source import RecordSource, Step, after, opened, steps_of
 
 

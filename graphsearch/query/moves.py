@@ -10,8 +10,8 @@ import chess
 
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, view
 from ..position.values import negate
-from ..record.node import NodeRecord
-from ..record.ranking import node_mean
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import node_mean
 from .games import counts_at
 from .source import RecordSource, after, opened
 

@@ -13,7 +13,7 @@ import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import board_of, check, fen_of, key_text
-from ..record.ranking import node_mean
+from ..store.record.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_roots, book_steps
 from .layers import places
 from .source import RecordSource, after, key_after, last_root, opened, plain_key, steps_of

@@ -18,8 +18,8 @@ from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import check, fen_of, key_text, unpack
 from ..position.notation import board_from_fen
 from ..position.values import cp_of
-from ..record.node import NodeRecord
 from ..store.reading import Reader
+from ..store.record.node import NodeRecord
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
 from ..store.upkeep.prune import visits_of

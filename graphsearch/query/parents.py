@@ -15,8 +15,8 @@ import chess
 import numpy as np
 
 from ..position.board import POSITION_WORDS, check, clock_term, fen_of
-from ..record.node import Edge
-from ..record.ranking import edge_of
+from ..store.record.node import Edge
+from ..store.record.ranking import edge_of
 from .source import RecordSource, opened, plain_key
 from .unmoves import Predecessor, candidates, leads_to
 

@@ -12,7 +12,7 @@ import chess
 from ..errors import InvalidParameterError
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import negate
-from ..record.node import NodeRecord
+from ..store.record.node import NodeRecord
 from .source import RecordSource, Step, mate_step, opened, repeats_from, steps_of
 
 BY_VISITS, BY_VALUE = "visits", "value"

@@ -21,10 +21,10 @@ import numpy as np
 from ..errors import InvalidParameterError
 from ..position.board import board_of
 from ..position.values import cp_of
-from ..record.provenance import RunInfo
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import all_records
+from ..store.record.provenance import RunInfo
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import rows

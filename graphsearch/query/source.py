@@ -21,9 +21,9 @@ from ..position.board import (
     legal_moves,
     text_of_key,
 )
-from ..record.node import Edge, NodeRecord
-from ..record.ranking import has_best_move, ranking
 from ..store.damage import passed_over
+from ..store.record.node import Edge, NodeRecord
+from ..store.record.ranking import has_best_move, ranking
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 

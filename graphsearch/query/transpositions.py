@@ -16,7 +16,7 @@ import chess
 
 from ..errors import InvalidParameterError
 from ..position.board import board_of, fen_of, key_text
-from ..record.ranking import node_mean
+from ..store.record.ranking import node_mean
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 
 LOOKED_AT = 200  # positions; default: the answer takes a second at any size of the file

@@ -11,8 +11,8 @@ import chess
 
 from ..errors import InvalidParameterError
 from ..position.board import fen_of, key_text
-from ..record.node import NodeRecord
-from ..record.ranking import node_mean
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import node_mean
 from .source import RecordSource, after, opened, steps_of
 
 DEPTH = 3  # default

@@ -1,7 +1,7 @@
 """Counts the ways in of all positions of a file, with all cores.
 
-Records and edges are listed in temporary files, in as many parts as memory requires (`sweep/parts.py`); then
-each part is counted in a table of 20 bytes a node.
+Records and edges are listed in temporary files, in as many parts as memory requires
+(`graph/sweeps/parts.py`); then each part is counted in a table of 20 bytes a node.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.memory import default_budget
+from ..graph.sweeps.parts import Listed, PartedGraph, U64s, listed, parts_for, table_bytes
+from ..graph.sweeps.parts_kernel import ANY_VISITS, ENTRY_WORDS
 from ..position.fens import fens
-from ..record.node import RecordBatch
-from ..record.ranking import node_mean
 from ..store.codec.bulk import sort_keys
 from ..store.portions import portions
+from ..store.record.node import RecordBatch
+from ..store.record.ranking import node_mean
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..sweep.parts import Listed, PartedGraph, U64s, listed, parts_for, table_bytes
-from ..sweep.parts_kernel import ANY_VISITS, ENTRY_WORDS
 from . import ways_kernel
 from .transpositions import Transposition, Transpositions, check_numbers
 

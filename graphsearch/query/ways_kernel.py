@@ -1,8 +1,8 @@
-"""Counts the visited edges that lead to each position of a file, with the table of `sweep/sweep_kernel.py`.
+"""Counts the visited edges to each position of a file, in the table of `graph/sweeps/sweep_kernel.py`.
 
 The second word of a place differs here: its upper half is the portion of the file that holds the record, plus
 1 (0 in an empty place), its lower half the ways in. Records and edges come as the entries of
-`sweep/parts_kernel.py`.
+`graph/sweeps/parts_kernel.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..graph.sweeps.parts_kernel import ENTRY_WORDS, entry_check, entry_visits, turned_key
+from ..graph.sweeps.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
 from ..jit.compiler import kernel
 from ..jit.types import int64, uint32
-from ..sweep.parts_kernel import ENTRY_WORDS, entry_check, entry_visits, turned_key
-from ..sweep.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
 
 MOST_WAYS = (1 << 32) - 1
 

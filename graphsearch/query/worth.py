@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import chess
 
 from ..position.values import cp_of, negate
-from ..record.ranking import node_mean
+from ..store.record.ranking import node_mean
 from .source import RecordSource, after, steps_of
 
 

@@ -18,7 +18,7 @@ from ..jit.pointers import adv, prefetch
 from ..jit.types import Pointer, float32, float64, int64, uint64
 from ..position.board_kernel import clock_of, position_key
 from ..position.words import BoardTable, Position
-from ..record.bounds_kernel import (
+from ..store.record.bounds_kernel import (
     DRAWN,
     bounds_of,
     is_decisive,
@@ -29,7 +29,7 @@ from ..record.bounds_kernel import (
     share_of,
     turned,
 )
-from ..record.node_kernel import (
+from ..store.record.node_kernel import (
     add_state,
     block_class_of,
     code_bytes,
@@ -50,7 +50,7 @@ from ..record.node_kernel import (
     stride_at,
     upper_in,
 )
-from ..record.node_layout import CAPACITY, STALE, WIDE
+from ..store.record.node_layout import CAPACITY, STALE, WIDE
 from . import wave_kernel as wave
 from .flight_kernel import land
 from .wave_kernel import WavePointers, check_of, field, set_field, words_of

@@ -15,7 +15,7 @@ import chess
 import chess.polyglot
 
 from ..graph.view import NodeView, Reader, view
-from ..record.ranking import best_move
+from ..store.record.ranking import best_move
 
 MOST_POSITIONS = 3000  # of a proof to examine; a longer one is in doubt
 

@@ -17,8 +17,8 @@ from ..jit.pointers import ZERO, ptr
 from ..jit.types import int64
 from ..position.board_kernel import hashes_of, position_key
 from ..position.words import BoardTable, Position
-from ..record.node_kernel import materialised, move_count
 from ..store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
+from ..store.record.node_kernel import materialised, move_count
 from . import wave_kernel as wave
 from .flight_kernel import flight_at, send
 from .gatherers.levels_kernel import add_child, has_room, start_at_root, tag_of

@@ -20,7 +20,7 @@ from ..evaluators.kinds import UNIFORM
 from ..evaluators.lines import Lines
 from ..evaluators.protocol import Evaluator, PositionBatch
 from ..evaluators.threads import Job
-from ..record.node import flags_of
+from ..store.record.node import flags_of
 from . import lines_kernel
 from . import wave_kernel as wave
 

@@ -13,7 +13,7 @@ from ..errors import CapacityError
 from ..graph.graph import Graph
 from ..graph.lines import learn_line
 from ..graph.view import NodeView
-from ..record.ranking import node_mean
+from ..store.record.ranking import node_mean
 
 
 class MateFinder(Protocol):

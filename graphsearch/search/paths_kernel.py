@@ -22,11 +22,11 @@ from ..position.board_kernel import (
 )
 from ..position.mates_kernel import mate_in_one
 from ..position.words import KEY, BoardTable, Position
-from ..record.bounds_kernel import is_settled
-from ..record.node_kernel import add_state, edge_at, edge_visits, move_count, set_source, state_of
-from ..record.node_layout import TERMINAL_FLAGS, USED
-from ..record.transposition_kernel import STORED
 from ..store.index.locate_kernel import FilterPointers, may_be_stored
+from ..store.record.bounds_kernel import is_settled
+from ..store.record.node_kernel import add_state, edge_at, edge_visits, move_count, set_source, state_of
+from ..store.record.node_layout import TERMINAL_FLAGS, USED
+from ..store.record.transposition_kernel import STORED
 from . import wave_kernel as wave
 from .param_layout import CATCH_UP_RATIO
 from .wave_kernel import WavePointers, field, set_field, words_of

@@ -18,8 +18,8 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ptr
 from ..jit.types import Pointer, float64, int64
 from ..position.words import BoardTable, Position
-from ..record.bounds_kernel import DRAWN, holds_here, is_special
-from ..record.node_kernel import (
+from ..store.record.bounds_kernel import DRAWN, holds_here, is_special
+from ..store.record.node_kernel import (
     best_code_of,
     block_of,
     draw_visits,
@@ -33,7 +33,7 @@ from ..record.node_kernel import (
     move_count,
     stride_at,
 )
-from ..record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
+from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
 from . import puct
 from .param_layout import CPUCT, CPUCT_BASE, CPUCT_FACTOR, EXPLORATION, EXPLORATION_ENTRIES, FPU_VALUE
 

@@ -25,8 +25,8 @@ from ..graph.arena import Arena
 from ..graph.graph import Graph
 from ..jit.compiler import is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
-from ..record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
-from ..record.provenance import EvaluatorIdentity
+from ..store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
+from ..store.record.provenance import EvaluatorIdentity
 from ..store.store import Store
 from ..workers.process import end_with_parent
 from .waves import THREAD_FROM, WaveRunner

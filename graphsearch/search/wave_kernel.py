@@ -20,7 +20,7 @@ from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
-from ..record.node_layout import flags_with
+from ..store.record.node_layout import flags_with
 
 ENTRY_WORDS = 20
 # (typed, as the kinds are: as literals each would compile another variant of their callers)

@@ -17,10 +17,10 @@ from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import check_hash, clock_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
-from ..record.bounds_kernel import is_decided
-from ..record.node_kernel import is_exact
-from ..record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers, may_be_stored
+from ..store.record.bounds_kernel import is_decided
+from ..store.record.node_kernel import is_exact
+from ..store.record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from . import wave_kernel as wave
 from .backup_kernel import back_up, expand
 from .gatherers.flow_kernel import can_be_followed, gather_ahead, gather_flow

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import POSITION_WORDS
-from ..record.node import RecordBatch
 from .codec.bulk import board_tables, decode_stored, joined, owned, take
 from .codec.extracting import extract_stored
 from .codec.soundness import said_of, unsound
@@ -30,6 +29,7 @@ from .file import open_reader, sql_errors
 from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
+from .record.node import RecordBatch
 from .sizes import SIZES, Sizes
 from .threads import ReadingThreads
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..record.node import RecordBatch
 from .codec.bulk import newest_in_order, sort_keys, take
 from .codec.soundness import sound_part, sound_places
 from .damage import passed_over
 from .index.catalog import Catalog, Segment
+from .record.node import RecordBatch
 from .segments import (
     FetchedBlocks,
     OnCorrupt,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ..errors import CorruptRecordError, UnfitRecordError
 from ..position.board import FREE_CLOCK, clock_term
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
-from ..record.node import RecordBatch
 from .codec.bulk import (
     BlockFault,
     bloom_of,
@@ -29,6 +28,7 @@ from .codec.bulk import (
 from .codec.layout import BLOCK
 from .fetching import fetch, insert
 from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, chunk_name, signed
+from .record.node import RecordBatch
 from .sizes import SIZES
 
 CHUNK_BLOCKS = SIZES.chunk_blocks  # the most that a chunk of a sound file has

@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError, StoreError
-from ..record.node import RecordBatch
-from ..record.provenance import UNBOUND, EvaluatorIdentity
 from . import merging
 from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
 from .format import format_of
@@ -25,6 +23,8 @@ from .index.catalog import Catalog
 from .left_out import LeftOut
 from .lock import WriteLock
 from .place import Place
+from .record.node import RecordBatch
+from .record.provenance import UNBOUND, EvaluatorIdentity
 from .segments import keys_of
 from .sizes import SIZES, Sizes
 from .stored_records import StoredRecords

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog
+from .record.node import RecordBatch
 from .segments import OnUnfit, write_records
 
 

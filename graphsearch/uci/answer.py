@@ -17,10 +17,10 @@ from ..faults import told
 from ..graph.view import NodeView, Reader
 from ..limits import SECONDS
 from ..position.board import history_keys, legal_moves
-from ..record.node import NodeRecord
-from ..record.ranking import ranking
 from ..search.params import Limits, SearchParams
 from ..search.results import Progress
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import ranking
 from .clock import Budget, Standing, clock_budget, may_stop, move_budget
 from .info_lines import Report, info_lines, stats_lines, totals_line
 from .mating import FALLBACK_SECONDS

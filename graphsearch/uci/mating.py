@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..mate.limits import MOST_MOVES, MateLimits
+from ..solvers.mate.limits import MOST_MOVES, MateLimits
 
 if TYPE_CHECKING:
-    from ..mate.session import MateProgress, MateResult
-    from ..record.transposition import EntryTable
+    from ..solvers.mate.session import MateProgress, MateResult
+    from ..store.record.transposition import EntryTable
 
 PROVER_BYTES = 1 << 26  # of the prover's table
 PROVER_SHARE = 0.5  # of the time for a move
@@ -31,7 +31,7 @@ def search_mate(
     tell: Callable[[str], None],
 ) -> MateResult:
     """Returns the prover's result for mates in at most `moves` moves; `tell` shows progress."""
-    from ..mate.session import find_mate
+    from ..solvers.mate.session import find_mate
 
     told = [0.0]
 

@@ -20,8 +20,8 @@ from ..evaluators.kinds import EXTERNAL
 from ..evaluators.pool.evaluator import PooledEvaluator
 from ..evaluators.protocol import Evaluator, PositionBatch
 from ..evaluators.uniform import UniformEvaluator
-from ..record.provenance import EvaluatorIdentity
 from ..search.params import Limits, SearchParams
+from ..store.record.provenance import EvaluatorIdentity
 from .evaluator import substitute_spec
 from .options import Settings
 from .pace import BatchPace
@@ -132,9 +132,9 @@ class Memory:
         """Runs a short search in a graph of its own: no clock shall run while kernels compile or load."""
         from ..graph.graph import Graph
         from ..jit.places import announced
-        from ..mate import beside
         from ..search.loop import analyze
         from ..search.warm import kernels_compiling, kernels_missing, paging_kernels_compiling
+        from ..solvers.mate import beside
 
         purpose = (evaluator.kernel_kind, filed, params.gather)
         if purpose in self._warm:

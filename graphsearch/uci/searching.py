@@ -108,8 +108,8 @@ class Searcher:
 
     def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
         """Runs one search and ends its answer with the search's final report."""
-        from ..mate.beside import MateFinder
         from ..search.loop import analyze
+        from ..solvers.mate.beside import MateFinder
 
         last: list[Progress] = []
 

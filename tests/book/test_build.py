@@ -28,7 +28,7 @@ from graphsearch.book.tree import BookTree
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, GraphSearchError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 

@@ -18,7 +18,7 @@ from graphsearch.book.workers.messages import LeaseReply, LeaseRequest, Publish,
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import legal_moves, pack
 from graphsearch.position.values import D_SCALE
-from graphsearch.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch
+from graphsearch.store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.prune import visits_of
 

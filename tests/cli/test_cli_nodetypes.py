@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, __version__
-from graphsearch.alphabeta.nodetypes import plot
-from graphsearch.alphabeta.nodetypes.agreement import Agreement
-from graphsearch.alphabeta.nodetypes.rules import Rules
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.places import COMPILING
-from graphsearch.record.transposition import Entry
+from graphsearch.solvers.alphabeta.nodetypes import plot
+from graphsearch.solvers.alphabeta.nodetypes.agreement import Agreement
+from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
+from graphsearch.store.record.transposition import Entry
 
 from ..conftest import Cli
 

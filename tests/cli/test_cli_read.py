@@ -12,7 +12,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.version import __version__
 from tests.conftest import ROOT

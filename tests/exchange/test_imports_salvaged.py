@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from graphsearch.position.board import key_of
-from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store.info import info
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
 from graphsearch.store.tables.columns import TABLES

@@ -16,12 +16,12 @@ from unittest.mock import patch
 
 import chess
 
-from graphsearch.cluster import master
-from graphsearch.cluster.parting import split
-from graphsearch.cluster.saved_waves import FACT as SAVES
 from graphsearch.errors import CorruptRecordError, GraphSearchError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.params import Limits, SearchParams
+from graphsearch.search.shards import master
+from graphsearch.search.shards.parting import split
+from graphsearch.search.shards.saved_waves import FACT as SAVES
 from graphsearch.store.sharded.manifest import FACT, NAME
 from graphsearch.store.upkeep.verify import verify
 

@@ -17,9 +17,9 @@ from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
 from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
-from graphsearch.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.search import param_layout as layout
 from graphsearch.store.codec.bulk import sort_keys
+from graphsearch.store.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.store.store import Store
 
 from ..store.records import identity, random_records, record_of
@@ -153,7 +153,7 @@ def test_a_memory_too_small_for_one_path_is_refused_and_not_tried_for_ever(ram_b
 
 
 def test_prior_codes_of_kernels_and_records_agree() -> None:
-    from graphsearch.record.node_kernel import prior_code as quantise_prior
+    from graphsearch.store.record.node_kernel import prior_code as quantise_prior
 
     quantise = getattr(quantise_prior, "__wrapped__", quantise_prior)
     values = np.concatenate([np.float32(10.0) ** np.linspace(-9, 0, 3000, dtype=np.float32), [0.0, 1.0]])

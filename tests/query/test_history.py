@@ -15,16 +15,16 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.build import BuildLimits, build
 from graphsearch.book.toml import parse_config
 from graphsearch.evaluators.factory import create
+from graphsearch.graph.sweeps.reevaluate import reevaluate
+from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.query.history import HistoryPoint, history
 from graphsearch.query.pv import pv
-from graphsearch.record.ranking import best_move, node_mean
+from graphsearch.store.record.ranking import best_move, node_mean
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import RootValues
 from graphsearch.store.tables.thinning import Moment, gone
 from graphsearch.store.upkeep.prune import prune
-from graphsearch.sweep.reevaluate import reevaluate
-from graphsearch.sweep.refresh import refresh
 
 from ..conftest import Cli
 from .handmade import board_after, graph_file

@@ -26,12 +26,12 @@ from graphsearch.position.words import (
     META_BITS,
     WHITE,
 )
-from graphsearch.record.bounds import MOST_CODE
-from graphsearch.record.node import MAX_CODE, MAX_MOVES, MAX_RUN, Edge, NodeRecord
 from graphsearch.store.codec import layout
 from graphsearch.store.codec.compression import Dictionaries, Header, sampled
 from graphsearch.store.codec.layout import FRAME_START, HEADER
 from graphsearch.store.codec.records import is_position, man_at
+from graphsearch.store.record.bounds import MOST_CODE
+from graphsearch.store.record.node import MAX_CODE, MAX_MOVES, MAX_RUN, Edge, NodeRecord
 
 _U64 = (1 << 64) - 1
 

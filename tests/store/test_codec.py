@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record.node import NodeRecord
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.compression import (
     TRAINED_FROM,
@@ -20,6 +19,7 @@ from graphsearch.store.codec.compression import (
     without_checksum,
 )
 from graphsearch.store.codec.layout import FRAME_START, HEADER, LENGTH
+from graphsearch.store.record.node import NodeRecord
 
 from .formats import example
 from .record_encoder import encode_block, encode_blocks, with_checksum
@@ -114,7 +114,7 @@ def example_record() -> NodeRecord:
     import chess
 
     from graphsearch.position.board import pack
-    from graphsearch.record.node import UNPROVEN, Edge
+    from graphsearch.store.record.node import UNPROVEN, Edge
 
     board = chess.Board()
     board.push_san("e4")

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record.node import NodeRecord, RecordBatch
 from graphsearch.store.codec import bulk, compression, layout
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.bulk import BlockFault, decode_chunk, encode_chunk
 from graphsearch.store.codec.compression import Dictionaries
 from graphsearch.store.index.bloom import empty_bloom, may_hold
 from graphsearch.store.index.layout import HASHES
+from graphsearch.store.record.node import NodeRecord, RecordBatch
 
 from .record_encoder import encode_block, encode_blocks, with_checksum
 from .records import batch_of, node_records, random_records

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.record.node import NodeRecord
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
@@ -35,7 +35,7 @@ import os, sys
 from dataclasses import replace
 import chess
 import numpy as np
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact

@@ -13,8 +13,8 @@ import pytest
 
 from graphsearch.errors import CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
-from graphsearch.record.node import NodeRecord
 from graphsearch.store.codec.compression import Dictionaries
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
@@ -208,7 +208,7 @@ def test_a_side_that_could_take_the_king_is_illegal(tmp_path: Path) -> None:
     import chess
 
     from graphsearch.position.board import pack
-    from graphsearch.record.node import UNPROVEN
+    from graphsearch.store.record.node import UNPROVEN
 
     board = chess.Board("4k3/8/8/8/4R3/8/8/4K3 w - - 0 1")
     with pytest.raises(ValueError, match="illegal"):

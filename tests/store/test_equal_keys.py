@@ -10,21 +10,21 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.cluster.parting import merge, split
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.sources import GivenFile
+from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import board_of, key_of, key_of_text, key_text, key_text_of_words, pack
 from graphsearch.query.filters import Filters
 from graphsearch.query.find import find
 from graphsearch.query.history import history
 from graphsearch.query.neighbourhood import neighbourhood
 from graphsearch.query.sql import sql
+from graphsearch.search.shards.parting import merge, split
 from graphsearch.store.info import info
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.sweep.refresh import refresh
 
 INNER, OUTER = (f"4k3/p6p/8/8/8/8/P6P/4KRR1 w {rook} - 0 1" for rook in "FG")
 BOARDS = [board_of(INNER), board_of(OUTER)]

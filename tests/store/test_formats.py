@@ -15,12 +15,12 @@ import chess
 import numpy as np
 
 from graphsearch.position.board import pack
-from graphsearch.record.node import MAX_CODE, MAX_MOVES
-from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store.format import FORMAT_VERSION
 from graphsearch.store.index.catalog import signed
 from graphsearch.store.info import info
 from graphsearch.store.order import sort_keys
+from graphsearch.store.record.node import MAX_CODE, MAX_MOVES
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games, history, players
 from graphsearch.store.transpositions import runs, saved

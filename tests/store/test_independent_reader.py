@@ -12,8 +12,8 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.position.board import key_of, legal_moves, unpack
-from graphsearch.record.node import NodeRecord
-from graphsearch.record.ranking import node_mean
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.ranking import node_mean
 from graphsearch.store.store import Store
 
 from ..conftest import ROOT

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, SchemaVersionError, StoreError, StoreLockedError
-from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store.format import FORMAT_VERSION
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphsearch.cluster.parting import split
-from graphsearch.cluster.saved_waves import Save, saves_of
 from graphsearch.errors import InputFileError, SchemaVersionError, StoreError
 from graphsearch.outside import Identity, LockNote, ManifestFile, SaveFacts, ShardFact, declared
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.search.shards.parting import split
+from graphsearch.search.shards.saved_waves import Save, saves_of
 from graphsearch.store.lock import Holder, WriteLock, holder
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sharded.manifest import FACT, NAME, read_manifest
 from graphsearch.store.store import Store
 from graphsearch.store.tables.column import DEEPEST, json_object

@@ -10,9 +10,9 @@ import chess
 import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, StoreError
-from graphsearch.record.node import MAX_EVALUATOR, MAX_RUN
-from graphsearch.record.provenance import EvaluatorIdentity, differences
 from graphsearch.store.info import info
+from graphsearch.store.record.node import MAX_EVALUATOR, MAX_RUN
+from graphsearch.store.record.provenance import EvaluatorIdentity, differences
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
-from graphsearch.record.node import NodeRecord
 from graphsearch.store import threads
 from graphsearch.store.codec.bulk import board_tables
 from graphsearch.store.codec.unpacking import Unpacker
 from graphsearch.store.index import catalog, locate_kernel
 from graphsearch.store.reading import Reader
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 

@@ -16,9 +16,9 @@ import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, StoreError
 from graphsearch.position.board import unpack
-from graphsearch.record.node import NodeRecord
-from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store import merging
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import rows_of

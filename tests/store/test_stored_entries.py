@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record.transposition_layout import PROOF
 from graphsearch.store.info import info
+from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store
 from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.transpositions.pieces import HEADER, MOST_ENTRIES, decode, encode

@@ -13,8 +13,8 @@ import chess
 
 from graphsearch.book.snapshot import BookSnapshot, read_snapshot
 from graphsearch.position.board import key_of
-from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store.format import FORMAT_VERSION, tables_sql
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 
 UNIFORM = EvaluatorIdentity("uniform", "", {}, "uniform")

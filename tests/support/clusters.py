@@ -12,14 +12,14 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams
-from graphsearch.cluster import host, master
-from graphsearch.cluster.host import Host, Setting
-from graphsearch.cluster.job import SearchJob, ShardReport, board_parts
-from graphsearch.cluster.session import ShardSearch
-from graphsearch.cluster.shard_context import ShardContext
-from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.evaluators.protocol import Evaluator
-from graphsearch.record.node import NodeRecord
+from graphsearch.search.shards import host, master
+from graphsearch.search.shards.host import Host, Setting
+from graphsearch.search.shards.job import SearchJob, ShardReport, board_parts
+from graphsearch.search.shards.session import ShardSearch
+from graphsearch.search.shards.shard_context import ShardContext
+from graphsearch.search.shards.talk import lines_between, run_together
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import is_sharded
 from graphsearch.store.sharded.ownership import even_owners, owner_of

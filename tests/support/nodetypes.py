@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from graphsearch.alphabeta.nodetypes.rules import PV, Arrival, Rules, becomes, expected
+from graphsearch.solvers.alphabeta.nodetypes.rules import PV, Arrival, Rules, becomes, expected
 
 
 def arrival_of(place: int, candidates: int = 1) -> Arrival:

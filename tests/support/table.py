@@ -11,7 +11,7 @@ import numpy as np
 
 from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.provenance import EvaluatorIdentity
 
 
 @dataclass(frozen=True, slots=True)

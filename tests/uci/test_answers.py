@@ -10,12 +10,12 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.cluster.parting import new_cluster
 from graphsearch.errors import EvaluatorError, StoreError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
+from graphsearch.search.shards.parting import new_cluster
 from graphsearch.store.store import Store
 from graphsearch.uci.options import Settings
 from tests.support.graphs import numbers_below
@@ -380,12 +380,12 @@ def test_a_file_that_fits_is_in_memory_before_a_search_asks_for_it(
     monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
     with Played({"GraphFile": str(path)}) as played:
         played.ready()
-        graph = played.engine._memory.graph
-        assert graph is not None
+        held = played.engine._memory.graph
+        assert held is not None
         end = time.monotonic() + 60
-        while not graph.pager.complete and time.monotonic() < end:
+        while not held.pager.complete and time.monotonic() < end:
             time.sleep(0.02)
-        assert graph.pager.complete
-        assert graph.arena.node_count == graph.node_count
-        assert graph.pager.read_back == 0
+        assert held.pager.complete
+        assert held.arena.node_count == held.node_count
+        assert held.pager.read_back == 0
         played.ask("go nodes 100", until="bestmove")

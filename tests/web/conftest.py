@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra web: pip install '.[web]'")
 pytest.importorskip("uvicorn", reason="needs the extra web: pip install '.[web]'")
 
-from graphsearch.cluster.parting import split
+from graphsearch.search.shards.parting import split
 from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import chess
 
-from graphsearch.alphabeta.engine import AlphaBeta
-from graphsearch.alphabeta.nodetypes.formulas import minimal
-from graphsearch.alphabeta.results import Counts
 from graphsearch.position.board import NOT_TERMINAL, terminal_kind
 from graphsearch.position.scores import LEAST_MATE
-from graphsearch.record.transposition import EntryTable
+from graphsearch.solvers.alphabeta.engine import AlphaBeta
+from graphsearch.solvers.alphabeta.nodetypes.formulas import minimal
+from graphsearch.solvers.alphabeta.results import Counts
+from graphsearch.store.record.transposition import EntryTable
 
 from .harness import Row, benchmark
 from .positions import MIDDLEGAMES

@@ -10,9 +10,9 @@ from pathlib import Path
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.cluster import master, warm
-from graphsearch.cluster.shards import ClusterSearch
 from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.search.shards import master, warm
+from graphsearch.search.shards.shards import ClusterSearch
 
 from .growing import SHARD_PHASES
 from .harness import Row, benchmark

@@ -22,11 +22,11 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from graphsearch.cluster import master
-from graphsearch.cluster.host import THIS_MACHINE
-from graphsearch.cluster.shards import ClusterSearch
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.params import Limits, SearchParams
+from graphsearch.search.shards import master
+from graphsearch.search.shards.host import THIS_MACHINE
+from graphsearch.search.shards.shards import ClusterSearch
 from graphsearch.store.sharded.files import sharded_bytes
 
 MEASURED = (1, 2, 4)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.cluster import master, parting
-from graphsearch.cluster.shards import ClusterSearch
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search.results import Progress
+from graphsearch.search.shards import master, parting
+from graphsearch.search.shards.shards import ClusterSearch
 from graphsearch.store.sharded.files import open_to_read
 
 from .meter import Meter

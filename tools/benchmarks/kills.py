@@ -15,14 +15,14 @@ from typing import Any
 import chess
 import numpy as np
 
-from graphsearch.cluster import hosts, master
-from graphsearch.cluster.host import Setting
-from graphsearch.cluster.parting import merge
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.graph.graph import Graph
-from graphsearch.record.node import RecordBatch
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
+from graphsearch.search.shards import hosts, master
+from graphsearch.search.shards.host import Setting
+from graphsearch.search.shards.parting import merge
+from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.workers.ray_cluster import ENVIRONMENT

@@ -12,11 +12,11 @@ import chess
 
 from graphsearch import Graph, Limits, SearchResult, analyze
 from graphsearch.evaluators.factory import create
-from graphsearch.mate.beside import DECIDED, TRIAL, MateFinder
-from graphsearch.mate.check import MateRefutedError, check_mate
-from graphsearch.mate.limits import MateLimits
-from graphsearch.mate.session import MateResult, MateSearch
 from graphsearch.search.results import Progress
+from graphsearch.solvers.mate.beside import DECIDED, TRIAL, MateFinder
+from graphsearch.solvers.mate.check import MateRefutedError, check_mate
+from graphsearch.solvers.mate.limits import MateLimits
+from graphsearch.solvers.mate.session import MateResult, MateSearch
 
 from .harness import Row, benchmark
 from .positions import MIDDLEGAMES, lines

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.book.review.review import ReviewSettings
+from graphsearch.book.review.review import review as reviewed
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.exchange.sources import GivenFile
-from graphsearch.mate.beside import MateFinder
 from graphsearch.position.board import NOT_TERMINAL, terminal_kind
 from graphsearch.position.pgn_position import read_games
-from graphsearch.review.review import ReviewSettings
-from graphsearch.review.review import review as reviewed
+from graphsearch.solvers.mate.beside import MateFinder
 
 from .harness import Row, benchmark
 

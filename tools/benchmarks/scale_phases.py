@@ -17,14 +17,17 @@ from numpy.typing import NDArray
 from graphsearch.errors import StoreError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.graph.sweeps.merge import Wanted, merge
+from graphsearch.graph.sweeps.opinions import second_opinion
+from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.graph.view import show
 from graphsearch.query import diff, filters, games, line, moves, parents, path, pv, sql, transpositions, tree
 from graphsearch.query.disagree import disagree
 from graphsearch.query.find import find
 from graphsearch.query.ways import count_all
-from graphsearch.record.node import RecordBatch
 from graphsearch.store.codec.bulk import take
 from graphsearch.store.info import info
+from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.segments import keys_of
 from graphsearch.store.sharded.files import open_to_read
 from graphsearch.store.store import Store
@@ -33,9 +36,6 @@ from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.sweep.merge import Wanted, merge
-from graphsearch.sweep.opinions import second_opinion
-from graphsearch.sweep.refresh import refresh
 
 from .growing import grow, grow_shards, merge_shards, search, search_shards
 from .meter import Meter

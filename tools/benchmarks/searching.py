@@ -22,17 +22,17 @@ import chess.engine
 import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.cluster.job import SearchJob, board_parts
-from graphsearch.cluster.session import ShardSearch
-from graphsearch.cluster.shard_context import ShardContext
-from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.kinds import EXTERNAL
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import NodeView, view
-from graphsearch.record.node import NodeRecord
 from graphsearch.search.params import OPTION_NAMES
+from graphsearch.search.shards.job import SearchJob, board_parts
+from graphsearch.search.shards.session import ShardSearch
+from graphsearch.search.shards.shard_context import ShardContext
+from graphsearch.search.shards.talk import lines_between, run_together
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.ownership import even_owners, owner_of
 
 from .clocks import cpu_of

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.cluster import warm
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.paging import BYTES_PER_NODE
+from graphsearch.search.shards import warm
 
 from .cluster_costs import (
     IDLE_VISITS,

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from ...errors import StoreError
-from ...record.node import RecordBatch
+from ...store.record.node import RecordBatch
 from ...store.store import Store
 from ..executor import Note
 from . import leases

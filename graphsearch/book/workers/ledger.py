@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from ...evaluators.pool.throughput import Throughput
 from ...evaluators.protocol import Evaluation
-from ...record.node import RecordBatch
 from ...store.order import identities
+from ...store.record.node import RecordBatch
 from .merging import Merged
 from .messages import LeaseReply, LeaseRequest, Publish, Updates, Words
 

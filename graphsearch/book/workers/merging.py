@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
 from ...store.codec.bulk import take
 from ...store.reading import MAX_ASKED, Reader
+from ...store.record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
 from ...store.upkeep.prune import visits_of
 
 I64 = NDArray[np.int64]

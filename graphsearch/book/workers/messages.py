@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluators.protocol import Evaluation, PositionBatch
-from ...record.node import RecordBatch
+from ...store.record.node import RecordBatch
 from ...store.transpositions.saved import Loaded
 from ..executor import Task
 

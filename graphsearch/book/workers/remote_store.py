@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StoreError
-from ...record.node import RecordBatch
-from ...record.provenance import EvaluatorIdentity
 from ...store.index.filters import filter_of
 from ...store.index.locate_kernel import FilterArrays, no_filter
 from ...store.reading import Reader
+from ...store.record.node import RecordBatch
+from ...store.record.provenance import EvaluatorIdentity
 from ...store.sizes import SIZES, Sizes
 from ...store.store import Store
 from ...workers.child import Pipe

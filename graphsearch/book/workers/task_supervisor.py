@@ -8,7 +8,7 @@ from functools import partial
 from math import inf
 
 from ...errors import GraphSearchError
-from ...record.node import RecordBatch
+from ...store.record.node import RecordBatch
 from ...workers.child import Hear, WorkerProcess
 from ...workers.launcher import Launcher
 from ...workers.messages import Failure, failure_of

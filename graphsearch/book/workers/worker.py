@@ -19,11 +19,11 @@ from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.graph import Graph
 from ...graph.memory import default_budget
-from ...mate.beside import TRIAL, MateFinder
 from ...position.board import board_of, check
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import SearchResult
+from ...solvers.mate.beside import TRIAL, MateFinder
 from ...workers.child import Pipe
 from ...workers.messages import Beat, Leave, Ready, failure_of, own_place
 from ...workers.process import end_at_once

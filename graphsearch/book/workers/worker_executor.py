@@ -11,14 +11,14 @@ from functools import partial
 
 import chess
 
-from ...cluster.store import open_to_write
 from ...errors import InvalidParameterError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
 from ...evaluators.pool.worker import Make
 from ...graph.memory import default_budget
-from ...record.node import NodeRecord
-from ...record.provenance import EvaluatorIdentity
 from ...search.params import LEAST_RAM
+from ...search.shards.store import open_to_write
+from ...store.record.node import NodeRecord
+from ...store.record.provenance import EvaluatorIdentity
 from ...store.sharded.manifest import is_sharded
 from ...workers.launcher import Launcher, LocalLauncher
 from ..executor import Note, Outcome, Task

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import cast
 
 from ...errors import StoreError
-from ...record.node import RecordBatch
-from ...record.provenance import EvaluatorIdentity
 from ...store.merging import READ, Rules
 from ...store.reading import Reader
+from ...store.record.node import RecordBatch
+from ...store.record.provenance import EvaluatorIdentity
 from ...store.store import Store
 from ...workers.child import Pipe
 from ...workers.messages import Failure

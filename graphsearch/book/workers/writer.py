@@ -11,8 +11,8 @@ import chess
 from ...errors import StoreError
 from ...graph.saving import Saver
 from ...position.board import POSITION_WORDS, pack
-from ...record.node import NodeRecord, RecordBatch
 from ...store.log import LONGEST_LOG_BYTES
+from ...store.record.node import NodeRecord, RecordBatch
 from ...store.store import MAX_BATCH, Store
 from ...store.upkeep.compact import tidy
 from ..executor import Note

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.provenance import EvaluatorIdentity, Option
+from ...store.record.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..kinds import NNUE
 from . import layout

@@ -6,7 +6,7 @@ import pickle
 import weakref
 
 from ...errors import EvaluatorError, InvalidParameterError
-from ...record.provenance import EvaluatorIdentity
+from ...store.record.provenance import EvaluatorIdentity
 from ...workers.launcher import LOCAL, launcher_for
 from ..protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 from .dispatch import Dispatcher

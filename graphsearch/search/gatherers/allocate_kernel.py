@@ -20,7 +20,7 @@ from ...jit.compiler import inlined, inner
 from ...jit.pointers import adv
 from ...jit.types import Pointer, float64, int64
 from ...position.words import BoardTable, Position
-from ...record.node_kernel import (
+from ...store.record.node_kernel import (
     block_of,
     code_at,
     edge_at,
@@ -30,7 +30,7 @@ from ...record.node_kernel import (
     move_count,
     stride_at,
 )
-from ...record.node_layout import BLOCK_VISITS, CODE
+from ...store.record.node_layout import BLOCK_VISITS, CODE
 from .. import wave_kernel as wave
 from ..flight_kernel import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
 from ..puct_kernel import (

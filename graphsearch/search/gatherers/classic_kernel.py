@@ -18,8 +18,8 @@ from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
 from ...jit.types import int64
 from ...position.words import BoardTable, Position
-from ...record.node_kernel import materialised, move_count
 from ...store.index.locate_kernel import FilterPointers
+from ...store.record.node_kernel import materialised, move_count
 from .. import wave_kernel as wave
 from ..backup_kernel import back_up_path
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight, send

@@ -16,8 +16,8 @@ from ...graph.arena_kernel import ArenaPointers
 from ...jit.compiler import inner
 from ...jit.types import int64
 from ...position.words import BoardTable, Position
-from ...record.node_kernel import materialised, move_count
 from ...store.index.locate_kernel import FilterPointers
+from ...store.record.node_kernel import materialised, move_count
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import bar, fields_of, land

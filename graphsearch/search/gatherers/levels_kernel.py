@@ -23,9 +23,9 @@ from ...jit.types import Pointer, int64, uint64
 from ...position.board_kernel import PW, hashes_of, make_move, position_key
 from ...position.rules_kernel import MAX_LEGAL_MOVES
 from ...position.words import BoardTable, Position
-from ...record.node_kernel import edge_at, edge_move, key_at, prefetch_block
-from ...record.node_layout import LARGEST_BLOCK
 from ...store.index.locate_kernel import FilterPointers, may_be_stored
+from ...store.record.node_kernel import edge_at, edge_move, key_at, prefetch_block
+from ...store.record.node_layout import LARGEST_BLOCK
 from .. import wave_kernel as wave
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight
 from ..paths_kernel import completed_over, end_entry, ends_at_known, ends_by_path, miss, open_leaf

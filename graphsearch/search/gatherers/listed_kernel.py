@@ -12,8 +12,8 @@ from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
 from ...jit.types import float64, int64
 from ...position.words import BoardTable, Position
-from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
-from ...record.node_layout import BLOCK_VISITS
+from ...store.record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
+from ...store.record.node_layout import BLOCK_VISITS
 from .. import wave_kernel as wave
 from ..flight_kernel import bar
 from ..param_layout import LISTED, RESTRICTED

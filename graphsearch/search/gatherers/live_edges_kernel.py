@@ -11,8 +11,8 @@ from ...graph.arena_kernel import ArenaPointers
 from ...jit.compiler import inner
 from ...jit.types import float64, int64
 from ...position.words import BoardTable, Position
-from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
-from ...record.node_layout import NORM
+from ...store.record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
+from ...store.record.node_layout import NORM
 from .. import wave_kernel as wave
 from ..flight_kernel import bar, fields_of, in_flight, is_barred
 from ..puct_kernel import NEVER, edge_value, fpu_value, is_out, power_of, scale_of, score

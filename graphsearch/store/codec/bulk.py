@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ...errors import UnfitRecordError
 from ...position.board import POSITION_WORDS
-from ...record.node import RecordBatch
 from ..index.bloom import empty_bloom
 from ..index.layout import HASHES
+from ..record.node import RecordBatch
 from .compression import Dictionaries, sampled
 from .layout import BAD_FIELD, BAD_POSITION, BLOCK, CHECKSUM, LENGTH, RECORDS_MASK, START, room_for
 

@@ -33,8 +33,8 @@ from ...position.words import (
     BoardTable,
     Position,
 )
-from ...record.bounds import MOST_CODE
-from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
+from ..record.bounds import MOST_CODE
+from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
 from .batch_kernel import (
     Bytes,

@@ -35,8 +35,8 @@ from ...position.words import (
     WHITE,
     Position,
 )
-from ...record.bounds import MOST_CODE
-from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
+from ..record.bounds import MOST_CODE
+from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
 from .batch_kernel import Columns, Records, is_position, man_at, packed_header, pointers
 

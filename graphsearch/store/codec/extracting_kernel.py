@@ -20,8 +20,8 @@ from ...jit.pointers import U, adv, ptr
 from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from ...position.board_kernel import PW
 from ...position.words import KEY, META, Position
-from ...record.node import MAX_MOVES
 from ..index.locate_kernel import is_same
+from ..record.node import MAX_MOVES
 from . import layout
 from .batch_kernel import (
     Bytes,

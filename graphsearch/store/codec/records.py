@@ -34,8 +34,8 @@ from ...position.words import (
     WHITE,
     WITHOUT_CLOCK,
 )
-from ...record.bounds import MOST_CODE
-from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN, MAX_VISITS, Edge, NodeRecord
+from ..record.bounds import MOST_CODE
+from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN, MAX_VISITS, Edge, NodeRecord
 from . import layout
 from .compression import Header
 

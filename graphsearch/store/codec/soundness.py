@@ -19,7 +19,7 @@ from ...position.board import (
     unpack,
 )
 from ...position.words import META
-from ...record.node import (
+from ..record.node import (
     LOWER_SHIFT,
     MAX_EVALUATOR,
     TERMINAL_FLAGS,

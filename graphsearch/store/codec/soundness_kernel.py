@@ -26,9 +26,9 @@ from ...position.board_kernel import PW, generate_moves
 from ...position.legality_kernel import ROOM, is_legal, kind_of
 from ...position.values import D_SCALE
 from ...position.words import BoardTable, Position
-from ...record.bounds_kernel import bounds_of, share_of
-from ...record.node import MAX_EVALUATOR
-from ...record.node_layout import BOUND_BITS, KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
+from ..record.bounds_kernel import bounds_of, share_of
+from ..record.node import MAX_EVALUATOR
+from ..record.node_layout import BOUND_BITS, KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
 from .batch_kernel import Columns
 
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, UnsoundRecordError
 from ...position.board import key_of_words
-from ...record.node import NodeRecord
 from .. import order
 from ..codec.records import find_in_block
 from ..codec.soundness import fault_of
+from ..record.node import NodeRecord
 from ..segments import fetch_blocks, keys_of
 from .bloom import may_hold, may_hold_each
 from .catalog import Catalog, Chunk

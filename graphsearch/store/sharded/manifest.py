@@ -14,8 +14,8 @@ import numpy as np
 
 from ...errors import InputFileError, SchemaVersionError, StoreError
 from ...limits import MANIFEST, read_file
-from ...record.provenance import EvaluatorIdentity
 from ...version import __version__
+from ..record.provenance import EvaluatorIdentity
 from .ownership import VIRTUAL_SHARDS, Owners, even_owners
 
 NAME = "manifest.json"

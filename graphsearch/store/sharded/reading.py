@@ -8,11 +8,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.node import RecordBatch
 from ..codec.bulk import take
 from ..index.filters import filter_of_any
 from ..index.locate_kernel import FilterArrays
 from ..reading import MAX_PROBLEMS, Reader
+from ..record.node import RecordBatch
 from ..segments import keys_of
 from .ownership import Owners, owners_of
 

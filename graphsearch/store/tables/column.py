@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...record.node import MAX_EVALUATOR, MAX_RUN
+from ..record.node import MAX_EVALUATOR, MAX_RUN
 
 MOST = (1 << 63) - 1  # SQLite's largest integer
 DEEPEST = 32  # objects and lists within each other in a JSON object

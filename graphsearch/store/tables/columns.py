@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from ...position.scores import FAR
 from ...position.scores import MATE as MATE_SCORE
-from ...record.node import MAX_RUN, MAX_VISITS
-from ...record.transposition_layout import MOST_DEPTH
+from ..record.node import MAX_RUN, MAX_VISITS
+from ..record.transposition_layout import MOST_DEPTH
 from .column import (
     ANY_BLOB,
     ANY_INTEGER,

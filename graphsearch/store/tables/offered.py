@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ...record.provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..file import named, sql_errors
 from ..left_out import LeftOut
+from ..record.provenance import EvaluatorIdentity, RootInfo, RunInfo
 from . import provenance, unfinished
 from .top import Rows, TopTables
 from .unfinished import Unfinished

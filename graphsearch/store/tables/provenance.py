@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import CorruptRecordError, EvaluatorMismatchError, StoreError
-from ...record.node import MAX_EVALUATOR, MAX_RUN
-from ...record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
 from ...version import __version__
+from ..record.node import MAX_EVALUATOR, MAX_RUN
+from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
 from .column import MOST_COUNT, json_object
 from .columns import TABLES
 from .rows import rows, shown

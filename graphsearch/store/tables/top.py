@@ -21,8 +21,8 @@ from ...errors import CorruptRecordError, InvalidPositionError
 from ...position.board import fen_of, key_of_text, key_text, legal_moves
 from ...position.notation import board_from_fen
 from ...position.values import wdl_from_q
-from ...record.node import Edge, NodeRecord
-from ...record.ranking import edge_of, node_mean, ranking, resets_of
+from ..record.node import Edge, NodeRecord
+from ..record.ranking import edge_of, node_mean, ranking, resets_of
 from .column import KEY
 
 Row = dict[str, Any]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.transposition_layout import (
+from ..record.transposition_layout import (
     BOUND_AT,
     BOUND_MASK,
     DEPTH_AT,

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from ...errors import StoreError
-from ...record.node import MAX_RUN
+from ..record.node import MAX_RUN
 from ..store import Store
 from ..tables.columns import TABLES
 from ..tables.rows import rows, shown

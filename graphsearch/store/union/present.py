@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.node import RecordBatch
 from ..codec.bulk import newest_in_order, owned, sort_keys, take
 from ..codec.soundness import sound_places
 from ..index.catalog import Catalog
+from ..record.node import RecordBatch
 from ..segments import OnCorrupt, SegmentCursor, Span, fetch_spans
 
 MOST_BLOCKS = 1024  # decoded at once: some 32,000 records

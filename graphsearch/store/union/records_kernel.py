@@ -22,7 +22,8 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import adv, as_f32, ptr
 from ...jit.types import Pointer, float32, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of
-from ...record.bounds_kernel import (
+from ..codec.batch_kernel import Columns, Records, pointers
+from ..record.bounds_kernel import (
     DRAWN,
     bounds_of,
     is_special,
@@ -32,9 +33,8 @@ from ...record.bounds_kernel import (
     tallied,
     tightened,
 )
-from ...record.node_kernel import lower_in, upper_in
-from ...record.node_layout import BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT
-from ..codec.batch_kernel import Columns, Records, pointers
+from ..record.node_kernel import lower_in, upper_in
+from ..record.node_layout import BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]

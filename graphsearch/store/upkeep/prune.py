@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidParameterError
 from ...position.board import key_of_text
-from ...record.node import RecordBatch
-from ...record.provenance import RootInfo
 from ..file import file_bytes
+from ..record.node import RecordBatch
+from ..record.provenance import RootInfo
 from ..segments import keys_of
 from ..sizes import SIZES, Sizes
 from ..store import Store

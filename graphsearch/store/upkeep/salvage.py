@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import StoreError
-from ...record.node import RecordBatch
-from ...record.provenance import EvaluatorIdentity
 from ..file import check_is_file, real_path
 from ..log import shorten_log
+from ..record.node import RecordBatch
+from ..record.provenance import EvaluatorIdentity
 from ..sharded.manifest import FACT
 from ..sizes import SIZES, Sizes
 from ..store import Store

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, StoreError
-from ...record.node import MAX_EVALUATOR, RecordBatch
-from ...record.provenance import EvaluatorIdentity
+from ..record.node import MAX_EVALUATOR, RecordBatch
+from ..record.provenance import EvaluatorIdentity
 from ..store import Store
 from ..tables import provenance
 from ..tables.columns import TABLES

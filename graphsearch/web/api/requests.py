@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, TypeVar
 import chess
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ...book.review.review import LEAST_VISITS
 from ...errors import InvalidParameterError
 from ...exchange.candidates import Weights
 from ...limits import shortened, whole_number
 from ...position.notation import START_WORD, named_board, play_moves
 from ...query.novelties import Rules
-from ...review.review import LEAST_VISITS
 
 MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer
 MOST_COUNT = 10**18  # visits, evaluations

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ...book.review.results import GameReview
+from ...book.review.review import ReviewSettings, review
+from ...book.review.review_report import ReviewProgress
 from ...exchange.sources import GivenFile
 from ...limits import open_file
-from ...review.results import GameReview
-from ...review.review import ReviewSettings, review
-from ...review.review_report import ReviewProgress
 from .compiling import ready
 from .tasks import ReviewTask
 

@@ -58,9 +58,9 @@ def do_search(task: SearchTask, orders: Orders, tell: Tell) -> dict[str, Any]:
 def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
     """Yields a graph file, open in this process."""
     from ...graph.graph import Graph
-    from ...mate.beside import MateFinder
     from ...search.loop import analyze, moves_of_tables
     from ...search.warm import paging_kernels_compiling
+    from ...solvers.mate.beside import MateFinder
 
     with (
         ready(task.evaluator, tell) as evaluator,
@@ -87,9 +87,9 @@ def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
 @contextmanager
 def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
     """Yields a cluster; its shards are processes of this one."""
-    from ...cluster import warm
-    from ...cluster.master import searching
     from ...evaluators.uniform import UniformEvaluator
+    from ...search.shards import warm
+    from ...search.shards.master import searching
     from ...store.sharded.files import open_to_read
 
     if warm.kernels_missing():

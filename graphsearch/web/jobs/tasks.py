@@ -8,9 +8,9 @@ from typing import Any
 
 import chess
 
+from ...book.review.games import GameChoice
 from ...evaluators.factory import EvaluatorSpec
 from ...exchange.selection import Selection
-from ...review.games import GameChoice
 from ...search.params import Limits, SearchParams
 
 IMPORTS = ("pgn", "polyglot", "epd")

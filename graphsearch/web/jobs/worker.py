@@ -122,7 +122,7 @@ def _import(task: ImportTask, orders: Orders, tell: Tell) -> dict[str, Any]:
 
 
 def _merge(task: MergeTask, orders: Orders, tell: Tell) -> dict[str, Any]:
-    from ...sweep.merge import MergeProgress, Wanted, merge
+    from ...graph.sweeps.merge import MergeProgress, Wanted, merge
 
     pace = _Pace(tell)
 

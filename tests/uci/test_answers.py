@@ -380,12 +380,12 @@ def test_a_file_that_fits_is_in_memory_before_a_search_asks_for_it(
     monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
     with Played({"GraphFile": str(path)}) as played:
         played.ready()
-        graph = played.engine._memory.graph
-        assert graph is not None
+        loaded = played.engine._memory.graph
+        assert loaded is not None
         end = time.monotonic() + 60
-        while not graph.pager.complete and time.monotonic() < end:
+        while not loaded.pager.complete and time.monotonic() < end:
             time.sleep(0.02)
-        assert graph.pager.complete
-        assert graph.arena.node_count == graph.node_count
-        assert graph.pager.read_back == 0
+        assert loaded.pager.complete
+        assert loaded.arena.node_count == loaded.node_count
+        assert loaded.pager.read_back == 0
         played.ask("go nodes 100", until="bestmove")

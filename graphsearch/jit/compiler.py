@@ -32,7 +32,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parents[1]
 CONSTANTS = (  # plain modules whose constants kernels compile in
-    "alphabeta/frame_layout.py",
     "evaluators/builtin/layout.py",
     "evaluators/lc0/layout.py",
     "evaluators/lines.py",
@@ -43,16 +42,17 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "position/tables.py",
     "position/values.py",
     "position/words.py",
-    "record/bounds.py",
-    "record/node.py",
-    "record/node_layout.py",
-    "record/transposition_layout.py",
     "search/param_layout.py",
     "search/params.py",
     "search/puct.py",
     "search/rounds.py",
+    "solvers/alphabeta/frame_layout.py",
     "store/codec/layout.py",
     "store/index/layout.py",
+    "store/record/bounds.py",
+    "store/record/node.py",
+    "store/record/node_layout.py",
+    "store/record/transposition_layout.py",
     "store/sharded/ownership.py",
 )
 

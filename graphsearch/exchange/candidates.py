@@ -132,7 +132,7 @@ def edges_by_move(record: NodeRecord) -> list[Edge]:
 
 
 def graph_source() -> Source:
-    """Returns the moves that a search has visited, best first as `record.ranking` orders them."""
+    """Returns the moves that a search has visited, best first as `store.record.ranking` orders them."""
 
     def choices(seen: Seen) -> Candidates | None:
         record = seen.record

@@ -1,7 +1,7 @@
 """Records as columns for analysis: what each says of its position and of every legal move, thousands at once.
 
-The common case is arithmetic on arrays. What carries a proof is rare, and asked of `record.bounds` and
-`record.ranking` one by one, so that their rules stand in one place.
+The common case is arithmetic on arrays. What carries a proof is rare, and asked of `store.record.bounds` and
+`store.record.ranking` one by one, so that their rules stand in one place.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MoveColumns:
       child, child_meta: key and META of the position behind it. p: prior.
       n, r, q, draw: of its visits, as `Edge` has them (`value`, `draws`); 0 where n = 0.
       lower, upper: what is proven. mate: plies of it, negative if it is suffered; 0 for none.
-      rank: 1 for the best move, as `record.ranking` orders them.
+      rank: 1 for the best move, as `store.record.ranking` orders them.
     """
 
     of: Ints
@@ -105,7 +105,7 @@ def columns_of(batch: RecordBatch) -> tuple[NodeColumns, MoveColumns]:
 # ------------------------------------------------------------------ visited edges
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """The visited edges of some records, as they lie in the batch; what they carry, by `record.bounds`.
+    """The visited edges of some records, as they lie in the batch; what they carry, by `store.record.bounds`.
 
     Attributes:
       of: `[E]` the record. begins: `[R + 1]` where those of each record begin.
@@ -169,7 +169,7 @@ class _Edges:
 
 @cache
 def _edge_rules() -> dict[str, NDArray[np.int16]]:
-    """Returns what `record.bounds` says of every sign of q and every d, `[3, 1022]` each."""
+    """Returns what `store.record.bounds` says of every sign of q and every d, `[3, 1022]` each."""
     found = {name: np.zeros((3, _CODES), np.int16) for name in ("lower", "upper", "share", "mate", "plies")}
     for i, q in enumerate(_SIGNS):
         for d in range(_CODES):

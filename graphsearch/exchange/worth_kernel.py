@@ -109,7 +109,7 @@ def _bounds(c: Records, i: int64) -> tuple[int64, int64]:
 
 @inner
 def _proof(c: Records, i: int64, lower: int64, upper: int64, clock: int64) -> tuple[int64, int64]:
-    """Returns (mate, plies) of a record whose bounds leave one result, as `record.bounds.node_proof`."""
+    """Returns (mate, plies) of a record with one proven result, as `store.record.bounds.node_proof`."""
     if lower == 0:
         return int64(NO_MATE), int64(0)
     v = float64(as_f32(c.v)[i])
@@ -139,7 +139,7 @@ def _proof(c: Records, i: int64, lower: int64, upper: int64, clock: int64) -> tu
 
 @inner
 def _result(c: Records, e: int64, clock: int64) -> int64:
-    """Returns the result that is proven of an edge at a clock, as `record.ranking.proof_at`; 2 if none is."""
+    """Returns the proven result of an edge at a clock, as `store.record.ranking.proof_at`; 2 if none."""
     low, high = _edge_bounds(c, e)
     if low != high:
         return int64(2)
@@ -276,7 +276,7 @@ def list_choices(
 
 @inner
 def _mean(c: Records, i: int64, lower: int64, upper: int64) -> tuple[float64, float64]:
-    """Returns Q and the draw probability of a record, as `record.ranking.node_mean`."""
+    """Returns Q and the draw probability of a record, as `store.record.ranking.node_mean`."""
     total, drawn, visits = float64(as_f32(c.v)[i]), 0.0, int64(1)
     for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
         n = int64(c.n[e])

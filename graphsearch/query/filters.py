@@ -162,7 +162,7 @@ def _proven(batch: RecordBatch, what: str) -> Mask:
 
 
 def values_of(batch: RecordBatch) -> NDArray[np.float64]:
-    """Returns node Q of each record, `[R]`, as `record.node.node_value`."""
+    """Returns node Q of each record, `[R]`, as `store.record.node.node_value`."""
     weighed = (batch.n - batch.r).astype(np.float64) * batch.q
     sums = np.concatenate([np.zeros(1), np.cumsum(weighed)])
     total = batch.v + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]]

@@ -28,7 +28,7 @@ class LinePoint:
       move, san: the move that was played; None at the last position.
       played_n, played_q: N of that move, and its present value from White's view: of the position behind it,
         else of the edge; None if neither is known.
-      best, best_san: the best move by `record.ranking`; None if none was visited.
+      best, best_san: the best move by `store.record.ranking`; None if none was visited.
       best_q: its value, from White's view.
       loss, loss_cp: how much the played move is worse than the best one, as Q and in centipawns, at least 0;
         None if one of the values is unknown.

@@ -54,7 +54,7 @@ class StoredMove:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """The answer of `moves`: the node, and its moves, best first by `record.ranking`."""
+    """The answer of `moves`: the node, and its moves, best first by `store.record.ranking`."""
 
     node: NodeView
     moves: tuple[StoredMove, ...]

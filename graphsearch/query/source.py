@@ -114,7 +114,7 @@ class Step(NamedTuple):
 
 
 def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns the visited moves of a position, best first by `record.ranking`."""
+    """Returns the visited moves of a position, best first by `store.record.ranking`."""
     if not record.edges:
         return []
     moves, order, priors = legal_moves(board), record.order, record.priors

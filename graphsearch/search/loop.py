@@ -95,8 +95,8 @@ def analyze(
       lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
       run: number of a run of the file that the caller has begun and will finish. The search is part of it,
         and its root is not listed in the file. None: the search is a run of its own.
-      mates: looks for mates beside the search (`mate.beside.MateFinder`); its lines go into the records.
-        None, or with `searchmoves`: the search plays the first mate that it proves.
+      mates: looks for mates beside the search (`solvers.mate.beside.MateFinder`); its lines go into the
+        records. None, or with `searchmoves`: the search plays the first mate that it proves.
 
     Raises:
       InvalidPositionError: if the position or one of `searchmoves` is not legal.

@@ -17,7 +17,7 @@ from ..store.record.ranking import node_mean
 
 
 class MateFinder(Protocol):
-    """Looks for mates in the root of a search; implemented by `mate.beside.MateFinder`."""
+    """Looks for mates in the root of a search; implemented by `solvers.mate.beside.MateFinder`."""
 
     def before(self, board: chess.Board, stop: threading.Event) -> Sequence[chess.Move]:
         """Returns the line of a mate for either side before the search begins; empty without one."""

@@ -34,6 +34,7 @@ else:  # no generic at run time
 ENDING_SECONDS = 10.0  # to read the last messages of an ended process
 
 Hear = Callable[[Any], object]  # handles a message; a result other than None is sent back on the same pipe
+Work = Callable[..., None]  # the main function of a worker; its arguments are its ends of all pipes
 _starting = threading.Lock()
 
 

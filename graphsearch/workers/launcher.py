@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..errors import InvalidParameterError
-from .child import Child, Hear, WorkerProcess, nothing
+from .child import Child, Hear, Work, WorkerProcess, nothing
 from .process import ADVICE, cores_per_worker
 from .supervisor import START_SECONDS
 
 LOCAL, RAY = "local", "ray"
-
-Work = Callable[..., None]  # the main function of a worker; its arguments are its ends of all pipes
 
 
 class Launcher(Protocol):

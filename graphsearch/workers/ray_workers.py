@@ -19,8 +19,7 @@ from typing import Any
 
 from ..errors import EvaluatorError
 from ..version import __version__
-from .child import ENDING_SECONDS, Hear, Pipe, WorkerProcess, nothing
-from .launcher import Work
+from .child import ENDING_SECONDS, Hear, Pipe, Work, WorkerProcess, nothing
 from .messages import Failure, own_place
 from .process import end_with_parent
 from .ray_cluster import ENVIRONMENT, RayConnection, import_ray, line_of

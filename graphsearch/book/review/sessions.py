@@ -75,7 +75,7 @@ class Session(Protocol):
 def open_session(
     path: Path, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
 ) -> Iterator[Session]:
-    """Yields the session of a review; `review.review` describes the arguments."""
+    """Yields the session of a review; `book.review.review` describes the arguments."""
     with ExitStack() as stack:
         if is_sharded(path):
             if not isinstance(evaluator, EvaluatorSpec):

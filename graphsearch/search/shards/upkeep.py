@@ -84,7 +84,7 @@ def refresh(
     ram_bytes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> RefreshReport:
-    """Gives every edge the present value of its child, in whichever file it is; see `sweep.refresh`.
+    """Gives every edge the present value of its child, in whichever file it is; see `graph.sweeps.refresh`.
 
     One table has the values of all nodes of the cluster, 20 bytes each; or it works in parts.
     """

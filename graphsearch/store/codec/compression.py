@@ -153,12 +153,12 @@ class Dictionaries:
             raise CorruptRecordError(f"a dictionary is damaged: {error}") from None
 
     def opener(self) -> Opener:
-        """Returns what opens blocks, for one thread."""
+        """Returns a decompressor of blocks, for one thread."""
         return Opener(*self._decompressors())
 
 
 class Opener:
-    """Undoes `Dictionaries.seal`; not to be shared between threads."""
+    """Decompresses the two frames of a block, for one thread."""
 
     def __init__(self, codes: ZstdDecompressor, columns: ZstdDecompressor) -> None:
         self._codes = codes

@@ -1,4 +1,4 @@
-"""What is wrong with records by chess and by `record.node.problems`: one by one without Numba, or in bulk."""
+"""Faults of records by chess and by `store.record.node.problems`: one by one without Numba, or in bulk."""
 
 from __future__ import annotations
 

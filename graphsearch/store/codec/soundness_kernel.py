@@ -1,7 +1,7 @@
 """Whether records can be: their position is legal, and what they say fits its legal moves and itself.
 
 `decoding_kernel.py` has seen that every number is in the range of its field. Here a record is held to chess
-and to the rules of `record.node.problems`:
+and to the rules of `store.record.node.problems`:
 
     position   castling rights and the en-passant square fit the men; the side that has moved is not in check
     kind       it is marked as what the position is: open, mate, stalemate or dead

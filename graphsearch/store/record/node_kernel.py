@@ -170,7 +170,7 @@ def is_exact(A: RecordArena, rec: int64) -> bool:
 # ------------------------------------------------------------------ P codes
 @inner
 def prior_code(p: float32) -> uint8:
-    """Returns the 6-bit code of a prior, as `record.node.prior_codes` does for arrays.
+    """Returns the 6-bit code of a prior, as `store.record.node.prior_codes` does for arrays.
 
     Single precision throughout: the processor then takes 16 priors at a time.
     """

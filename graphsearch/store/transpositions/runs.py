@@ -34,7 +34,7 @@ class RunOutcome:
       value: thousandths of a pawn for the side to move; None if nothing is known.
       bound: `exact`, `lower`, `upper`, or empty.
       best_move, pv: UCI, the line's moves separated by blanks.
-      nodes, hits, stored_hits, cutoffs, first_cutoffs: as `alphabeta.results.Counts` has them.
+      nodes, hits, stored_hits, cutoffs, first_cutoffs: as `solvers.alphabeta.results.Counts` has them.
       seconds: that it took.
     """
 

@@ -7,8 +7,8 @@ import random
 import chess
 import pytest
 
-from graphsearch.position.board import board_of, key_of, pack
-from graphsearch.query.source import after, key_after, key_text, plain_key
+from graphsearch.position.board import board_of, key_of, key_text, pack
+from graphsearch.query.source import after, key_after, plain_key
 from graphsearch.query.unmoves import candidates, predecessors
 from graphsearch.store.order import identities
 

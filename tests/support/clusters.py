@@ -90,7 +90,7 @@ def search_shards(
 
 
 class ThreadLauncher:
-    """Launches shards as threads of this process, which are cheaper than the processes of `search.shards.hosts`.
+    """Launches shards as threads of this process, cheaper than the processes of `search.shards.hosts`.
 
     Attributes:
       change: what becomes of a shard's setting, as on a machine that sees something else.

@@ -8,60 +8,55 @@ Targets are an engine's best move, or the softmax of the moves' values at a temp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy import float32
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.features_kernel import MOST_MEN, attacks_of, list_features, turn_of
+from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES, attacks_of, list_features, turn_of
 from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, PLACES
 from graphsearch.evaluators.builtin.moves_kernel import class_of, kind_of_move, mover_of, place_of
 from graphsearch.jit.pointers import ptr
-from graphsearch.position.board_kernel import from_square, generate_moves, side_to_move, to_square
+from graphsearch.position.board_kernel import from_square, generate_moves, landing_of, side_to_move
 from graphsearch.position.mates_kernel import check_masks
 from graphsearch.position.tables import load_tables
-from tools.training_records import Records, Values
-from tools.value_training import F32, OPTIONS, load_words
+from tools.training.chances import OPTIONS
+from tools.training.records import Records, Values, load_words
+from tools.training.value_learning import F32, add_rows, clip
 
-MEN = 32  # features kept of a position
+SEEN = 64  # features kept of a position
 SMALL_GRADIENT = 1e-4  # of a logit, below which a move is passed over
 
 
-@dataclass(frozen=True)
-class Lessons:
+class PolicyArrays(NamedTuple):
+    """The network, or its gradients: `[..., width]`, but for `plain`: `[CLASSES]`."""
+
+    rows: Any
+    bias: Any
+    leaves: Any
+    goes: Any
+    kinds: Any
+    plain: Any
+
+
+class Lessons(NamedTuple):
     """Positions as the policy network sees them, and what it is to say.
 
     Attributes:
-      features: uint16[B, MEN]. men: uint8[B], how many of them count.
+      features: uint16[B, SEEN]. seen: uint8[B], how many of them count.
       offsets: int64[B + 1], where each position's moves begin.
-      places, goals, classes: uint16[M], uint16[M], uint8[M] of the moves. targets: float32[M].
+      places, goals, classes: uint16[M] of the moves. targets: float32[M].
     """
 
-    features: NDArray[np.uint16]
-    men: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    places: NDArray[np.uint16]
-    goals: NDArray[np.uint16]
-    classes: NDArray[np.uint8]
-    targets: F32
-
-    def __len__(self) -> int:
-        return len(self.men)
-
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Returns what `pass_lessons` takes."""
-        return (
-            self.features,
-            self.men,
-            self.offsets,
-            self.places,
-            self.goals,
-            self.classes,
-            self.targets,
-        )
+    features: Any
+    seen: Any
+    offsets: Any
+    places: Any
+    goals: Any
+    classes: Any
+    targets: Any
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -74,39 +69,28 @@ def count_moves(tables: Any, records: Any, counts: Any) -> None:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def describe(
-    tables: Any,
-    records: Any,
-    features: Any,
-    men: Any,
-    offsets: Any,
-    places: Any,
-    goals: Any,
-    classes: Any,
-    best: Any,
-) -> None:
+def describe(tables: Any, records: Any, lessons: Any, best: Any) -> None:
     """Fills what the network sees of all records and their moves; `best`: the index of the engine's move."""
     words, child, gains = np.zeros(10, np.uint64), np.zeros(10, np.uint64), np.zeros(40, np.uint64)
-    moves, own, other = np.zeros(256, np.uint16), np.zeros(MOST_MEN, np.int64), np.zeros(MOST_MEN, np.int64)
-    table, s = ptr(tables, 0), ptr(words, 0)
+    own, other = np.zeros(MOST_FEATURES, np.int64), np.zeros(MOST_FEATURES, np.int64)
+    table, s, moves = ptr(tables, 0), ptr(words, 0), np.zeros(256, np.uint16)
     for i in range(len(records)):
         load_words(records[i], words)
         stm = side_to_move(s)
         theirs = attacks_of(table, s, 1 - stm)
         n = list_features(s, attacks_of(table, s, stm), theirs, ptr(own, 0), ptr(other, 0))
-        men[i] = n
+        lessons.seen[i] = n
         for j in range(n):
-            features[i, j] = own[j]
+            lessons.features[i, j] = own[j]
         turn, masks = turn_of(s, stm), check_masks(table, s)
         best[i] = -1
         for j in range(generate_moves(table, s, ptr(moves, 0))):
-            m, at = moves[j], offsets[i] + j
+            m, at = moves[j], lessons.offsets[i] + j
             piece = mover_of(s, m)
-            places[at] = place_of(piece, from_square(m), turn)
-            goals[at] = place_of(piece, to_square(m), turn)
-            classes[at] = class_of(
-                kind_of_move(table, s, m, theirs.every, masks, ptr(child, 0), ptr(gains, 0)), piece
-            )
+            lessons.places[at] = place_of(piece, from_square(m), turn)
+            lessons.goals[at] = place_of(piece, landing_of(s, m), turn)
+            kind = kind_of_move(table, s, m, theirs.every, masks, ptr(child, 0), ptr(gains, 0))
+            lessons.classes[at] = class_of(kind, piece)
             if m == records[i]["best"]:
                 best[i] = j
 
@@ -121,20 +105,20 @@ def lessons_of(records: Records, values: Values, temperature: float) -> Lessons:
     tables = load_tables()
     count_moves(tables, records, counts)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    features, men = np.zeros((len(records), MEN), np.uint16), np.zeros(len(records), np.uint8)
-    places, goals = np.zeros(offsets[-1], np.uint16), np.zeros(offsets[-1], np.uint16)
-    classes, best = np.zeros(offsets[-1], np.uint8), np.zeros(len(records), np.int64)
-    describe(tables, records, features, men, offsets, places, goals, classes, best)
+    places, goals, classes = (np.zeros(offsets[-1], np.uint16) for _ in range(3))
+    features, seen = np.zeros((len(records), SEEN), np.uint16), np.zeros(len(records), np.uint8)
+    targets = np.zeros(offsets[-1], np.float32)
+    lessons = Lessons(features, seen, offsets, places, goals, classes, targets)
+    best = np.zeros(len(records), np.int64)
+    describe(tables, records, lessons, best)
     if (records["best"] != 0).any():
         if (best < 0).any():
             raise ValueError(f"{int((best < 0).sum())} records have a best move that is not legal")
-        targets = np.zeros(offsets[-1], np.float32)
-        targets[offsets[:-1] + best] = 1
-    else:
-        if len(values) != offsets[-1]:
-            raise ValueError(f"{len(values)} values for {offsets[-1]} legal moves")
-        targets = softmax(values.astype(np.float32) / temperature, offsets)
-    return Lessons(features, men, offsets, places, goals, classes, targets)
+        lessons.targets[offsets[:-1] + best] = 1
+        return lessons
+    if len(values) != offsets[-1]:
+        raise ValueError(f"{len(values)} values for {offsets[-1]} legal moves")
+    return lessons._replace(targets=softmax(values.astype(np.float32) / temperature, offsets))
 
 
 def softmax(logits: F32, offsets: NDArray[np.int64]) -> F32:
@@ -147,110 +131,92 @@ def softmax(logits: F32, offsets: NDArray[np.int64]) -> F32:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def pass_lessons(
-    features: Any,
-    men: Any,
-    offsets: Any,
-    places: Any,
-    goals: Any,
-    classes: Any,
-    targets: Any,
-    chosen: Any,
-    rows: Any,
-    bias: Any,
-    leaves: Any,
-    goes: Any,
-    kinds: Any,
-    plain: Any,
-    grows: Any,
-    gbias: Any,
-    gleaves: Any,
-    ggoes: Any,
-    gkinds: Any,
-    gplain: Any,
-    learns: Any,
-) -> Any:
-    """Returns the mean cross-entropy and how often the first choice is the target's.
+def write_logits(lessons: Any, i: Any, net: Any, hidden: Any, logits: Any) -> Any:
+    """Fills the logits of a lesson's moves; returns the index of the greatest."""
+    begin, first = lessons.offsets[i], 0
+    for j in range(lessons.offsets[i + 1] - begin):
+        at, kind = begin + j, lessons.classes[begin + j]
+        a, b, c = net.leaves[lessons.places[at]], net.goes[lessons.goals[at]], net.kinds[kind]
+        total = float32(0)
+        for h in range(len(hidden)):
+            total += hidden[h] * (a[h] + b[h] + c[h])
+        logits[j] = total + net.plain[kind]
+        if logits[j] > logits[first]:
+            first = j
+    return first
 
-    Adds to the gradients if it learns.
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def move_backward(lessons: Any, at: Any, g: Any, net: Any, grad: Any, hidden: Any, d: Any) -> None:
+    """Adds to the gradients of a move's rows, and to the slopes of the hidden layer."""
+    leaves, goes, kind = lessons.places[at], lessons.goals[at], lessons.classes[at]
+    a, b, c = net.leaves[leaves], net.goes[goes], net.kinds[kind]
+    ga, gb, gc = grad.leaves[leaves], grad.goes[goes], grad.kinds[kind]
+    for h in range(len(hidden)):
+        x = g * hidden[h]
+        ga[h] += x
+        gb[h] += x
+        gc[h] += x
+        d[h] += g * (a[h] + b[h] + c[h])
+    grad.plain[kind] += g
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def pass_lessons(lessons: Any, chosen: Any, net: Any, grad: Any, learns: Any) -> Any:
+    """Returns the sums of the cross-entropy and of how often the first choice is the target's.
+
+    Adds to the gradients if it learns; those are sums, too.
 
     Args:
       chosen: int64[B], which lessons.
-      rows ... plain: the network. grows ... gplain: gradients, of the same shapes.
+      net, grad: `PolicyArrays`.
     """
-    width = bias.shape[0]
+    width = net.bias.shape[0]
     sums, hidden, d = np.zeros(width, np.float32), np.zeros(width, np.float32), np.zeros(width, np.float32)
-    logits = np.zeros(256, np.float32)
-    loss = hits = 0.0
+    logits, total = np.zeros(256, np.float32), np.zeros(2, np.float64)
     for i in chosen:
-        n, begin = men[i], offsets[i]
-        count = offsets[i + 1] - begin
+        n, begin, count = lessons.seen[i], lessons.offsets[i], lessons.offsets[i + 1] - lessons.offsets[i]
+        add_rows(net.rows, net.bias, lessons.features[i], int(n), sums)
         for h in range(width):
-            sums[h] = bias[h]
-        for j in range(n):
-            r = rows[features[i, j]]
-            for h in range(width):
-                sums[h] += r[h]
-        for h in range(width):
-            x = min(max(sums[h], float32(0)), float32(1))
-            hidden[h] = x * x
-        top, first, wanted = float32(-1e30), 0, 0
-        for j in range(count):
-            a, b, c = leaves[places[begin + j]], goes[goals[begin + j]], kinds[classes[begin + j]]
-            total = float32(0)
-            for h in range(width):
-                total += hidden[h] * (a[h] + b[h] + c[h])
-            logits[j] = total + plain[classes[begin + j]]
-            if logits[j] > top:
-                top, first = logits[j], j
-            if targets[begin + j] > targets[begin + wanted]:
-                wanted = j
-        hits += first == wanted
-        mass = 0.0
-        for j in range(count):
-            mass += np.exp(float(logits[j] - top))
-        log_mass = np.log(mass)
-        for h in range(width):
+            hidden[h] = clip(sums[h]) * clip(sums[h])
             d[h] = 0
+        first = write_logits(lessons, i, net, hidden, logits)
+        mass, wanted = 0.0, 0
         for j in range(count):
-            target, log_prior = targets[begin + j], float(logits[j] - top) - log_mass
-            loss -= target * log_prior
-            slope = np.exp(log_prior) - target
-            if not learns or abs(slope) < SMALL_GRADIENT:
-                continue
-            g = float32(slope / len(chosen))
-            at, to, kind = places[begin + j], goals[begin + j], classes[begin + j]
-            a, b, c, ga, gb, gc = leaves[at], goes[to], kinds[kind], gleaves[at], ggoes[to], gkinds[kind]
+            mass += np.exp(float(logits[j] - logits[first]))
+            if lessons.targets[begin + j] > lessons.targets[begin + wanted]:
+                wanted = j
+        total[1] += first == wanted
+        for j in range(count):
+            target, log_prior = lessons.targets[begin + j], float(logits[j] - logits[first]) - np.log(mass)
+            total[0] -= target * log_prior
+            slope = float32(np.exp(log_prior) - target)
+            if learns and abs(slope) > SMALL_GRADIENT:
+                move_backward(lessons, begin + j, slope, net, grad, hidden, d)
+        if not learns:
+            continue
+        for h in range(width):
+            x = sums[h]
+            d[h] = d[h] * 2 * x if x > 0 and x < 1 else float32(0)
+            grad.bias[h] += d[h]
+        for j in range(n):
+            row = grad.rows[lessons.features[i, j]]
             for h in range(width):
-                x = g * hidden[h]
-                ga[h] += x
-                gb[h] += x
-                gc[h] += x
-                d[h] += g * (a[h] + b[h] + c[h])
-            gplain[kind] += g
-        if learns:
-            for h in range(width):
-                x = sums[h]
-                d[h] = d[h] * 2 * x if x > 0 and x < 1 else float32(0)
-                gbias[h] += d[h]
-            for j in range(n):
-                r = grows[features[i, j]]
-                for h in range(width):
-                    r[h] += d[h]
-    return loss / len(chosen), hits / len(chosen)
+                row[h] += d[h]
+    return total
 
 
-def new_network(width: int, rng: np.random.Generator) -> dict[str, F32]:
+def new_network(width: int, rng: np.random.Generator) -> PolicyArrays:
     """Returns a policy network to begin with."""
 
     def some(*shape: int) -> F32:
         return rng.uniform(-0.05, 0.05, shape).astype(np.float32)
 
-    return {
-        "rows": some(FEATURES, width),
-        "bias": np.full(width, 0.2, np.float32),
-        "leaves": some(PLACES, width),
-        "goes": some(PLACES, width),
-        "kinds": some(CLASSES, width),
-        "plain": np.zeros(CLASSES, np.float32),
-    }
+    return PolicyArrays(
+        some(FEATURES, width),
+        np.full(width, 0.2, np.float32),
+        some(PLACES, width),
+        some(PLACES, width),
+        some(CLASSES, width),
+        np.zeros(CLASSES, np.float32),
+    )

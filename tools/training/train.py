@@ -1,11 +1,11 @@
-"""Trains the networks of the built-in evaluator, on one core, and writes the file that the package ships.
+"""Teaches one of the built-in evaluator's networks for one stage.
 
-    python -m tools.train_networks networks.bin --value SET ... --policy SET ... [--labels SET ...]
+    python -m tools.training train STATE.npz value SET ... --epochs 4 --rate 1e-3
 
-First both networks learn from sets of `make_positions`: the value network from all positions, the policy
-network from the values of all moves of those that were played. Then both learn on, at a smaller rate, from
-sets of `label_records`, an engine's searches: chances and best moves. `--state FILE.npz` keeps the weights
-in float32 behind each stage and goes on from there; `--only value` or `--only policy` learns one of them.
+The value network learns from all positions of the sets. The policy network learns from the moves' values of
+positions that were played, or from an engine's best moves where a set has these. STATE keeps the weights of
+both networks in float32 with what they were taught; it is made where there is none, and the stage goes on
+from it. Each stage's data, seed, rate, time and figures end in the card of the file that `pack` writes.
 """
 
 from __future__ import annotations
@@ -14,64 +14,65 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from graphsearch.evaluators.builtin.layout import BOARD_FEATURES, KING_BUCKETS, THREATS_AT
 from graphsearch.position.tables import load_tables
-from tools import policy_training, value_training
-from tools.network_learning import Learner, learn, quantised
-from tools.training_records import PLAYED, hashes, read_sets, thinned
-from tools.value_training import F32
+from tools.training import policy_learning, value_learning
+from tools.training.learning import Learner, Pass, Plan, learn
+from tools.training.records import PLAYED, hashes, read_sets, thinned
 
 KEPT = 40_000  # positions that are never learned from, at most a tenth
-VALUE_BATCH, POLICY_BATCH = 8192, 4096
-SOFT_TEMPERATURE = 60.0  # of the values of moves, 1/361 of a pawn
+BATCHES = {"value": 8192, "policy": 4096}
+NETWORKS: dict[str, Any] = {"value": value_learning.ValueArrays, "policy": policy_learning.PolicyArrays}
 STAGES = "stages"  # in the file of a state
-FINE_RATE = 0.25  # of the learning rate, behind the first stage
 
 
 @dataclass
 class State:
-    """Both networks while they learn, and what they have been taught.
+    """Both networks while they learn, and what they were taught.
 
     Attributes:
+      networks: by name, in float32.
       stages: one after the other: name, sets, epochs, rate, seconds, figures.
     """
 
-    value: Learner
-    policy: Learner
+    networks: dict[str, Any]
     stages: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def new(cls, value_width: int, policy_width: int, seed: int) -> State:
-        """Returns networks that know nothing."""
+    def new(cls, widths: Sequence[int], seed: int) -> State:
+        """Returns networks that know nothing; `widths` of the value and of the policy network."""
         rng = np.random.default_rng(seed)
-        return cls(
-            Learner(value_training.new_network(value_width, rng)),
-            Learner(policy_training.new_network(policy_width, rng)),
-        )
+        value = value_learning.new_network(widths[0], rng)
+        return cls({"value": value, "policy": policy_learning.new_network(widths[1], rng)})
 
     @classmethod
     def read(cls, path: Path) -> State:
         """Returns the networks of a file that `write` wrote."""
         with np.load(path) as arrays:
-            parts: dict[str, dict[str, F32]] = {"value": {}, "policy": {}}
-            stages = json.loads(str(arrays[STAGES]))
-            for name in (name for name in arrays.files if name != STAGES):
-                which, _, array = name.partition(".")
-                parts[which][array] = arrays[name]
-        return cls(Learner(parts["value"]), Learner(parts["policy"]), stages)
+            networks = {
+                name: form(*(arrays[f"{name}.{part}"] for part in form._fields))
+                for name, form in NETWORKS.items()
+            }
+            return cls(networks, json.loads(str(arrays[STAGES])))
 
     def write(self, path: Path) -> None:
         """Keeps the weights."""
-        named = {f"value.{name}": array for name, array in self.value.weights.items()}
-        named |= {f"policy.{name}": array for name, array in self.policy.weights.items()}
-        with path.open("wb") as file:
+        named = {
+            f"{name}.{part}": array
+            for name, network in self.networks.items()
+            for part, array in network._asdict().items()
+        }
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
             np.savez(file, **named, **{STAGES: np.array(json.dumps(self.stages))})  # type: ignore[arg-type]
+        part.replace(path)
 
 
 def say(text: str) -> None:
@@ -79,122 +80,82 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def learn_value(
-    learner: Learner, folders: list[Path], epochs: float, rate: float, seed: int
-) -> dict[str, Any]:
-    """Teaches the value network; returns what to note of it."""
-    records, _ = read_sets(folders)
+def value_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
+    """Returns the number of samples, what passes over some, and the names of its figures."""
+    records, _ = read_sets(options.sets)
     tables = load_tables()
-
-    def one_pass(chosen: NDArray[np.int64], learns: bool) -> tuple[float, ...]:
-        found: tuple[float, ...] = value_training.pass_batch(
-            tables, records, chosen, *learner.arrays(), learns
-        )
-        return found
-
-    begin = time.process_time()
-    loss, error, _ = learn(
-        learner,
-        one_pass,
+    return (
         len(records),
-        epochs=epochs,
-        batch=VALUE_BATCH,
-        rate=rate,
-        kept=min(KEPT, len(records) // 10),
-        seed=seed,
-        say=lambda text: say(f"value {text}"),
+        lambda net, grad, chosen, learns: value_learning.pass_batch(
+            tables, records, chosen, net, grad, learns, options.shared
+        ),
+        ("loss", "error_of_q", "error_of_score"),
     )
-    return _noted(folders, epochs, rate, begin) | {"loss": round(loss, 5), "error_of_q": round(error, 4)}
 
 
-def learn_policy(
-    learner: Learner, folders: list[Path], epochs: float, rate: float, seed: int
-) -> dict[str, Any]:
-    """Teaches the policy network; returns what to note of it."""
-    records, values = read_sets(folders)
+def policy_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
+    """Returns the number of samples, what passes over some, and the names of its figures."""
+    records, values = read_sets(options.sets)
     taught = (records["kind"] & PLAYED != 0) if not records["best"].any() else records["best"] != 0
-    lessons = policy_training.lessons_of(*thinned(records, values, taught), SOFT_TEMPERATURE)
-    del records, values
-
-    def one_pass(chosen: NDArray[np.int64], learns: bool) -> tuple[float, ...]:
-        found: tuple[float, ...] = policy_training.pass_lessons(
-            *lessons.arrays(), chosen, *learner.arrays(), learns
-        )
-        return found
-
-    begin = time.process_time()
-    loss, first = learn(
-        learner,
-        one_pass,
-        len(lessons),
-        epochs=epochs,
-        batch=POLICY_BATCH,
-        rate=rate,
-        kept=min(KEPT, len(lessons) // 10),
-        seed=seed,
-        say=lambda text: say(f"policy {text}"),
+    lessons = policy_learning.lessons_of(*thinned(records, values, taught), options.temperature)
+    return (
+        len(lessons.seen),
+        lambda net, grad, chosen, learns: policy_learning.pass_lessons(lessons, chosen, net, grad, learns),
+        ("cross_entropy", "first_choice"),
     )
-    noted = _noted(folders, epochs, rate, begin)
-    return noted | {
-        "positions": len(lessons),
-        "cross_entropy": round(loss, 4),
-        "first_choice": round(first, 4),
-    }
 
 
-def _noted(folders: list[Path], epochs: float, rate: float, begin: float) -> dict[str, Any]:
-    sets = [{"name": name, "positions": count, "sha256": digest} for name, count, digest in hashes(folders)]
-    seconds = round(time.process_time() - begin)
-    return {"sets": sets, "epochs": epochs, "rate": rate, "cpu_seconds": seconds}
+def share_buckets(rows: Any) -> None:
+    """Gives all buckets of the own king's square the rows of the first."""
+    rows[:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)[1:] = rows[:BOARD_FEATURES]
 
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
-    """Runs the stages; returns the card."""
-    known = options.state is not None and options.state.exists()
-    value_width, policy_width = options.widths
-    state = State.read(options.state) if known else State.new(value_width, policy_width, options.seed)
-    fine = options.rate * FINE_RATE
-    stages = [
-        ("value", learn_value, state.value, options.value, options.value_epochs, options.rate),
-        ("policy", learn_policy, state.policy, options.policy, options.policy_epochs, options.rate),
-        ("value, by an engine", learn_value, state.value, options.labels, options.label_epochs, fine),
-        ("policy, by an engine", learn_policy, state.policy, options.labels, options.label_epochs, fine),
-    ]
-    for name, teach, learner, folders, epochs, rate in stages:
-        if folders and options.only in (None, name.split(",")[0]):
-            taught = teach(learner, folders, epochs, rate, options.seed)
-            state.stages.append({"name": name, "seed": options.seed} | taught)
-            if options.state is not None:
-                state.write(options.state)
-    card = {"stages": state.stages}
-    quantised(state.value.weights, state.policy.weights, card).write(options.out)
-    return card
+    """Runs a stage; returns what is noted of it."""
+    known = options.state.exists()
+    state = State.read(options.state) if known else State.new(options.widths, options.seed)
+    lessons = {"value": value_lessons, "policy": policy_lessons}[options.network]
+    count, one_pass, names = lessons(options)
+    plan = Plan(options.epochs, BATCHES[options.network], options.rate, min(KEPT, count // 10), options.seed)
+    begin = time.process_time()
+    learner = Learner(state.networks[options.network], options.threads)
+    figures = learn(learner, one_pass, count, plan, say)
+    if options.shared:
+        share_buckets(learner.weights.rows)
+    state.stages.append(
+        {
+            "name": options.network,
+            "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
+            "samples": count,
+            "shared_buckets": options.shared,
+            "epochs": options.epochs,
+            "rate": options.rate,
+            "seed": options.seed,
+            "cpu_seconds": round(time.process_time() - begin),
+            **{name: round(float(figure), 5) for name, figure in zip(names, figures, strict=True)},
+        }
+    )
+    state.write(options.state)
+    return state.stages[-1]
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the command line's parser."""
-    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    out.add_argument("out", type=Path)
-    out.add_argument("--value", type=Path, nargs="*", default=[])
-    out.add_argument("--policy", type=Path, nargs="*", default=[])
-    out.add_argument("--labels", type=Path, nargs="*", default=[])
-    out.add_argument("--widths", type=int, nargs=2, default=[512, 256], metavar=("VALUE", "POLICY"))
-    out.add_argument("--value-epochs", type=float, default=4.0)
-    out.add_argument("--policy-epochs", type=float, default=4.0)
-    out.add_argument("--label-epochs", type=float, default=3.0)
-    out.add_argument("--rate", type=float, default=2e-3)
+def add_arguments(out: argparse.ArgumentParser) -> None:
+    """Adds what the command takes."""
+    out.add_argument("state", type=Path, help="file of the weights to go on from, made if missing")
+    out.add_argument("network", choices=list(NETWORKS))
+    out.add_argument("sets", type=Path, nargs="+", help="folders of positions")
+    out.add_argument("--epochs", type=float, default=4.0)
+    out.add_argument("--rate", type=float, default=1e-3)
+    out.add_argument("--temperature", type=float, default=60.0, help="of moves' values, 1/361 of a pawn")
+    out.add_argument("--widths", type=int, nargs=2, default=[512, 512], metavar=("VALUE", "POLICY"))
+    out.add_argument("--threads", type=int, default=2)
+    out.add_argument(
+        "--shared", action="store_true", help="value: one bucket of kings, copied to all at the end"
+    )
     out.add_argument("--seed", type=int, default=1)
-    out.add_argument("--state", type=Path, help="keeps the weights here, and goes on from there")
-    out.add_argument("--only", choices=["value", "policy"])
-    return out
 
 
-def main() -> int:
+def run(options: argparse.Namespace) -> int:
     """Trains; returns the exit code."""
-    options = parser().parse_args()
-    say(str(train(options)))
+    say(json.dumps(train(options)))
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

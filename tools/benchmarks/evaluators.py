@@ -100,7 +100,7 @@ def engine(
     """`uci:PROGRAM` beside the same commands sent to the engine by hand, one position after another.
 
     Milliseconds of the clock for each position, with the defaults of the evaluator, V and P by itself.
-    How good they are says `tools.judge_evaluation FILE --evaluator uci:PROGRAM`.
+    How good they are says `tools.training judge FILE --evaluator uci:PROGRAM`.
     """
     batch = random_positions(positions)
     parts: tuple[Part, ...] = ("value", "policy")

@@ -6,24 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import adv, as_i16, as_i64, ptr
+from ...jit.pointers import adv, as_i64, popc, ptr
 from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ...position.board_kernel import PW, side_to_move
 from ...position.scores import FAR, LEAST_MATE
-from ...position.words import BoardTable, Position
+from ...position.words import BLACK, WHITE, BoardTable, Position
 from ..batch_kernel import softmax, temper, value_of
 from ..quiescence.captures_kernel import get, put
 from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
-from .features_kernel import MOST_MEN, Attacks, attacks_of, list_features
-from .layout import MOST_WIDTH, SCORE_UNIT
+from .features_kernel import MOST_FEATURES, Attacks, attacks_of, list_features
+from .layout import SCORE_UNIT
 from .policy_kernel import WORK_WORDS, write_logits
-from .value_kernel import Value, chances_of, network_value
+from .value_kernel import VALUE_WORDS, Value, chances_of, network_value
 
 MOST_STATIC = LEAST_MATE - 1
 
-# words of the work area: features of both views, sums of both views, what the policy needs
-OWN, OTHER, SUMS = 0, MOST_MEN, 2 * MOST_MEN
-POLICY = SUMS + 2 * MOST_WIDTH // 4
+# words of the work area: features of both views, what the value network needs, what the policy network needs
+OWN, OTHER, WORK = 0, MOST_FEATURES, 2 * MOST_FEATURES
+POLICY = WORK + VALUE_WORDS
 AREA_WORDS = POLICY + WORK_WORDS
 SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
 
@@ -32,10 +32,11 @@ SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
 def value_at(
     T: BoardTable, weights: Pointer[int64], s: Position, ours: Attacks, theirs: Attacks, area: Pointer[uint64]
 ) -> tuple[Value, int64]:
-    """Returns the `Value` of a position and the number of its men; features are left in the area."""
+    """Returns the `Value` of a position and the number of its features, which are left in the area."""
     own, other = as_i64(adv(area, int64(OWN))), as_i64(adv(area, int64(OTHER)))
     n = list_features(s, ours, theirs, own, other)
-    return network_value(weights, own, other, n, as_i16(adv(area, int64(SUMS)))), n
+    men = popc(s[WHITE] | s[BLACK])
+    return network_value(weights, own, other, n, men, adv(area, int64(WORK))), n
 
 
 @inner
@@ -87,9 +88,9 @@ def evaluate_position(
     stack, area = scratch, adv(scratch, int64(STACK_WORDS))
     stm = side_to_move(s)
     ours, theirs = attacks_of(T, s, stm), attacks_of(T, s, 1 - stm)
-    value, men = value_at(T, weights, s, ours, theirs, area)
+    value, seen = value_at(T, weights, s, ours, theirs, area)
     own = as_i64(adv(area, int64(OWN)))
-    write_logits(T, weights, s, moves, n, theirs.every, own, men, adv(area, int64(POLICY)), priors)
+    write_logits(T, weights, s, moves, n, theirs.every, own, seen, adv(area, int64(POLICY)), priors)
     softmax(priors, n)
     temper(priors, n, temperature)
     for i in range(PW):

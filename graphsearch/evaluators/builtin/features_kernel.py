@@ -1,16 +1,20 @@
-"""What the networks see of a position: men on squares, attacked or not, defended or not.
+"""What the networks see of a position: men on squares, where the own king stands, what is attacked or hangs.
 
 A feature is the index of a row. Each side has a view of the board: Black's mirrors the ranks, and both mirror
 the files so that the own king stands on a to d.
 
-    768 * (2 * attacked + defended) + 64 * (kind, 6 more for the other side's) + square
+    man    64 * (kind, 6 more for the other side's) + square
+    every man has the row 768 * (bucket of the own king) + man
+    and the row THREATS_AT + 768 * state + man if it has a state
 
-`attacked` is 2 if something attacks the man that is worth less, else 1 if anything does.
+    state  0 undefended; 1, 2 attacked; 3, 4 attacked by what is worth less: undefended, defended
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import numpy as np
 
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, ctz
@@ -29,9 +33,10 @@ from ...position.words import (
     BoardTable,
     Position,
 )
-from .layout import BOARD_FEATURES
+from .layout import BOARD_FEATURES, BUCKET_OF_KING, THREATS_AT
 
-MOST_MEN = 64  # legal positions have 32; what is let in may have more
+MOST_FEATURES = 128  # of a view: two of each of 64 men. Legal positions have 32; what is let in may have more
+BUCKETS = np.array(BUCKET_OF_KING, np.int64)
 
 
 @inner
@@ -96,6 +101,13 @@ def turn_of(s: Position, side: int64) -> int64:
     return 56 * side ^ (7 if ctz(s[KINGS] & s[WHITE + side]) & 4 else 0)
 
 
+@inlined
+def king_rows(s: Position, side: int64, turn: int64) -> int64:
+    """Returns the first row of the bucket of a side's king; `turn`: of its view."""
+    square = ctz(s[KINGS] & s[WHITE + side]) ^ turn
+    return int64(BOARD_FEATURES * BUCKETS[(square >> 3) * 4 + (square & 3)])
+
+
 @inner
 def list_features(
     s: Position, ours: Attacks, theirs: Attacks, own: Pointer[int64], other: Pointer[int64]
@@ -104,10 +116,11 @@ def list_features(
 
     Args:
       ours, theirs: `Attacks` of the side to move, and of the other side.
-      own, other: int64[MOST_MEN] out: the view of the side to move, and the other.
+      own, other: int64[MOST_FEATURES] out: the view of the side to move, and the other.
     """
     stm = side_to_move(s)
     turn, turn2 = turn_of(s, stm), turn_of(s, 1 - stm)
+    first, first2 = king_rows(s, stm, turn), king_rows(s, 1 - stm, turn2)
     n = int64(0)
     for whose in range(2):  # the men of the side to move, then the other's
         attacks, defended = (theirs, ours.every) if whose == 0 else (ours, theirs.every)
@@ -118,10 +131,16 @@ def list_features(
             while men:
                 square = ctz(men)
                 men &= men - ONE
+                man = 64 * kind + 384 * whose + (square ^ turn)
+                man2 = 64 * kind + 384 * (1 - whose) + (square ^ turn2)
+                own[n] = first + man
+                other[n] = first2 + man2
+                n += 1
                 attacked = (attacks.every >> U(square) & ONE) + (threats >> U(square) & ONE)
                 state = int64(attacked << ONE | (defended >> U(square) & ONE))
-                first = BOARD_FEATURES * state + 64 * kind
-                own[n] = first + 384 * whose + (square ^ turn)
-                other[n] = first + 384 * (1 - whose) + (square ^ turn2)
-                n += 1
+                if state != 1:
+                    row = THREATS_AT + BOARD_FEATURES * (state - 1 if state else state)
+                    own[n] = row + man
+                    other[n] = row + man2
+                    n += 1
     return n

@@ -71,7 +71,7 @@ def write_logits(
     n: int64,
     theirs: uint64,
     features: Pointer[int64],
-    men: int64,
+    seen: int64,
     work: Pointer[uint64],
     logits: Pointer[float32],
 ) -> None:
@@ -79,11 +79,11 @@ def write_logits(
 
     Args:
       theirs: the squares that the other side attacks.
-      features: of the mover's view, int64[men].
+      features: of the mover's view, int64[seen].
       work: uint64[WORK_WORDS]. logits: float32[n] out.
     """
     hidden = as_i16(adv(work, int64(HIDDEN)))
-    hidden_layer(weights, features, men, hidden)
+    hidden_layer(weights, features, seen, hidden)
     plain = as_f32(adv(weights, int64(weights[CLASS_BIAS])))
     unit = float64(plain[CLASSES])
     products = as_i64(adv(work, int64(PRODUCTS)))

@@ -35,7 +35,7 @@ from ...position.words import (
     Position,
 )
 from ..batch_kernel import softmax, temper, value_of
-from ..builtin.features_kernel import MOST_MEN, attacks_of, list_features
+from ..builtin.features_kernel import MOST_FEATURES, attacks_of, list_features
 from ..builtin.policy_kernel import WORK_WORDS, write_logits
 from ..quiescence.captures_kernel import BIAS, flip_move
 from ..quiescence.quiescence_kernel import (
@@ -76,7 +76,7 @@ FLIP_1, FLIP_2, FLIP_4 = U(0x5555555555555555), U(0x3333333333333333), U(0x0F0F0
 SEEN_AT = U(32)  # above the squares, as the side to move sees them, and the index
 
 # For the order of moves: features of both views, logits, what the policy network needs
-OWN, OTHER, RAW, WORK = 0, MOST_MEN, 2 * MOST_MEN, 2 * MOST_MEN + 128
+OWN, OTHER, RAW, WORK = 0, MOST_FEATURES, 2 * MOST_FEATURES, 2 * MOST_FEATURES + 128
 POLICY_WORDS = WORK + WORK_WORDS
 
 # The work area: the stack of the search, the order of the moves and what finds it, the order of the replies,
@@ -111,9 +111,9 @@ def order_by_policy(
     stm = side_to_move(s)
     theirs = attacks_of(T, s, 1 - stm)
     own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
-    men = list_features(s, attacks_of(T, s, stm), theirs, own, as_i64(adv(area, int64(OTHER))))
+    listed = list_features(s, attacks_of(T, s, stm), theirs, own, as_i64(adv(area, int64(OTHER))))
     network, work = adv(weights, weights[POLICY_NETWORK_AT]), adv(area, int64(WORK))
-    write_logits(T, network, s, moves, n, theirs.every, own, men, work, logits)
+    write_logits(T, network, s, moves, n, theirs.every, own, listed, work, logits)
     for i in range(n):
         seen = U(int64(logits[i] * LOGIT_UNIT) + LOGIT_BIAS)
         order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], stm)) << U(16)) | U(i)

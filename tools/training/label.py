@@ -1,6 +1,6 @@
-"""Labels positions of `make_positions` by an engine's searches: its chances and its best move.
+"""Labels positions of `make` by an engine's searches: its chances and its best move.
 
-    python -m tools.label_records OUT SET ... --nodes 1000 --seconds 3600 --seed 1 [--engine stockfish]
+    python -m tools.training label OUT SET ... --nodes 1000 --seconds 3600 --seed 1 [--engine stockfish]
 
 Takes positions at random, two of games for each that is a random move off one, each once, and writes shards
 to the folder OUT until the time is up. The engine must report its chances (UCI_ShowWDL).
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from graphsearch.position.board import encode_move, unpack
 from tools.label_positions import Engine
-from tools.training_records import (
+from tools.training.records import (
     MATED,
     MOST_SCORE,
     PAWN,
@@ -83,21 +83,18 @@ def labelled(records: Records, engine: Engine, nodes: int) -> Iterator[Any]:
         yield out
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the command line's parser."""
-    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(out: argparse.ArgumentParser) -> None:
+    """Adds what the command takes."""
     out.add_argument("out", type=Path)
     out.add_argument("sets", type=Path, nargs="+")
     out.add_argument("--engine", default=shutil.which("stockfish") or "/usr/games/stockfish")
     out.add_argument("--nodes", type=int, default=1000)
     out.add_argument("--seconds", type=float, default=3600.0)
     out.add_argument("--seed", type=int, default=1)
-    return out
 
 
-def main() -> int:
+def run(options: argparse.Namespace) -> int:
     """Labels; returns the exit code."""
-    options = parser().parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     records, _ = read_sets(options.sets)
     order = shuffled(records, np.random.default_rng(options.seed))
@@ -122,7 +119,3 @@ def main() -> int:
             if late:
                 break
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

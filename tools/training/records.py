@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 RECORD = np.dtype(
@@ -90,3 +91,10 @@ def hashes(folders: Sequence[Path]) -> Iterator[tuple[str, int, str]]:
 def thinned(records: Records, values: Values, chosen: NDArray[np.bool_]) -> tuple[Records, Values]:
     """Returns some records and the values of their moves."""
     return records[chosen], values[np.repeat(chosen, records["moves"])]
+
+
+@njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def load_words(record: Any, words: Any) -> None:
+    """Copies a record's position to uint64[10]."""
+    for j in range(9):
+        words[j] = record["words"][j]

@@ -1,6 +1,6 @@
 """Prints how well an evaluator agrees with an engine on a file of reference positions.
 
-    python -m tools.judge_evaluation sf_reference.jsonl.gz [--evaluator nnue:stockfish] [--json]
+    python -m tools.training judge sf_reference.jsonl.gz [--evaluator nnue:stockfish] [--json]
 
 A line of the file holds `fen`, `wdl` (per mille, side to move), `bestmove` and `moves_depth10`
 (`{uci: {"cp"|"mate": n}}` for every legal move, best first).
@@ -120,19 +120,16 @@ def measure_speed(positions: Positions, evaluator: Evaluator) -> float:
     return turns * len(batch) / (time.process_time() - begin)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the command line's parser."""
-    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(out: argparse.ArgumentParser) -> None:
+    """Adds what the command takes."""
     out.add_argument("reference", type=Path, help="gzip'ed JSON lines")
     out.add_argument("--evaluator", default=DEFAULT, help="NAME, as in `graphsearch analyze`")
     out.add_argument("--evaluator-option", action="append", default=[], metavar="NAME=VALUE")
     out.add_argument("--json", action="store_true", help="print one JSON object")
-    return out
 
 
-def main() -> int:
+def run(options: argparse.Namespace) -> int:
     """Prints the figures; returns the exit code."""
-    options = parser().parse_args()
     positions, best = read_reference(options.reference)
     evaluator = create(options.evaluator, dict(parse_options(options.evaluator_option)))
     figures = {"positions": float(len(best))}
@@ -147,7 +144,3 @@ def main() -> int:
         for name, figure in figures.items():
             print(f"{name:30s}{figure:12.4f}")
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

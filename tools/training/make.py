@@ -1,11 +1,11 @@
 """Makes positions with values: games that a network plays against itself, from all kinds of beginnings.
 
-    python -m tools.make_positions OUT --positions 20000000 --seed 1 [--openings FILE.pgn]
+    python -m tools.training make OUT --positions 20000000 --seed 1 [--openings FILE.pgn]
 
-OUT is a folder for shards (`tools/training_records.py`). Games begin behind 0 to 12 random moves, along
+OUT is a folder for shards (`tools/training/records.py`). Games begin behind 0 to 12 random moves, along
 lines of an opening file if one is given, or from random endgames. Moves are drawn by the softmax of their
-values, at another temperature in each game, some evenly. The value of a move is the network's quiescence
-behind it. The same seed and network make the same shards; --first N goes on with shard N of the same series.
+values, at another temperature in each game, some evenly (`games_kernel.py`). The same seed and network make
+the same shards; those that are there already are left as they are, so an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.nnue.evaluation_kernel import scratch_words
 from graphsearch.evaluators.nnue.layout import WIDTH
-from graphsearch.evaluators.nnue.quiescence_kernel import search_words
 from graphsearch.position.board import pack
 from graphsearch.position.tables import load_tables
-from tools.training_games import play
-from tools.training_records import RECORD, SUFFIX, write_shard
+from tools.training.games_kernel import play
+from tools.training.records import RECORD, SUFFIX, write_shard
 
-SHARD = 1_000_000  # positions
-ROOM_OF_A_GAME = 20_000
-CHILDREN = 7.0  # kept of each position
-ALONG_OPENINGS, BY_RANDOM_MOVES = 0.45, 0.85  # shares of the games, cumulative; the others are endgames
-MOST_RANDOM_MOVES = 12
-TEMPERATURES = (40.0, 830.0)  # thousandths of a pawn, drawn evenly by their logarithm
-BLUNDERS = (0.0, 0.02, 0.06, 0.15)
-LEAST_PLIES, MOST_PLIES = 20, 220
+SHARD = 500_000  # positions
+ROOM_OF_A_GAME = 5_000
+ALONG_OPENINGS, BY_RANDOM_MOVES = 0.65, 0.9  # shares of the games, cumulative; the others are endgames
+MOST_RANDOM_MOVES = 8
+BESIDE_OPENINGS = (0, 0, 1, 2)  # random moves behind an opening line
+TEMPERATURES = (8.0, 150.0)  # thousandths of a pawn, drawn evenly by their logarithm
+BLUNDERS = (0.0, 0.0, 0.0, 0.03)
+LEAST_PLIES, MOST_PLIES = 60, 220
 # of random endgames: kind, most of them on each side, how likely there are any
 ENDGAME_MEN = (
     (chess.PAWN, 7, 0.9),
@@ -94,7 +94,7 @@ def starts(rng: np.random.Generator, openings: Sequence[Line]) -> Iterator[Start
             line = openings[int(rng.integers(len(openings)))]
             for move in line[: int(rng.integers(len(line) + 1))]:
                 board.push(move)
-            push_random(board, int(rng.integers(3)), rng)
+            push_random(board, int(rng.choice(BESIDE_OPENINGS)), rng)
         elif kind < BY_RANDOM_MOVES:
             push_random(board, int(rng.integers(MOST_RANDOM_MOVES + 1)), rng)
         else:
@@ -120,8 +120,8 @@ def make_shard(
     """Writes one shard of some `count` positions; returns how many they are."""
     rng = np.random.default_rng(seed)
     records = np.zeros(count + ROOM_OF_A_GAME, RECORD)
-    values = np.zeros(40 * count // int(CHILDREN) + 100 * ROOM_OF_A_GAME, np.int16)
-    stack = np.zeros(search_words(int(weights[WIDTH])), np.uint64)
+    values = np.zeros(20 * count + 100 * ROOM_OF_A_GAME, np.int16)
+    scratch = np.zeros(scratch_words(int(weights[WIDTH])), np.uint64)
     tables = load_tables()
     rows = used = 0
     for start in starts(rng, openings):
@@ -129,14 +129,13 @@ def make_shard(
         filled, more = play(
             tables,
             weights,
-            stack,
+            scratch,
             np.array(pack(start.board), np.uint64),
             start.ply,
             int(rng.integers(LEAST_PLIES, MOST_PLIES)),
             int(rng.integers(1 << 31)),
             float(np.exp(rng.uniform(low, high))),
             float(rng.choice(BLUNDERS)),
-            CHILDREN,
             records[rows:],
             values[used:],
         )
@@ -147,27 +146,28 @@ def make_shard(
     return rows
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the command line's parser."""
-    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(out: argparse.ArgumentParser) -> None:
+    """Adds what the command takes."""
     out.add_argument("out", type=Path)
     out.add_argument("--evaluator", default="nnue:stockfish", help="one of Stockfish's networks")
     out.add_argument("--positions", type=int, default=SHARD)
     out.add_argument("--seed", type=int, default=1)
-    out.add_argument("--first", type=int, default=0, help="number of the first shard to make")
-    out.add_argument("--openings", type=Path, help="PGN file whose lines half of the games begin along")
-    return out
+    out.add_argument("--openings", type=Path, help="PGN file whose lines most games begin along")
+    out.add_argument("--lines", type=int, help="of the openings, only that many")
 
 
-def main() -> int:
-    """Makes the shards; returns the exit code."""
-    options = parser().parse_args()
+def run(options: argparse.Namespace) -> int:
+    """Makes the shards that are not there yet; returns the exit code."""
     options.out.mkdir(parents=True, exist_ok=True)
-    weights, openings = create(options.evaluator).weights, read_openings(options.openings)
+    weights, openings = create(options.evaluator).weights, read_openings(options.openings)[: options.lines]
     begin = time.process_time()
-    done, shard = 0, options.first
+    done = shard = 0
     while done < options.positions:
         path = options.out / f"{options.seed}-{shard:04d}{SUFFIX}"
+        if path.exists():
+            shard += 1
+            done += SHARD
+            continue
         done += make_shard(
             path, weights, min(SHARD, options.positions - done), (options.seed, shard), openings
         )
@@ -175,7 +175,3 @@ def main() -> int:
         rate = done / (time.process_time() - begin)
         print(f"{done:,} positions, {rate:,.0f} per CPU-second", file=sys.stderr, flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -100,8 +100,8 @@ def sql(
     check_statement(statement)
     real = real_path(path)
     with (
-        _opened(real, heap_bytes) as connection,
-        _Functions(path, _Clock(connection, timeout)) as functions,
+        opened(real, heap_bytes) as connection,
+        Functions(path, Clock(connection, timeout)) as functions,
     ):
         functions.add_to(connection)
         connection.set_authorizer(_authorize)
@@ -114,7 +114,7 @@ def sql(
 
 
 @contextmanager
-def _opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
+def opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
     """Yields a connection that cannot write; to a cluster's, the rows of all files.
 
     A writable connection closes last, to tidy up the WAL, which a read-only one cannot.
@@ -142,7 +142,7 @@ def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
         connection.execute(f"PRAGMA hard_heap_limit = {heap_bytes}")
 
 
-class _Clock:
+class Clock:
     """Measures SQLite's working time on a statement; a thread interrupts it when the limit is reached."""
 
     def __init__(self, connection: sqlite3.Connection, timeout: float) -> None:
@@ -203,16 +203,16 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
     return sqlite3.SQLITE_DENY
 
 
-class _Functions:
+class Functions:
     """The functions of a statement, and their errors: SQLite does not pass these on."""
 
-    def __init__(self, path: str | os.PathLike[str], clock: _Clock) -> None:
+    def __init__(self, path: str | os.PathLike[str], clock: Clock) -> None:
         self.clock = clock
         self._path = path
         self._store: Store | None = None
         self._failure: BaseException | None = None
 
-    def __enter__(self) -> _Functions:
+    def __enter__(self) -> Functions:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
-    """Yields the plain tables and views of a graph file or cluster, read-only, with the functions of `query.sql`.
+    """Yields the plain tables and views of a file or cluster, read-only, with the functions of `query.sql`.
 
     Args:
       path: the graph file; a search may write it meanwhile.

@@ -221,6 +221,7 @@ class Functions:
             self._store.close()
 
     def add_to(self, connection: sqlite3.Connection) -> None:
+        """Registers the functions at a connection."""
         for one in (*PURE, Function("record", 1, self._record, fixed=False)):
             call = self._kept(one.name, one.call)
             connection.create_function(one.name, one.arguments, call, deterministic=one.fixed)

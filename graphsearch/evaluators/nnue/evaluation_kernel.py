@@ -3,7 +3,7 @@
 Where nobody may castle, a position whose side to move has its king on the files a to d is seen in a mirror,
 as the network sees it: so ties in the order of moves are broken alike in it and its mirror image.
 
-1. Every move gets a logit from the policy network of `builtin`.
+1. Every move gets a logit from a policy network.
 2. The SEEN_MOVES that look best get a score: the quiescence search behind the move, over the network.
 3. To the best of them the SEEN_REPLIES replies that look best are tried, until one stays the best. Its score
    is the value. On the reference positions the mean error of Q is .069 so, and .078 with the score of step 2.

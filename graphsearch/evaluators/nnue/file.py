@@ -17,6 +17,8 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,11 +27,12 @@ from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, InputFileError, NetworkFileError
 from ...limits import NETWORK, PIECE, check_size, open_file, size_text
-from ..builtin.weights import load_networks
+from ..builtin.weights import read_networks
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
 from .leb128 import MOST_BYTES, decode
 
+POLICY_FILE = "policy.bin"
 VERSION = 0x7AF32F20
 PACKED = b"COMPRESSED_LEB128"
 TEXT_MOST = 1 << 16  # of the description; those known have 75
@@ -120,9 +123,15 @@ def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
     return room[begin : begin + count]
 
 
+@cache
+def _order_of_moves() -> NDArray[np.int64]:
+    """Returns the policy network with which `fitted.json` was fitted: `builtin` may have a newer one."""
+    return read_networks(files(__package__).joinpath(POLICY_FILE).read_bytes(), POLICY_FILE).packed()
+
+
 def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
-    """Returns an array for a network: the header, zeros, and behind them the networks of `builtin`."""
-    width, policy = architecture.width, load_networks().packed()
+    """Returns an array for a network: the header, zeros, and behind them the network that orders moves."""
+    width, policy = architecture.width, _order_of_moves()
     stacks_at = HEADER_WORDS + ROWS * layout.row_words(width)
     fitted_at = stacks_at + STACKS * layout.stack_words(width)
     policy_at = -(-(fitted_at + layout.FITTED_NUMBERS) // 8) * 8  # aligned as the rest

@@ -24,7 +24,7 @@ MEN_PER_STACK = 4
 MATERIAL_WORDS = 8  # int32[STACKS] and room
 
 # Words of the header. PAWN: how much of the output 100 centipawns are; FITTED_AT: where fitted numbers lie;
-# POLICY_NETWORK_AT: where the networks of `builtin` begin, whose policy orders the moves.
+# POLICY_NETWORK_AT: where the networks begin whose policy orders the moves.
 WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, STACK_WORDS, PAWN, FITTED_AT, POLICY_NETWORK_AT = range(8)
 # How much is searched (`evaluation_kernel`): how many moves, replies, moves with replies; and how far below
 # the best score and above the first one scores are told apart, in thousandths of a pawn.

@@ -217,6 +217,37 @@ def copy_out(A: Any, slots: Any, columns: Any) -> None:
             edge += stride
 
 
+@inner
+def has_room_for_record(A: Any) -> Any:
+    """Returns whether one more record fits into the arrays of the arena."""
+    counters = A.counters
+    return (
+        (counters[arena.NODES] + 1) * 20 <= int64(A.size) * 17
+        and counters[arena.RECORD_WORDS] + 64 <= A.record_limit
+        and counters[arena.BLOCK_WORDS] + 2048 <= A.block_limit
+    )
+
+
+@inner
+def enter_record(T: Any, A: Any, s: Any, key: Any, check: Any, columns: Any, i: Any) -> Any:
+    """Enters record `i` of some columns, clean; returns False if it does not fit its position `s`."""
+    v, d, evaluator, run, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
+    count = code_offsets[i + 1] - code_offsets[i]
+    if evaluator[i] > MAX_EVALUATOR or (count and generate_moves(T, s, A.moves) != count):
+        return False
+    rec = new_record(A, s, key, check, count, v[i], int64(d[i]), int64(flags[i]))
+    _unmark(A, rec)
+    target = code_bytes(A, rec)
+    for j in range(count):
+        target[j] = codes[code_offsets[i] + j]
+    set_source(A, rec, evaluator[i], run[i])
+    if count:
+        set_best(A, rec, A.moves)
+    if edge_offsets[i + 1] > edge_offsets[i]:
+        _fill_edges(T, A, s, rec, edge_offsets[i], edge_offsets[i + 1], n, r, q, edge_d)
+    return True
+
+
 @kernel
 def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
     """Enters records from `begin` on, clean; returns (next, misfits): it stops early when space is short.
@@ -224,36 +255,17 @@ def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
     Records that are in the arena already are passed over; those whose P codes do not fit the legal moves, or
     whose evaluator has a number that is none, are misfits and left out.
     """
-    v, d, evaluator, run, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
+    v = columns[0]
     Ap = pointers(A)
     Tp = ptr(T, 0)
     misfits = int64(0)
     for i in range(begin, v.size):
-        counters = Ap.counters
-        if (
-            (counters[arena.NODES] + 1) * 20 > int64(Ap.size) * 17
-            or counters[arena.RECORD_WORDS] + 64 > Ap.record_limit
-            or counters[arena.BLOCK_WORDS] + 2048 > Ap.block_limit
-        ):
+        if not has_room_for_record(Ap):
             return int64(i), misfits
         if i + AHEAD < v.size:
             prefetch(Ap.table, table_index(Ap, position_key(Tp, ptr(words, (i + AHEAD) * PW))))
         s = ptr(words, i * PW)
         key, check = hashes_of(Tp, s)
-        if find(Ap, key, check):
-            continue
-        count = code_offsets[i + 1] - code_offsets[i]
-        if evaluator[i] > MAX_EVALUATOR or (count and generate_moves(Tp, s, Ap.moves) != count):
+        if not find(Ap, key, check) and not enter_record(Tp, Ap, s, key, check, columns, int64(i)):
             misfits += 1
-            continue
-        rec = new_record(Ap, s, key, check, count, v[i], int64(d[i]), int64(flags[i]))
-        _unmark(Ap, rec)
-        target = code_bytes(Ap, rec)
-        for j in range(count):
-            target[j] = codes[code_offsets[i] + j]
-        set_source(Ap, rec, evaluator[i], run[i])
-        if count:
-            set_best(Ap, rec, Ap.moves)
-        if edge_offsets[i + 1] > edge_offsets[i]:
-            _fill_edges(Tp, Ap, s, rec, edge_offsets[i], edge_offsets[i + 1], n, r, q, edge_d)
     return int64(v.size), misfits

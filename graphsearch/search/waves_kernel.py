@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy import int64
 
 from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import pointers
+from ..graph.bring_kernel import bring
 from ..jit.calls import Bound
 from ..jit.compiler import bind, inner, kernel
 from ..jit.pointers import call_bound, ptr
@@ -35,6 +37,7 @@ LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
 # or another can be gathered meanwhile
 MANY_LEAVES, CAN_BE_FOLLOWED = 1, 2
 ANY_NUMBER = 1 << 60
+READ_INSIDE = 64  # records that a wave waits for, at most, that are read in a kernel; more by several threads
 
 WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
@@ -208,6 +211,14 @@ def _evaluate(evaluating: Any, leaves: Any) -> None:
     call_bound(evaluating)
 
 
+@inner
+def _brings(W: Any, bringing: Any) -> Any:
+    """Reads the records that a wave waits for, if there is a kernel that does; returns whether it could."""
+    if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
+        return False
+    return call_bound(bringing) != 0
+
+
 @kernel
 def may_be_followed(A: Any, W: Any) -> Any:
     """Returns whether the wave behind a gathered one may overlap with it: `can_be_followed`."""
@@ -219,17 +230,20 @@ def _run(
     A: Any,
     W: Any,
     gathering: Any,
+    bringing: Any,
     evaluating: Any,
     completing: Any,
     limits: Any,
     overlaps: Any,
     many: Any,
 ) -> Any:
-    """Runs waves as `run_waves` does, with the three kernels bound to their arguments."""
+    """Runs waves as `run_waves` does, with the four kernels bound to their arguments."""
     Ap = pointers(A)
     Wp = wave_pointers(W, W)
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
         leaves = call_bound(gathering)
+        while leaves == NO_RECORDS and _brings(Wp, bringing):
+            leaves = call_bound(gathering)
         if leaves < 0:
             return leaves
         if overlaps and can_be_followed(Ap, Wp):
@@ -253,6 +267,7 @@ def _run_one_by_one(
     B: Any,
     F: Any,
     root: Any,
+    bringing: Any,
     evaluating: Any,
     is_uniform: Any,
     evaluator: Any,
@@ -266,8 +281,9 @@ def _run_one_by_one(
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
         if lacks_space(Ap, Wp, int64(1)):
             return int64(NO_SPACE)
-        if begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), int64(1)) < 0:
-            return int64(NO_RECORDS)
+        while begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), int64(1)) < 0:
+            if not _brings(Wp, bringing):
+                return int64(NO_RECORDS)
         leaves = Wp.counts[wave.LEAVES]
         if is_uniform:
             evaluate_evenly(Wp.offsets, Wp.values, Wp.priors, int64(0), leaves)
@@ -282,6 +298,14 @@ def _run_one_by_one(
     return int64(LIMITS_REACHED)
 
 
+NOT_BOUND = Bound(0, np.zeros(0, np.int64))
+
+
+def bring_wave(T: Any, A: Any, W: Any, F: Any, R: Any) -> Bound:
+    """Returns `bring`, bound to the records that a wave waits for."""
+    return bind(bring, T, A, F, R, W.entries, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
+
+
 def run_waves(
     T: Any,
     A: Any,
@@ -294,6 +318,7 @@ def run_waves(
     target: Any,
     limits: Any,
     *,
+    bringing: Bound = NOT_BOUND,
     is_uniform: bool = False,
     overlaps: bool = False,
     many: int = ANY_NUMBER,
@@ -303,7 +328,7 @@ def run_waves(
     After NO_SPACE and NO_RECORDS the caller does what `gather` says and calls again. After MANY_LEAVES and
     CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed.
 
-    `B` is an empty wave: nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch
+    `bringing` reads what the wave waits for (`bring_wave`), `NOT_BOUND` if nothing does. `B` is an empty wave: nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch
     kernel, bound to the wave. `limits` (int64[3]): visits and evaluations still to do, and waves until the
     caller wants to look. All three count down, and no wave is cut: so a search that was stopped goes on as
     if it had not been. `overlaps`: whether a wave that can be followed by another is the caller's. `many`:
@@ -311,7 +336,7 @@ def run_waves(
     other, and once. `uniform` has no time for that one by one, and is compiled in.
     """
     if len(W.leaf_entry) == 1:  # the search goes one by one, not only this wave
-        return int(_run_one_by_one(T, A, W, B, F, root, evaluating, is_uniform, evaluator, limits))
+        return int(_run_one_by_one(T, A, W, B, F, root, bringing, evaluating, is_uniform, evaluator, limits))
     gathering = bind(gather, T, A, W, B, F, root, target)
     completing = bind(complete, T, A, W, evaluator)
-    return int(_run(A, W, gathering, evaluating, completing, limits, overlaps, many))
+    return int(_run(A, W, gathering, bringing, evaluating, completing, limits, overlaps, many))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError, StoreError
+from ..jit.libsqlite import libsqlite
 from ..position.board import POSITION_WORDS
 from ..record.node import RecordBatch
 from .codec.bulk import board_tables, decode_stored, joined, owned, take
@@ -30,15 +31,19 @@ from .file import open_reader, sql_errors
 from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
+from .inside import InsideReader
+from .reading_kernel import ReaderArrays
 from .sizes import SIZES, Sizes
 from .threads import ReadingThreads
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
+INDEX_ATTEMPTS = 3  # to read the index of the state that kernels read, while others commit
 LEAST_PIECE = 64  # blocks that are worth another thread: half a millisecond
 PIECES_EACH = 2  # of a thread, so that all end together
 
 Places = NDArray[np.int64]
+Inside = tuple[FilterArrays, ReaderArrays]
 OnDamage = Callable[[CorruptRecordError], None]
 
 
@@ -61,12 +66,17 @@ class Reader:
         self._threads = ReadingThreads(threads)
         self.problems: list[str] = []
         self._connection = open_reader(path)
+        self._may_read_inside = True
+        self._inside: InsideReader | None = None
+        self._inside_version: int | None = None
 
     def close(self) -> None:
         """Closes its connection. A second call does nothing."""
         if not self.closed:
             self.closed = True
             self._threads.close()
+            if self._inside:
+                self._inside.close()
             self._connection.close()
 
     def __enter__(self) -> Reader:
@@ -90,6 +100,50 @@ class Reader:
         """
         with self._state():
             return self._index.filter
+
+    @contextmanager
+    def inside(self) -> Iterator[Inside | None]:
+        """Holds one state of the file for kernels that read it; None if they cannot.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self._may_read_inside and self._inside is None:
+            self._open_inside()
+        reader = self._inside
+        if reader is None:
+            yield None
+            return
+        try:
+            yield (reader.filter, reader.arrays) if self._hold_inside(reader) else None
+        finally:
+            reader.end()
+
+    @property
+    def reads_inside(self) -> bool:
+        """Whether kernels have read the file."""
+        return self._inside is not None
+
+    def _open_inside(self) -> None:
+        library = libsqlite()
+        self._may_read_inside = False
+        if library is not None:
+            with suppress(sqlite3.Error):
+                self._inside = InsideReader(library, self._path)
+
+    def _hold_inside(self, reader: InsideReader) -> bool:
+        """Begins to read in kernels, and sees to it that the index is of that state; returns whether it is."""
+        reader.load_unknown()
+        for _ in range(INDEX_ATTEMPTS):
+            version = reader.begin()
+            if version is not None and version == self._inside_version:
+                return True
+            with self._state():  # of this state, if nothing was committed when that is looked at again
+                reader.take(self._index)
+            self._inside_version = version
+            reader.end()
+        reader.begin()
+        return False
 
     def find(
         self, words: NDArray[np.uint64], *, strict: bool = False

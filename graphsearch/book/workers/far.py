@@ -8,6 +8,8 @@ the CPU time of one beside its file (6.7 s, 3.3); with them it takes as much (3.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -117,6 +119,16 @@ class FarReader(Reader):
         if self.is_due:
             self.hold()
         return self._filter
+
+    @property
+    def reads_inside(self) -> bool:
+        """No."""
+        return False
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Holds nothing: the file is elsewhere."""
+        yield None
 
     def find(
         self, words: NDArray[np.uint64], *, strict: bool = False

@@ -55,6 +55,12 @@ class Bench(NamedTuple):
 
 
 @inner
+def bench_pointers(bench: Any) -> Any:
+    """Returns a bench with pointers to its arrays, which the caller keeps alive."""
+    return Bench(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
+
+
+@inner
 def _read_positions(data: Any, reader: Any, rows: Any, size: Any, bench: Any, start: Any) -> None:
     """Reads the positions of a block, without their keys, and the runs of its records."""
     for k in range(size):
@@ -113,7 +119,7 @@ def _copy_edges(
 
 
 @inner
-def _copy_record(
+def copy_record(
     data: Any, reader: Any, bench: Any, k: Any, header: Any, rows: Any, s: Any, c: Any, i: Any
 ) -> None:
     """Reads record `k` of a block, whose position is `s`, into place `i` of the columns."""
@@ -136,7 +142,7 @@ def _copy_record(
 
 
 @inner
-def _open(data: Any, reader: Any, header: Any, bench: Any, start: Any) -> Any:
+def open_plain(data: Any, reader: Any, header: Any, bench: Any, start: Any) -> Any:
     """Reads the positions of an unpacked block; returns where its rows begin."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     rows = layout.HEADER + low_bytes(header) + codes
@@ -153,7 +159,7 @@ def _open(data: Any, reader: Any, header: Any, bench: Any, start: Any) -> Any:
 
 
 @inner
-def _find(s: Any, bench: Any, size: Any) -> Any:
+def find_in_block(s: Any, bench: Any, size: Any) -> Any:
     """Returns which position of a block is `s`, -1 for none."""
     for k in range(size):
         if is_same(s, adv(bench.words, PW * k)):
@@ -191,7 +197,7 @@ def extract(
         judge; none of their records are copied.
     """
     shop = shop_pointers(workshop)
-    room = Bench(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
+    room = bench_pointers(bench)
     source, plain, reader, c = ptr(data, 0), room.plain, room.reader, pointers(columns)
     at = int64(0)
     found = int64(0)
@@ -202,15 +208,15 @@ def extract(
         if reader[END] == 0:
             continue
         header = header_at(plain, int64(0))
-        rows = _open(plain, reader, header, room, ptr(start, 0))
+        rows = open_plain(plain, reader, header, room, ptr(start, 0))
         before = found
         for i in range(firsts[b], firsts[b + 1]):
             if reader[FAILED]:
                 break
             s = ptr(words, PW * asked[i])
-            k = _find(s, room, records_in(header))
+            k = find_in_block(s, room, records_in(header))
             if k >= 0:
-                _copy_record(plain, reader, room, k, header, rows, s, c, found)
+                copy_record(plain, reader, room, k, header, rows, s, c, found)
                 hits[found] = i
                 found += 1
         refused[b] = reader[FAILED] != 0

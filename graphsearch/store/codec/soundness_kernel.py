@@ -69,7 +69,7 @@ def _are_edges(c: Any, begin: Any, end: Any) -> Any:
 
 
 @inner
-def _is_sound(T: Any, s: Any, c: Any, i: Any, out: Any) -> Any:
+def is_sound(T: Any, s: Any, c: Any, i: Any, out: Any) -> Any:
     """Returns whether record `i`, whose position is `s`, can be."""
     if not is_legal(T, s):
         return False
@@ -98,6 +98,6 @@ def find_unsound(T: Any, columns: Any, bad: Any) -> Any:
     found = int64(0)
     for i in range(len(bad)):
         s = adv(ptr(columns.words, 0), PW * i)
-        bad[i] = not _is_sound(ptr(T, 0), s, columns, int64(i), ptr(out, 0))
+        bad[i] = not is_sound(ptr(T, 0), s, columns, int64(i), ptr(out, 0))
         found += int64(bad[i])
     return found + int64(out[0] & 0)

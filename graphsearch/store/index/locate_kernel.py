@@ -128,7 +128,7 @@ def _below(keys: Any, low: Any, high: Any, key: Any) -> Any:
 
 
 @inner
-def _first(keys: Any, low: Any, high: Any, key: Any) -> Any:
+def first_piece(keys: Any, low: Any, high: Any, key: Any) -> Any:
     """Returns the first of the pieces `low` to `high`, which begin with `keys`, that may hold a key."""
     at = _below(keys, low, high, key)
     return at - 1 if at > low else at
@@ -142,7 +142,7 @@ def bloom_walk(key: Any) -> Any:
 
 
 @inner
-def _in_bloom(F: Any, c: Any, key: Any) -> Any:
+def in_bloom(F: Any, c: Any, key: Any) -> Any:
     """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
     bits = U(F.sizes[c]) << U(3)
     if bits == ZERO:
@@ -171,9 +171,9 @@ def may_be_stored(F: Any, s: Any, key: Any) -> Any:
     order = sort_key(s)
     for segment in range(F.count):
         end = F.segments[segment + 1]
-        c = _first(F.firsts, F.segments[segment], end, order)
+        c = first_piece(F.firsts, F.segments[segment], end, order)
         while c < end and F.firsts[c] <= order:
-            if _in_bloom(F, c, key):
+            if in_bloom(F, c, key):
                 return True
             c += 1
     return False
@@ -217,10 +217,10 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, segments: Any, as
         begin = listed
         while segment < Fp.count and listed == begin:
             end = Fp.segments[segment + 1]
-            c = _first(Fp.firsts, Fp.segments[segment], end, order)
+            c = first_piece(Fp.firsts, Fp.segments[segment], end, order)
             while c < end and (Fp.firsts[c] <= order):
-                if _in_bloom(Fp, c, key):
-                    b = _first(keys, starts[c], starts[c + 1], order)
+                if in_bloom(Fp, c, key):
+                    b = first_piece(keys, starts[c], starts[c + 1], order)
                     while b < starts[c + 1] and keys[b] <= order:
                         if listed == len(blocks):
                             return begin, int64(i)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -44,6 +45,16 @@ class ShardedReader(Reader):
     def filter(self) -> FilterArrays:
         """Returns the filter of what is committed now: what any file may hold."""
         return filter_of_any([reader.filter() for reader in self._readers])
+
+    @property
+    def reads_inside(self) -> bool:
+        """No."""
+        return False
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Holds nothing: kernels read one file only."""
+        yield None
 
     def find(self, words: Words, *, strict: bool = False) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, and the records of those, in order."""

@@ -1,0 +1,111 @@
+"""Reading records inside kernels: the connection, the dictionaries and the room that they work with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..jit.libsqlite import Libsqlite, ReadConnection
+from ..position.legality_kernel import ROOM
+from ..record.node import MAX_MOVES
+from .codec.bulk import columns_of, owned, room_for_batch, start_position
+from .codec.unpacking import Unpacker
+from .index.filters import Index
+from .index.locate_kernel import no_filter
+from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
+from .tables.columns import MAX_BLOCK_BYTES
+
+_BLOCK = (
+    "SELECT data FROM block WHERE id = ?"
+    f" AND typeof(data) = 'blob' AND length(data) BETWEEN 1 AND {MAX_BLOCK_BYTES}"
+)
+
+
+class InsideReader:
+    """What kernels read a file with, for one thread.
+
+    Attributes:
+      arrays: the bundle that they take.
+      filter: of the same state of the file.
+    """
+
+    def __init__(self, library: Libsqlite, path: Path) -> None:
+        """Opens the file, which another connection of this process has opened and checked.
+
+        Raises:
+          sqlite3.OperationalError: if it cannot be opened.
+        """
+        self._connection = ReadConnection(library, f"{path.as_uri()}?mode=ro")
+        prepare = self._connection.prepare
+        self._connection.run(prepare("PRAGMA cell_size_check = ON"))
+        self._connection.run(prepare("PRAGMA trusted_schema = OFF"))
+        self._begin, self._end = prepare("BEGIN"), prepare("ROLLBACK")
+        self._version = prepare("PRAGMA data_version")
+        self._unpacker = Unpacker()
+        self._dictionaries: tuple[bytes, ...] = ()
+        self.filter = no_filter()
+        functions = np.zeros(FUNCTIONS, np.int64)
+        functions[:] = (
+            library.bind,
+            library.step,
+            library.blob,
+            library.size,
+            library.reset,
+            prepare(_BLOCK),
+        )
+        states = np.zeros(STATES, np.int64)
+        states[UNKNOWN] = NO_CHUNK
+        none = np.zeros(0, np.int64)
+        self.arrays = ReaderArrays(
+            starts=none,
+            keys=np.zeros(0, np.uint64),
+            shifts=none,
+            slots=none,
+            functions=functions,
+            states=states,
+            data=np.zeros(MAX_BLOCK_BYTES + 8, np.uint8),
+            start=start_position(),
+            moves=np.zeros(ROOM, np.uint16),
+            columns=columns_of(room_for_batch(1, MAX_MOVES, MAX_MOVES)),
+            workshop=self._unpacker.workshop,
+            bench=self._unpacker.bench,
+        )
+
+    def begin(self) -> int | None:
+        """Begins to read one state of the file; returns its version, None if that cannot be had.
+
+        A version is that of the last call if nothing was committed since. `end` must follow.
+        """
+        self._connection.run(self._begin)
+        return self._connection.run(self._version)
+
+    def end(self) -> None:
+        """Lets go of the state of the file."""
+        self._connection.run(self._end)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._connection.close()
+
+    def take(self, index: Index) -> None:
+        """Goes on to the index of another state of the file."""
+        self.filter, self._dictionaries = index.filter, index.dictionaries
+        self.arrays = self.arrays._replace(
+            starts=owned(index.blocks.starts, np.int64),
+            keys=owned(index.blocks.keys, np.uint64),
+            shifts=owned(index.shifts, np.int64),
+            slots=np.empty(len(index.dictionaries), np.int64),
+        )
+        self._name_slots()
+
+    def load_unknown(self) -> None:
+        """Loads the dictionaries that a kernel has missed, in place of those that were not used for long."""
+        chunk = int(self.arrays.states[UNKNOWN])
+        self.arrays.states[UNKNOWN] = NO_CHUNK
+        if 0 <= chunk < len(self._dictionaries):
+            self._unpacker.slot(self._dictionaries[chunk])
+            self._name_slots()
+
+    def _name_slots(self) -> None:
+        self.arrays.slots[:] = self._unpacker.slots_of(self._dictionaries)

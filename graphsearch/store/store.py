@@ -265,10 +265,11 @@ class Store(StoredRecords, PlainTables):
         from .writing import append_segment
 
         with self._writing() as connection:
-            unknown = 0
+            left_out = unknown = 0
 
             def note(words: NDArray[np.uint64], reason: str) -> None:
-                nonlocal unknown
+                nonlocal left_out, unknown
+                left_out += 1
                 unknown += not self._is_known(words)
                 self._left_out.add(words, reason)
 
@@ -276,7 +277,7 @@ class Store(StoredRecords, PlainTables):
             provenance.add_nodes(connection, fresh - min(fresh, unknown))
             self._load()
             for batch in batches:
-                self.records_changed(batch.words)
+                self._top.touch(keys_of(batch.words), None if left_out else batch)
 
     def records_changed(self, words: NDArray[np.uint64] | None) -> None:
         """Notes that records changed or went, `[R, 10]` packed; None: any may have.

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import CorruptRecordError
 from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog
 from .segments import OnUnfit, write_records
+
+# of a segment that gets the dictionaries of the one before, until merges train new ones: training takes 50 ms,
+# as long as compressing so many
+FEW_RECORDS = 65_536
 
 
 def append_segment(
@@ -28,8 +33,9 @@ def append_segment(
       on_unfit: is called for each record that has no place in the format, and the others are written; without
         it such a record raises.
     """
+    few = sum(map(len, batches)) < FEW_RECORDS
+    dictionary = _newest_dictionary(catalog) if few else b""
     segment = begin_segment(connection, catalog)
-    dictionary = b""
     for batch in batches:
         dictionary = add_to_segment(
             connection, catalog, segment, batch, dictionary=dictionary, on_unfit=on_unfit
@@ -37,6 +43,17 @@ def append_segment(
     if on_unfit:  # all of them may be left out
         unused = "DELETE FROM segment WHERE id = ? AND id NOT IN (SELECT segment FROM chunk)"
         connection.execute(unused, (segment,))
+
+
+def _newest_dictionary(catalog: Catalog) -> bytes:
+    """Returns the dictionaries of the newest records, nothing if there are none."""
+    chunks = catalog.segments[0].chunks if catalog.segments else []
+    if not chunks:
+        return b""
+    try:
+        return catalog.index(chunks[-1]).dictionary
+    except CorruptRecordError:
+        return b""
 
 
 def begin_segment(connection: sqlite3.Connection, catalog: Catalog) -> int:

@@ -49,6 +49,7 @@ _OFFLOAD_LINES = {
     "ram_budget": "memory budget",
     "peak_rss": "peak memory of the process",
     "speed_ratio_uniform": "speed relative to RAM, uniform",
+    "speed_ratio_single_per_cpu_s": "the same one by one, per CPU-second",
     "speed_ratio_100us": "speed relative to RAM, evaluator of 100 us",
     "file_bytes_per_node": "file, bytes per node",
     "written_bytes_per_node": "written to grow it, bytes per node",

@@ -235,7 +235,11 @@ class WaveRunner:
         """Reads the records that a wave waits for; for a lone path also what the next ones will meet."""
         self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
         visits = int(self._arena.counters[arena_kernel.VISITS])
-        if self._batch == 1 and not self._graph.pager.reads_inside and visits >= self._scouted_at + SCOUT_EVERY:
+        if (
+            self._batch == 1
+            and not self._graph.pager.reads_inside
+            and visits >= self._scouted_at + SCOUT_EVERY
+        ):
             self._scouted_at = visits
             self._send_scout(w)
 

@@ -24,6 +24,7 @@ PROMISED = [
     "ram_budget",
     "peak_rss",
     "speed_ratio_uniform",
+    "speed_ratio_single_per_cpu_s",
     "speed_ratio_100us",
     "file_bytes_per_node",
     "written_bytes_per_node",

@@ -152,6 +152,7 @@ def _in_ram(plan: Plan, graph: Graph) -> Figures:
     """Returns the speeds of searches that go on from here in memory."""
     options: dict[str, Any] = {"warm_up": plan.visits // 10, "amount": plan.visits, "batch": plan.wave}
     uniform = MeasuredSearch(graph, of="new_visits", **options).search()
+    single = MeasuredSearch(graph, of="new_visits", **{**options, "batch": 1}).search()
     slow = SlowEvaluator(plan.rounds)
     graph.evaluator = slow
     options |= {"warm_up": plan.evaluations // 4, "amount": plan.evaluations}
@@ -161,6 +162,8 @@ def _in_ram(plan: Plan, graph: Graph) -> Figures:
         "ram_visits_per_s_uniform_whole": round(uniform.whole_rate()),
         "ram_visits_per_cpu_s_uniform": round(uniform.cpu_rate()),
         **_of_ram(uniform.figures("uniform")),
+        "ram_visits_per_s_single": round(single.rate()),
+        "ram_visits_per_cpu_s_single": round(single.cpu_rate()),
         "ram_evaluations_per_s_100us": round(late.rate()),
         "ram_evaluations_per_s_100us_whole": round(late.whole_rate()),
         **_of_ram(late.figures("100us")),

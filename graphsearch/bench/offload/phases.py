@@ -62,6 +62,7 @@ def warm(plan: Plan) -> Figures:
     shutil.copyfile(tiny.file, tiny.copy)
     page(tiny)
     search_uniform(tiny)
+    search_single(tiny)
     search_slow(tiny)
     reads(tiny)
     shutil.copyfile(plan.few, tiny.few)
@@ -100,6 +101,20 @@ def search_uniform(plan: Plan) -> Figures:
             **rates.figures("uniform"),
         }
     return {**figures, "peak_rss": peak_rss(), "rss_before_opening": base}
+
+
+def search_single(plan: Plan) -> Figures:
+    """Goes on with the copy inside the budget, with `uniform`, one visit after the other as by default."""
+    with _budgeted(plan) as (graph, watch, _):
+        _fill(graph, plan)
+        options: dict[str, Any] = {"warm_up": plan.visits // 10, "amount": plan.visits}
+        rates = MeasuredSearch(graph, of="new_visits", batch=1, watch=watch, **options).search()
+        found = {
+            "offload_visits_per_s_single": round(rates.rate()),
+            "offload_visits_per_cpu_s_single": round(rates.cpu_rate()),
+            **rates.figures("single"),
+        }
+    return {**found, "peak_rss_single": peak_rss()}
 
 
 def search_slow(plan: Plan) -> Figures:
@@ -246,6 +261,7 @@ PHASES: dict[str, Callable[[Plan], Figures]] = {
     "warm": warm,
     "grow": grow,
     "search_uniform": search_uniform,
+    "search_single": search_single,
     "search_slow": search_slow,
     "reads": reads,
     "open_file": open_file,

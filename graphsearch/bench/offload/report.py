@@ -36,6 +36,7 @@ FIGURES = (  # those that are promised; more follow
     "ram_budget",
     "peak_rss",
     "speed_ratio_uniform",
+    "speed_ratio_single_per_cpu_s",
     "speed_ratio_100us",
     "file_bytes_per_node",
     "written_bytes_per_node",
@@ -57,7 +58,8 @@ def measure(
 ) -> dict[str, float | int | None]:
     """Returns the figures by the names of `graphsearch bench --offload --json`; None where none can be had.
 
-    Times are in seconds, sizes in bytes. `_uniform` and `_100us` name the evaluator; `ram_*` is the search
+    Times are in seconds, sizes in bytes. `_uniform` and `_100us` name the evaluator, in large
+    waves; `_single` is `uniform` one visit after the other, as searches are by default; `ram_*` is the search
     with all of it in RAM, `offload_*` the one within the budget. A speed is the median of ten parts of equal
     work; `_whole` is over all of it until the last record was saved. `share_*` is where the wall time of the
     search went: `waves` (the search proper; with `_100us` the evaluator too), `reading` and decoding,
@@ -112,6 +114,8 @@ def _measured(plan: Plan, report: Report, repeats: int) -> Figures:
     budget = f"{plan.ram_bytes / 1e6:,.0f} MB"
     report(f"searching on within {budget}: {plan.visits:,} visits with uniform, after filling memory")
     figures |= _on_a_copy("search_uniform", plan)
+    report("the same one visit after the other")
+    figures |= _on_a_copy("search_single", plan)
     report(f"the same with an evaluator of 100 us: {plan.evaluations:,} evaluations")
     figures |= _on_a_copy("search_slow", plan)
     report("reading random positions")
@@ -173,8 +177,9 @@ def _ratios(figures: Figures) -> Figures:
             ours = figures[f"offload_{unit}_per_s_{name}{suffix}"]
             theirs = figures[f"ram_{unit}_per_s_{name}{suffix}"]
             found[f"speed_ratio_{name}{suffix}"] = round(float(ours or 0) / float(theirs or 1), 4)
-    ours, theirs = (figures[f"{where}_visits_per_cpu_s_uniform"] for where in ("offload", "ram"))
-    found["speed_ratio_uniform_per_cpu_s"] = round(float(ours or 0) / float(theirs or 1), 4)
+    for name in ("uniform", "single"):
+        ours, theirs = (figures[f"{where}_visits_per_cpu_s_{name}"] for where in ("offload", "ram"))
+        found[f"speed_ratio_{name}_per_cpu_s"] = round(float(ours or 0) / float(theirs or 1), 4)
     for where in ("ram", "offload"):
         rate, us = figures[f"{where}_evaluations_per_s_100us"], figures[f"{where}_us_per_evaluation_100us"]
         found[f"{where}_evaluator_busy_100us"] = round(float(rate or 0) * float(us or 0) / 1e6, 3)

@@ -17,7 +17,7 @@ from ..position.board import POSITION_WORDS, pack
 from ..record.node import NodeRecord, RecordBatch
 from ..store.index.locate_kernel import FilterArrays, no_filter
 from ..store.reading import Inside, Reader
-from ..store.reading_kernel import BUDGET, READ, STATES
+from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
 from ..store.store import Store
 from .arena import Arena, Words
 from .bring_kernel import BYTES_PER_NODE, bring
@@ -162,19 +162,18 @@ class Pager:
         if self._reader is None:
             return False
         self.make_room(len(words), len(words) * BYTES_PER_NODE, pinned=pinned)
-        with self.reading() as held:
-            return held is not None and bool(
-                bring(
-                    self._arena.tables,
-                    self._arena.arrays,
-                    *held,
-                    np.ascontiguousarray(words).reshape(-1),
-                    POSITION_WORDS,
-                    np.arange(len(words)),
-                    np.array([len(words)]),
-                    0,
-                )
-            )
+        flat, which = np.ascontiguousarray(words).reshape(-1), np.arange(len(words))
+        for _ in range(1 + len(words)):  # each may lack the dictionaries of one chunk
+            with self.reading() as held:
+                if held is None:
+                    return False
+                count = np.array([len(words)])
+                arena = self._arena
+                if bring(arena.tables, arena.arrays, *held, flat, POSITION_WORDS, which, count, 0):
+                    return True
+            if self._states[UNKNOWN] == NO_CHUNK:
+                break
+        return False
 
     def _bring_by_threads(self, words: Words, pinned: Words) -> None:
         assert self._reader is not None

@@ -328,12 +328,13 @@ def run_waves(
     After NO_SPACE and NO_RECORDS the caller does what `gather` says and calls again. After MANY_LEAVES and
     CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed.
 
-    `bringing` reads what the wave waits for (`bring_wave`), `NOT_BOUND` if nothing does. `B` is an empty wave: nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch
+    `B` is an empty wave: nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch
     kernel, bound to the wave. `limits` (int64[3]): visits and evaluations still to do, and waves until the
     caller wants to look. All three count down, and no wave is cut: so a search that was stopped goes on as
     if it had not been. `overlaps`: whether a wave that can be followed by another is the caller's. `many`:
     leaves that are. The kernels of the single steps are called by address: they are compiled beside each
-    other, and once. `uniform` has no time for that one by one, and is compiled in.
+    other, and once. `uniform` has no time for that one by one, and is compiled in. `bringing`: `bring_wave`,
+    which reads what the wave waits for.
     """
     if len(W.leaf_entry) == 1:  # the search goes one by one, not only this wave
         return int(_run_one_by_one(T, A, W, B, F, root, bringing, evaluating, is_uniform, evaluator, limits))

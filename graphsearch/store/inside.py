@@ -16,10 +16,7 @@ from .index.locate_kernel import no_filter
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
 from .tables.columns import MAX_BLOCK_BYTES
 
-_BLOCK = (
-    "SELECT data FROM block WHERE id = ?"
-    f" AND typeof(data) = 'blob' AND length(data) BETWEEN 1 AND {MAX_BLOCK_BYTES}"
-)
+_BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "
 
 
 class InsideReader:
@@ -52,7 +49,7 @@ class InsideReader:
             library.blob,
             library.size,
             library.reset,
-            prepare(_BLOCK),
+            prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}"),
         )
         states = np.zeros(STATES, np.int64)
         states[UNKNOWN] = NO_CHUNK

@@ -132,7 +132,7 @@ class Reader:
                 self._inside = InsideReader(library, self._path)
 
     def _hold_inside(self, reader: InsideReader) -> bool:
-        """Begins to read in kernels, and sees to it that the index is of that state; returns whether it is."""
+        """Begins to read in kernels; returns whether the index is of the same state of the file."""
         reader.load_unknown()
         for _ in range(INDEX_ATTEMPTS):
             version = reader.begin()

@@ -14,8 +14,8 @@ from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog
 from .segments import OnUnfit, write_records
 
-# of a segment that gets the dictionaries of the one before, until merges train new ones: training takes 50 ms,
-# as long as compressing so many
+# of a segment that gets the dictionaries of the one before, until merges train new ones: training takes
+# 50 ms, as long as compressing so many
 FEW_RECORDS = 65_536
 
 

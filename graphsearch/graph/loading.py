@@ -31,7 +31,8 @@ from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.upkeep.prune import visits_of
-from .paging import BYTES_PER_NODE, Pager
+from .bring_kernel import BYTES_PER_NODE
+from .paging import Pager
 
 SINGLE_READS_SHARE = 400  # a single read costs some 100 times what a record costs in order
 LEAST_SINGLE_READS = 256

@@ -56,13 +56,13 @@ def libsqlite() -> Libsqlite | None:
         )
         for name in ("step", "reset", "finalize", "close_v2"):
             getattr(library, f"sqlite3_{name}").argtypes = [pointer]
-        functions = [
+        bind, step, blob, size, reset = (
             ctypes.cast(getattr(library, f"sqlite3_{name}"), pointer).value or 0
             for name in ("bind_int64", "step", "column_blob", "column_bytes", "reset")
-        ]
+        )
     except (ImportError, OSError, AttributeError):  # no library, or a symbol is missing
         return None
-    return Libsqlite(*functions, library)
+    return Libsqlite(bind, step, blob, size, reset, library)
 
 
 class ReadConnection:

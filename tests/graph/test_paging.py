@@ -47,6 +47,11 @@ def graph(path: Path) -> Iterator[Graph]:
         yield opened
 
 
+def merge_all(store: Store) -> None:
+    while store.merge_step():
+        pass
+
+
 def positions(path: Path) -> Words:
     with Store.open(path, read_only=True) as store:
         return np.concatenate([batch.words for batch in store.scan()])
@@ -81,7 +86,7 @@ def test_what_was_written_and_merged_since_is_read(path: Path, graph: Graph) -> 
     for _ in range(9):
         analyze(graph, chess.Board(), Limits(visits=300), ONE_BY_ONE)
         graph.flush()
-    graph.call(lambda store: list(iter(store.merge_step, False)))
+    graph.call(merge_all)
     assert graph.store
     assert len(graph.store.catalog.segments) < 9
     words = positions(path)[::50]

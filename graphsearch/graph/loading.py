@@ -4,7 +4,8 @@
     threads       decode    decode    decode
     search     waves | enter | enter | waves | enter     only the search's thread touches the arena
 
-One record costs some 10 times as much on its own, where kernels cannot read it 100 times. So the search begins with single reads, and a file is read
+One record costs some 10 times as much on its own; where kernels cannot read it, 100 times. So the search
+begins with single reads, and a file is read
 in order once those have cost a part of what that costs: a search that wants little of a file never pays for
 all of it. If the file does not fit, the records with the most visits are read, as many as fit.
 

@@ -1,9 +1,8 @@
 """The command line: data goes to stdout, messages and progress to stderr. No other room prints or exits.
 
-app.py lists the commands. A module holds one command or a group of commands; `_view` modules hold what they
-print. All share commands.py (how commands and bundles of options are declared), options.py, output.py
-(streams, errors, exit codes), signals.py, live.py and progress.py (progress on a terminal), tables.py and
-render.py.
+app.py lists the commands. A module holds one command or a group of commands; `_view` modules render their
+output. All share commands.py (declaring commands and bundles of options), options.py, output.py (streams,
+errors, exit codes), signals.py, live.py and progress.py (progress on a terminal), tables.py and render.py.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def _tell(line: str) -> None:
 
 
 def _fill_streams() -> None:
-    """Opens what is closed of stdin, stdout and stderr, whose numbers no file must get; lets all text out."""
+    """Opens closed stdin, stdout and stderr, so that no file gets their numbers; lets any text out."""
     while (opened := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
     os.close(opened)
@@ -77,7 +76,7 @@ def _fill_streams() -> None:
 
 
 def _has_room() -> bool:
-    """Returns whether the process may have the addresses that it takes to start; says so if not.
+    """Returns whether the process may have the addresses that it needs to start; prints a message if not.
 
     NumPy's library reserves some for each core, and ends the program with a signal where it gets none.
     """
@@ -105,7 +104,7 @@ def _answer_interrupts() -> None:
 
 
 def _die_of_interrupts() -> None:
-    """Lets a signal end what the interpreter still does; an exception there would be shown as ignored."""
+    """Lets a signal end the interpreter's last steps; an exception there would be shown as ignored."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), signal.SIG_DFL)

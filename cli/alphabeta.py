@@ -23,8 +23,8 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.alphabeta.limits import DepthLimits
-    from graphsearch.alphabeta.outcome import AlphaBetaResult
+    from graphsearch.solvers.alphabeta.limits import DepthLimits
+    from graphsearch.solvers.alphabeta.outcome import AlphaBetaResult
 
 LEFT_OUT_SHARE = 0.01  # of a file's entries; above it the table is too small, below it buckets are full
 MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
@@ -91,8 +91,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What a request asks for, checked."""
+class CheckedRequest:
+    """The checked arguments of a request."""
 
     request: Request
     board: chess.Board
@@ -121,13 +121,13 @@ def alphabeta(request: Request) -> None:
     if (request.depth, request.seconds, request.nodes) == (None, None, None):
         raise typer.BadParameter("give a limit: --depth, --seconds or --nodes")
     limits = _limits(request)
-    code = _search_and_print(Job(request, request.position.board(), limits))
+    code = _search_and_print(CheckedRequest(request, request.position.board(), limits))
     if code:
         raise typer.Exit(code)
 
 
 def _limits(request: Request) -> DepthLimits:
-    from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
+    from graphsearch.solvers.alphabeta.limits import MOST_DEPTH, DepthLimits
 
     return DepthLimits(
         depth=MOST_DEPTH if request.depth is None else request.depth,
@@ -140,7 +140,8 @@ def _limits(request: Request) -> DepthLimits:
 def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
     """Returns a window in the unit of values.
 
-    Raises: | typer.BadParameter: if its bounds are not finite, or equal after rounding.
+    Raises:
+      typer.BadParameter: if its bounds are not finite, or equal after rounding.
     """
     if window is None:
         return None
@@ -157,40 +158,40 @@ def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
     return alpha, beta
 
 
-def _search_and_print(job: Job) -> int:
+def _search_and_print(call: CheckedRequest) -> int:
     """Returns the exit code: 0, or 128 + the signal that ended the search."""
     with StopSignals(_STOPPING) as signals:
         try:
-            result = _search(job, signals)
+            result = _search(call, signals)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                _print_result(job, error.result)
+                _print_result(call, error.result)
             raise
-        if job.request.compare:
-            result = replace(result, alone=_alone(job, result, signals))
-        _print_result(job, result)
-        for line in _epilogue(job, result):
+        if call.request.compare:
+            result = replace(result, alone=_alone(call, result, signals))
+        _print_result(call, result)
+        for line in _epilogue(call, result):
             say(line)
         return signals.exit_code
 
 
-def _search(job: Job, signals: StopSignals) -> AlphaBetaResult:
-    """Returns the result of the search, when all of it is saved and the file is closed."""
-    from graphsearch.alphabeta.session import search_to_depth
+def _search(call: CheckedRequest, signals: StopSignals) -> AlphaBetaResult:
+    """Returns the result of the search, when everything is saved and the file is closed."""
     from graphsearch.graph.graph import Graph
+    from graphsearch.solvers.alphabeta.session import search_to_depth
 
     _compile()
-    with Graph.open_unevaluated(job.request.store) as graph:
-        with _room_for_table(job):
-            graph.use_entries(job.request.table_bytes)
+    with Graph.open_unevaluated(call.request.store) as graph:
+        with _room_for_table(call):
+            graph.use_entries(call.request.table_bytes)
         signals.arm()
-        with iteration_display(job.board, signals) as show:
+        with iteration_display(call.board, signals) as show:
             return search_to_depth(
                 graph,
-                job.board,
-                job.limits,
-                table_bytes=job.request.table_bytes,
-                use_graph=not job.request.no_graph,
+                call.board,
+                call.limits,
+                table_bytes=call.request.table_bytes,
+                use_graph=not call.request.no_graph,
                 on_depth=show.iteration,
                 on_progress=show.progress,
                 stop=signals.stop,
@@ -198,47 +199,48 @@ def _search(job: Job, signals: StopSignals) -> AlphaBetaResult:
 
 
 @contextmanager
-def _room_for_table(job: Job) -> Iterator[None]:
-    """Names the option that asks for too much, if the table of entries does not fit into memory."""
+def _room_for_table(call: CheckedRequest) -> Iterator[None]:
+    """Names the option to change, if the table of entries does not fit into memory."""
     try:
         yield
     except MemoryError:
+        size = call.request.hash_mb
         raise CapacityError(
-            f"--hash {job.request.hash_mb}: not enough memory for a table of so many MB; use a smaller --hash"
+            f"--hash {size}: not enough memory for a table of so many MB; use a smaller --hash"
         ) from None
 
 
 def _compile() -> None:
-    """Searches briefly: kernels are compiled before the clock starts, and Ctrl-C still ends the program at
+    """Runs a short search: kernels are compiled before the clock starts, and Ctrl-C still ends the program at
     once.
     """
     import threading
 
     import chess
 
-    from graphsearch.alphabeta.alone import nodes_within
-    from graphsearch.alphabeta.limits import DepthLimits
+    from graphsearch.solvers.alphabeta.alone import nodes_within
+    from graphsearch.solvers.alphabeta.limits import DepthLimits
 
     nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=threading.Event())
 
 
-def _alone(job: Job, result: AlphaBetaResult, signals: StopSignals) -> int | None:
+def _alone(call: CheckedRequest, result: AlphaBetaResult, signals: StopSignals) -> int | None:
     """Returns the nodes of the same search without file and graph; None if a limit ended that first."""
-    from graphsearch.alphabeta.alone import limits_alone, nodes_within
+    from graphsearch.solvers.alphabeta.alone import limits_alone, nodes_within
 
     if not result.depth or signals.stop.is_set():
         return None
-    limits = limits_alone(job.limits, result)
+    limits = limits_alone(call.limits, result)
     say("Searching again without the file, to compare...")
-    with _room_for_table(job):
-        nodes = nodes_within(job.board, limits, table_bytes=job.request.table_bytes, stop=signals.stop)
+    with _room_for_table(call):
+        nodes = nodes_within(call.board, limits, table_bytes=call.request.table_bytes, stop=signals.stop)
     if nodes is None and not signals.stop.is_set():
         say(f"Without the file, depth {limits.depth} was not reached within the limits; nothing to compare.")
     return nodes
 
 
-def _print_result(job: Job, result: AlphaBetaResult) -> None:
-    if job.request.json:
+def _print_result(call: CheckedRequest, result: AlphaBetaResult) -> None:
+    if call.request.json:
         print_json(result.as_dict())
     else:
         print_view(lambda width: result_view(result, width))
@@ -247,8 +249,8 @@ def _print_result(job: Job, result: AlphaBetaResult) -> None:
         sys.stdout.flush()
 
 
-def _epilogue(job: Job, result: AlphaBetaResult) -> list[str]:
-    """Returns what to know afterwards: what was saved, and what was wrong with the file."""
+def _epilogue(call: CheckedRequest, result: AlphaBetaResult) -> list[str]:
+    """Returns the closing lines: the saved results, and problems of the file."""
     report = result.report
     lines = [f"Damaged, ignored: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
     if report.ignored:
@@ -260,10 +262,10 @@ def _epilogue(job: Job, result: AlphaBetaResult) -> list[str]:
         )
     if result.stop_reason == "reader":
         lines.append(ENDED_BY_READER)
-    if job.request.store is None:
+    if call.request.store is None:
         lines.append(NOT_SAVED)
     else:
-        lines.append(_saved(job.request.store))
+        lines.append(_saved(call.request.store))
     return lines
 
 

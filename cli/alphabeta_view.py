@@ -1,4 +1,4 @@
-"""What a search to a fixed depth shows: one row per iteration, while it searches and at its end."""
+"""Renders a search to a fixed depth: one row per iteration, during the search and at its end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from graphsearch.alphabeta.outcome import AlphaBetaProgress, AlphaBetaResult
-    from graphsearch.alphabeta.results import Counts, DepthResult
+    from graphsearch.solvers.alphabeta.outcome import AlphaBetaProgress, AlphaBetaResult
+    from graphsearch.solvers.alphabeta.results import Counts, DepthResult
 
 # column -> the narrowest terminal that has it
 COLUMNS = {
@@ -103,7 +103,7 @@ def result_view(result: AlphaBetaResult, width: int | None) -> RenderableType:
 
 
 def summary(result: AlphaBetaResult) -> str:
-    """Returns the result, and what it took, in a few lines."""
+    """Returns the result, and its cost, in a few lines."""
     counts = result.counts
     best = [] if result.move is None else [f"bestmove {result.move.uci()}"]
     value = [f"value {value_text(result.value, result.bound)}"] if result.value is not None else []
@@ -125,7 +125,7 @@ def _counters(counts: Counts) -> tuple[str, ...]:
 
 
 def _reuse(result: AlphaBetaResult) -> list[str]:
-    """Returns what the file saved this search."""
+    """Returns how much the file saved this search."""
     lines = []
     if result.stop_reason == "known":
         lines.append("The file knew the answer; nothing was searched.")
@@ -146,7 +146,7 @@ class Display(Protocol):
     """Shows the progress of a search."""
 
     def iteration(self, found: DepthResult) -> None:
-        """Takes note of an iteration that is complete."""
+        """Adds a complete iteration."""
 
     def progress(self, progress: AlphaBetaProgress) -> None:
         """Shows the counters of the iteration under way."""
@@ -154,7 +154,7 @@ class Display(Protocol):
 
 @contextmanager
 def iteration_display(board: chess.Board, signals: StopSignals) -> Iterator[Display]:
-    """Yields what a search reports to: a live table on a terminal, a line now and then elsewhere."""
+    """Yields the display of a search: a live table on a terminal, a line now and then elsewhere."""
     with live_screen(signals) as screen:
         yield _LogLines() if screen is None else _Drawing(board, screen)
 
@@ -182,10 +182,10 @@ class _LogLines:
         self._lines = RareLines(status_line)
 
     def iteration(self, found: DepthResult) -> None:
-        """Leaves iterations to the table at the end."""
+        """Ignores iterations: the table at the end has them."""
 
     def progress(self, progress: AlphaBetaProgress) -> None:
-        """Says how far the search is, if it is time to."""
+        """Prints a line of progress, if it is due."""
         self._lines.show(progress)
 
 
@@ -204,7 +204,7 @@ class _Drawing:
         self.screen.draw(self._view)
 
     def progress(self, progress: AlphaBetaProgress) -> None:
-        """Draws the counters anew."""
+        """Redraws the counters."""
         self.status = status_line(progress)
         self.screen.draw(self._view)
 

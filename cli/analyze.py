@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from .analyze_shards import ShardsJob
 
+STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
 
 
@@ -116,8 +117,8 @@ def analyze(request: Request) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What a request asks for, checked."""
+class CheckedRequest:
+    """The checked arguments of a request."""
 
     evaluator: EvaluatorObject
     board: chess.Board
@@ -127,16 +128,16 @@ class Job:
     searchmoves: tuple[chess.Move, ...]
 
 
-def _job(request: Request) -> Job:
+def _check(request: Request) -> CheckedRequest:
     evaluator, others = request.evaluator.create(request.param or ())
     try:
-        return _checked_job(request, evaluator, others)
+        return _checked(request, evaluator, others)
     except BaseException:
         evaluator.close()
         raise
 
 
-def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]) -> Job:
+def _checked(request: Request, evaluator: EvaluatorObject, others: list[str]) -> CheckedRequest:
     from graphsearch.position.notation import read_moves
     from graphsearch.search.params import Limits, SearchParams
 
@@ -147,7 +148,7 @@ def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
     board = request.position.board()
     listed = None if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
-    return Job(evaluator, board, limits, params, graph_ram(request.ram), listed or ())
+    return CheckedRequest(evaluator, board, limits, params, graph_ram(request.ram), listed or ())
 
 
 def _is_sharded(request: Request) -> bool:
@@ -204,7 +205,7 @@ def _search_and_print(request: Request) -> int:
     """Returns the exit code: 0, or 128 + the signal that ended the search."""
     with StopSignals() as signals:
         try:
-            result = _search(request, _job(request), signals)
+            result = _search(request, _check(request), signals)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
                 _print_result(request, error.result)
@@ -215,24 +216,39 @@ def _search_and_print(request: Request) -> int:
         return signals.exit_code
 
 
-def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
-    """Returns the result of the search, when all of it is saved and the file is closed."""
+def stockfish_is_installed() -> bool:
+    """Returns whether `nnue:stockfish` finds its program."""
+    from graphsearch.errors import EvaluatorError
+    from graphsearch.evaluators.uci.program import find_program
+
+    try:
+        find_program("stockfish")
+    except EvaluatorError:
+        return False
+    return True
+
+
+def _search(request: Request, call: CheckedRequest, signals: StopSignals) -> SearchResult:
+    """Returns the result of the search, when everything is saved and the file is closed."""
     from graphsearch.graph.graph import Graph
-    from graphsearch.mate.beside import MateFinder
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.loop import analyze, moves_of_tables
     from graphsearch.search.warm import paging_kernels_compiling
+    from graphsearch.solvers.mate.beside import MateFinder
 
+    starts_file = request.store is not None and not request.store.exists()
     with (
-        closing(job.evaluator),
-        Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph,
+        closing(call.evaluator),
+        Graph.open(request.store, evaluator=call.evaluator, ram_bytes=call.ram_bytes) as graph,
     ):
-        compile_search(job.evaluator, job.params, filed=request.store is not None, board=job.board)
-        listed = job.searchmoves or tuple(moves_of_tables(graph, job.board))
-        if listed and not job.searchmoves:
+        compile_search(call.evaluator, call.params, filed=request.store is not None, board=call.board)
+        listed = call.searchmoves or tuple(moves_of_tables(graph, call.board))
+        if listed and not call.searchmoves:
             say("The tablebases know this position; only their best moves are searched.")
-        if not job.limits.as_dict():
+        if not call.limits.as_dict():
             say("No limit is set; press Ctrl-C to stop.")
+        if starts_file and not request.evaluator.named and stockfish_is_installed():
+            say(STRONGER)
         signals.arm()
         with (
             paging_kernels_compiling() if request.store else nullcontext(),
@@ -240,14 +256,14 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
         ):
             return analyze(
                 graph,
-                job.board,
-                job.limits,
-                job.params,
+                call.board,
+                call.limits,
+                call.params,
                 on_progress=show,
                 stop=signals.stop,
                 searchmoves=listed,
                 mates=MateFinder(
-                    seconds=job.limits.seconds, visits=job.limits.visits or job.limits.evaluations
+                    seconds=call.limits.seconds, visits=call.limits.visits or call.limits.evaluations
                 ),
             )
 
@@ -255,11 +271,11 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
 def compile_search(
     evaluator: EvaluatorObject, params: SearchParams, *, filed: bool, board: chess.Board | None = None
 ) -> None:
-    """Searches briefly in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C still
-    ends the program at once.
+    """Runs a short search in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C
+    still ends the program at once.
     """
-    from graphsearch.mate import warm
     from graphsearch.search.warm import kernels_missing
+    from graphsearch.solvers.mate import warm
 
     if missing := kernels_missing(evaluator, filed=filed):
         with compile_bar("search", missing) as told:
@@ -289,7 +305,7 @@ def _totals(result: SearchResult) -> str:
 
 
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
-    """Returns what to know afterwards: what was saved, which evaluator was used, and how to resume."""
+    """Returns the closing lines: the saved results, the evaluator, and the command that resumes."""
     from graphsearch.store.file import file_bytes
     from graphsearch.store.sharded.files import sharded_bytes
 

@@ -17,9 +17,9 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.cluster.shards import ClusterSearch
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.search.params import Limits
+    from graphsearch.search.shards.shards import ClusterSearch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ class ShardsJob:
     """A search over a cluster.
 
     Attributes:
-      folder: of the cluster. shards: how many, None as it has them.
-      spec: the evaluator. options: `NAME=VALUE` of the search. gather: as `--gather` says.
+      folder: of the cluster. shards: how many, None for an existing cluster's.
+      spec: the evaluator. options: `NAME=VALUE` of the search. gather: the value of `--gather`.
     """
 
     folder: Path
@@ -44,10 +44,10 @@ class ShardsJob:
 
 
 def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
-    """Returns what a search over a cluster found, when all of it is saved."""
-    from graphsearch.cluster.master import analyze
+    """Returns the result of a search over a cluster, when everything is saved."""
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.params import SearchParams
+    from graphsearch.search.shards.master import analyze
 
     if job.gather not in (None, "flow"):
         raise typer.BadParameter("a cluster is searched with --gather flow only")
@@ -75,8 +75,8 @@ def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
 
 def compile_shards(spec: EvaluatorSpec) -> None:
     """Compiles the kernels of a search before its clock starts; shards on other machines do so themselves."""
-    from graphsearch.cluster import warm
     from graphsearch.evaluators.factory import EvaluatorSpec, create
+    from graphsearch.search.shards import warm
 
     inside = spec.evaluator in (None, "builtin")  # others are no kernels, or take long to load
     if missing := warm.kernels_missing():

@@ -1,4 +1,4 @@
-"""What a search shows meanwhile: the best lines and the counters."""
+"""Progress of a search: the best lines and the counters."""
 
 from __future__ import annotations
 

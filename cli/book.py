@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ from .program import program_name
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from graphsearch.book.report import BuildReport
+    from graphsearch.book.build_report import BuildReport
 
 Config = Annotated[
     Path,
@@ -30,28 +30,25 @@ BookName = Annotated[
 ]
 
 
-@command(
-    "Build a book, or resume building it.",
-    "graphsearch book build white.toml --store books.graph --time 3600",
-    "graphsearch book build white.toml --store books.graph --forever --workers 4",
-    "graphsearch book build white.toml --store books.graph --pool ray:auto --workers 64",
-)
-def build(
-    config: Config,
-    store: StoreToMake,
-    time: Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")] = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRequest:
+    """The options of `book build`."""
+
+    config: Config
+    store: StoreToMake
+    time: Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")] = None
     evaluations: Annotated[
         int | None,
         typer.Option(
             "--evaluations", metavar="N", min=1, help="Start no search that might exceed N evaluations."
         ),
-    ] = None,
+    ] = None
     forever: Annotated[
         bool, typer.Option("--forever", help="Wait for the queue when nothing is left to search.")
-    ] = False,
+    ] = False
     workers: Annotated[
         int, typer.Option("--workers", metavar="K", min=1, max=1024, help="Search processes.")
-    ] = 1,
+    ] = 1
     pool: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +56,7 @@ def build(
             metavar="WHERE",
             help="Where the workers are: local (processes, the default), ray, ray:auto or ray:ADDRESS.",
         ),
-    ] = None,
+    ] = None
     shards: Annotated[
         int | None,
         typer.Option(
@@ -68,45 +65,53 @@ def build(
             min=1,
             help="Build in a cluster of K shards: --store is its folder, made if missing.",
         ),
-    ] = None,
-    threads: Threads = None,
-    ram: Ram = None,
-    json: Json = False,
-) -> None:
+    ] = None
+    threads: Threads = None
+    ram: Ram = None
+    json: Json = False
+
+
+@command(
+    "Build a book, or resume building it.",
+    "graphsearch book build white.toml --store books.graph --time 3600",
+    "graphsearch book build white.toml --store books.graph --forever --workers 4",
+    "graphsearch book build white.toml --store books.graph --pool ray:auto --workers 64",
+)
+def build(request: BuildRequest) -> None:
     """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
 
     Without a limit, building ends when nothing is left to search. Ctrl-C saves; after a kill only some
     seconds are lost. Repeat the command to resume: no position is evaluated twice. BOOK.toml may be changed
     between two runs. Items of the queue (`book queue`) come first, including those added in the meantime.
     """
-    from graphsearch.book.build import BuildLimits
+    from graphsearch.book.build import BuildLimits, Resources
     from graphsearch.book.build import build as build_book
     from graphsearch.book.toml import read_config
     from graphsearch.evaluators.factory import with_threads
 
-    found = read_config(config)
-    for note in found.notes:
+    config = read_config(request.config)
+    for note in config.notes:
         say(f"note: {note}")
-    if threads is not None:
-        found = replace(found, evaluator=with_threads(found.evaluator, threads))
-    limits = BuildLimits(seconds=time, evaluations=evaluations, forever=forever)
+    if request.threads is not None:
+        config = replace(config, evaluator=with_threads(config.evaluator, request.threads))
+    resources = Resources(
+        workers=request.workers, pool=request.pool, shards=request.shards, ram_bytes=graph_ram(request.ram)
+    )
+    limits = BuildLimits(seconds=request.time, evaluations=request.evaluations, forever=request.forever)
     with (
         StopSignals("Stopping: finishing the wave and saving...\n") as signals,
         build_display(signals) as show,
     ):
         signals.arm()
         report = build_book(
-            store,
-            found,
+            request.store,
+            config,
             limits=limits,
-            workers=workers,
-            pool=pool,
-            shards=shards,
-            ram_bytes=graph_ram(ram),
+            resources=resources,
             stop=signals.stop,
             on_progress=show,
         )
-    _print_report(report, store, json=json)
+    _print_report(report, request.store, json=request.json)
     if signals.exit_code:
         raise typer.Exit(signals.exit_code)
     if report.failed:

@@ -1,4 +1,4 @@
-"""What building a book shows: a few lines on a terminal, a line now and then elsewhere."""
+"""The progress of a build: a few lines on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from graphsearch.book.report import BuildProgress
+    from graphsearch.book.build_report import BuildProgress
 
 
 def build_display(signals: StopSignals) -> AbstractContextManager[Callable[[BuildProgress], None]]:

@@ -1,9 +1,10 @@
-"""`graphsearch book queue`: what a book searches first; it may be changed while a book is built."""
+"""`graphsearch book queue`: positions that a book searches first; it may be changed during a build."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -33,12 +34,10 @@ OfBook = Annotated[str | None, typer.Option("--book", metavar="NAME", help="Only
 
 
 # ------------------------------------------------------------------------ add
-@command(
-    "Add positions, lines or games.",
-    'graphsearch book queue add startpos --moves "1. d4 d5 2. c4" --store first.graph',
-    "graphsearch book queue add games.pgn --game 2 --ply 12 --store first.graph",
-)
-def add(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddRequest:
+    """The options of `book queue add`."""
+
     positions: Annotated[
         list[str],
         typer.Argument(
@@ -48,8 +47,8 @@ def add(
             "LIST.",
             show_default=False,
         ),
-    ],
-    store: StoreOption,
+    ]
+    store: StoreOption
     moves: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +56,7 @@ def add(
             metavar="MOVES",
             help='A line from that position, in SAN or UCI: "d4 d5 c4". All its positions are added.',
         ),
-    ] = None,
+    ] = None
     game: Annotated[
         int | None,
         typer.Option(
@@ -66,17 +65,24 @@ def add(
             min=1,
             help="Number of the game in a PGN file, counted from 1; the first by default.",
         ),
-    ] = None,
-    all_games: Annotated[
-        bool, typer.Option("--all", help="All games of a PGN file, each as one item.")
-    ] = False,
+    ] = None
+    all_games: Annotated[bool, typer.Option("--all", help="All games of a PGN file, each as one item.")] = (
+        False
+    )
     ply: Annotated[
         int | None,
         typer.Option("--ply", metavar="P", min=0, help="Half-moves of a game to add; all by default."),
-    ] = None,
-    book: Book = None,
-    json: Json = False,
-) -> None:
+    ] = None
+    book: Book = None
+    json: Json = False
+
+
+@command(
+    "Add positions, lines or games.",
+    'graphsearch book queue add startpos --moves "1. d4 d5 2. c4" --store first.graph',
+    "graphsearch book queue add games.pgn --game 2 --ply 12 --store first.graph",
+)
+def add(request: AddRequest) -> None:
     """Add positions, lines and games that a book searches first, even while it is being built.
 
     Every position of a line or a game goes into the book, up to its maximum ply. Items that are already
@@ -88,14 +94,14 @@ def add(
     """
     from graphsearch.book import queue
 
-    if game is not None and all_games:
+    if request.game is not None and request.all_games:
         raise typer.BadParameter("give either --game or --all")
-    if moves is not None and len(positions) > 1:
+    if request.moves is not None and len(request.positions) > 1:
         raise typer.BadParameter("--moves needs exactly one position")
-    reading = _Reading(moves, game, ply, all_games)
-    added = queue.add(store, reading.items(positions), book=book)
-    _note_new_book(store, book)
-    if json:
+    reading = _Reading(request)
+    added = queue.add(request.store, reading.items(), book=request.book)
+    _note_new_book(request.store, request.book)
+    if request.json:
         print_json(_as_dict(added, reading.problems))
     else:
         _print_added(added)
@@ -104,18 +110,15 @@ def add(
 
 
 class _Reading:
-    """Reads what is to be added, prints notes about it, and remembers what could not be read."""
+    """Reads the items to add, prints notes about them, and collects those that cannot be read."""
 
-    def __init__(self, moves: str | None, game: int | None, ply: int | None, all_games: bool) -> None:
+    def __init__(self, request: AddRequest) -> None:
         self.problems: list[str] = []
-        self._moves = moves
-        self._game = game
-        self._ply = ply
-        self._all = all_games
+        self._request = request
 
-    def items(self, positions: list[str]) -> Iterator[NewItem]:
+    def items(self) -> Iterator[NewItem]:
         """Yields the items of all positions, one after the other."""
-        for text in positions:
+        for text in self._request.positions:
             for given in self._given(text):
                 for note in given.notes:
                     say(f"note: {note}")
@@ -133,16 +136,21 @@ class _Reading:
             return queue_items.from_lines(_lines())
         path = Path(text)
         if not path.exists():
-            if self._game is not None or self._ply is not None or self._all:
+            if self._request.game is not None or self._request.ply is not None or self._request.all_games:
                 raise typer.BadParameter("--game, --all and --ply need a PGN file")
-            return [queue_items.from_text(text, moves=self._moves)]
-        if self._moves is not None:
+            return [queue_items.from_text(text, moves=self._request.moves)]
+        if self._request.moves is not None:
             raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
-        only = None if self._all else [self._game or 1]
-        return queue_items.from_games(path, ply=self._ply, only=only)
+        only = None if self._request.all_games else [self._request.game or 1]
+        return queue_items.from_games(path, ply=self._request.ply, only=only)
 
     def _refuse_options(self, where: str) -> None:
-        given = {"--moves": self._moves, "--game": self._game, "--ply": self._ply, "--all": self._all or None}
+        given = {
+            "--moves": self._request.moves,
+            "--game": self._request.game,
+            "--ply": self._request.ply,
+            "--all": self._request.all_games or None,
+        }
         for name, value in given.items():
             if value is not None:
                 raise typer.BadParameter(f"{name} cannot be used with {where}")
@@ -186,7 +194,7 @@ def _print_added(added: Added) -> None:
 
 
 def line_text(fen: str, moves: tuple[str, ...]) -> str:
-    """Returns a line as people write it: its moves, after its first position unless that is the start
+    """Returns a line with move numbers, after its first position unless that is the start
     position.
     """
     import chess

@@ -1,8 +1,9 @@
-"""`graphsearch book todo`: what a book needs next."""
+"""`graphsearch book todo`: candidates for the queue of a book."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,15 +27,12 @@ EMPTY = {
 }
 
 
-@command(
-    "List what a book needs next.",
-    "graphsearch book todo white --store white.graph",
-    "graphsearch book todo white --kind gaps --min-p 0.1 --top 50 --queue --store white.graph",
-    "graphsearch book todo white --kind bottlenecks --change 0.3 --json --store white.graph",
-)
-def todo(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The book's name.", show_default=False)],
-    store: StoreOption,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodoRequest:
+    """The options of `book todo`."""
+
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The book's name.", show_default=False)]
+    store: StoreOption
     kind: Annotated[
         str,
         typer.Option(
@@ -43,27 +41,35 @@ def todo(
             help="leaves: positions not searched yet; gaps: likely or popular replies without an answer; "
             "bottlenecks: the fewest leaves on which the best move of a root depends.",
         ),
-    ] = "leaves",
-    top: Annotated[int, typer.Option("--top", metavar="K", min=0, help="Items to list; 0 for all.")] = 20,
+    ] = "leaves"
+    top: Annotated[int, typer.Option("--top", metavar="K", min=0, help="Items to list; 0 for all.")] = 20
     min_p: Annotated[
         float,
         typer.Option("--min-p", metavar="P", min=0, max=1, help="Gaps: replies with at least this prior."),
-    ] = 0.05,
+    ] = 0.05
     min_games: Annotated[
         int,
         typer.Option(
             "--min-games", metavar="N", min=1, help="Gaps: or replies with at least N imported games."
         ),
-    ] = 20,
+    ] = 20
     change: Annotated[
         float,
         typer.Option(
             "--change", metavar="X", help="Bottlenecks: how far a leaf's V may change; 2 allows any value."
         ),
-    ] = 2.0,
-    queue: Annotated[bool, typer.Option("--queue", help="Also add them to the book's queue.")] = False,
-    json: Json = False,
-) -> None:
+    ] = 2.0
+    queue: Annotated[bool, typer.Option("--queue", help="Also add them to the book's queue.")] = False
+    json: Json = False
+
+
+@command(
+    "List what a book needs next.",
+    "graphsearch book todo white --store white.graph",
+    "graphsearch book todo white --kind gaps --min-p 0.1 --top 50 --queue --store white.graph",
+    "graphsearch book todo white --kind bottlenecks --change 0.3 --json --store white.graph",
+)
+def todo(request: TodoRequest) -> None:
     """List what a book needs next, the most urgent first; works while the book is built.
 
     Leaves come in the builder's order. Gaps are ranked by how likely the book reaches them: the product of
@@ -78,21 +84,31 @@ def todo(
     from graphsearch.book.todo import KINDS
     from graphsearch.book.todo import todo as find
 
-    chosen = next((known for known in KINDS if known == kind), None)
+    chosen = next((known for known in KINDS if known == request.kind), None)
     if chosen is None:
-        raise typer.BadParameter(f"must be one of {', '.join(KINDS)}, not {kind!r}", param_hint="'--kind'")
-    found = find(store, name, chosen, top=top, min_p=min_p, min_games=min_games, change=change)
-    say_if_unfinished(store)
+        raise typer.BadParameter(
+            f"must be one of {', '.join(KINDS)}, not {request.kind!r}", param_hint="'--kind'"
+        )
+    found = find(
+        request.store,
+        request.name,
+        chosen,
+        top=request.top,
+        min_p=request.min_p,
+        min_games=request.min_games,
+        change=request.change,
+    )
+    say_if_unfinished(request.store)
     for note in found.notes:
         say(f"note: {note}")
-    if json:
+    if request.json:
         print_json(found.as_dict())
     elif found.rows:
         print_part(_table(found))
     else:
         say(EMPTY[found.kind])
-    if queue:
-        _queue(store, found)
+    if request.queue:
+        _queue(request.store, found)
 
 
 def _queue(store: Path, found: Todo) -> None:
@@ -124,13 +140,13 @@ def _filled(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
 
 def _leaf(row: UnsearchedLeaf) -> tuple[str, ...]:
     priority = "" if row.priority is None else f"{row.priority:.3f}"
-    return (priority, str(row.place.ply), row.place.line, row.place.position)
+    return (priority, str(row.target.ply), row.target.line, row.target.position)
 
 
 def _gap(row: MissingReply) -> tuple[str, ...]:
     p = "" if row.p is None else f"{100 * row.p:.1f}"
-    line = row.place.line if row.place.move else f"{row.place.line}, no move yet"
-    return (f"{100 * row.reach:.2f}", p, f"{row.games:,}" if row.games else "", line, row.place.position)
+    line = row.target.line if row.target.move else f"{row.target.line}, no move yet"
+    return (f"{100 * row.reach:.2f}", p, f"{row.games:,}" if row.games else "", line, row.target.position)
 
 
 def _verdict(row: Rivalry) -> list[tuple[str, ...]]:
@@ -148,7 +164,7 @@ def _verdict(row: Rivalry) -> list[tuple[str, ...]]:
         return [(*head, "none: already as good", "", "")]
     lines: list[tuple[str, ...]] = []
     for leaf in row.leaves:
-        text = f"{leaf.place.line} (outside)" if leaf.place.move else leaf.place.line
+        text = f"{leaf.target.line} (outside)" if leaf.target.move else leaf.target.line
         lines.append((*head, text, signed(leaf.value), signed(leaf.needed)))
         head = ("",) * 6
     return lines

@@ -11,11 +11,11 @@ from .tables import LEFT, RIGHT, WHOLE, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.book.report import BuildReport, RootValue
+    from graphsearch.book.build_report import BuildReport, RootValue
     from graphsearch.book.status import RootRow, RunRow, Status
     from graphsearch.book.why import Why
 
-MAX_ROOTS = 20  # roots that are shown; JSON has all
+MAX_ROOTS = 20  # roots in the output; JSON has all
 ENDED = {
     "complete": "nothing is left to search",
     "stop": "stopped",
@@ -55,7 +55,7 @@ def duration(seconds: float) -> str:
 
 
 def report_lines(report: BuildReport) -> list[str]:
-    """Returns what a build did, line by line."""
+    """Returns the report of a build, line by line."""
     lines = [
         f"Book {report.book}: {count(report.positions, 'position')},"
         f" {count(report.leaves, 'leaf', 'leaves')} to search; {ENDED[report.ended]}",
@@ -127,7 +127,7 @@ def _run_cells(run: RunRow) -> list[str]:
 
 
 def position_lines(found: Why) -> list[str]:
-    """Returns what a book knows about a position, line by line."""
+    """Returns a book's data on a position, line by line."""
     lines = [f"{found.position}   key {found.key}"]
     if not found.found:
         lines.append(f"Not in book {found.book}.")

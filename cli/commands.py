@@ -1,4 +1,4 @@
-"""How commands are declared: each with its line of help and its examples, options in bundles.
+"""Declares commands: each with its line of help and its examples, options in bundles.
 
 A bundle is a frozen dataclass whose fields are options, `name: Annotated[type, typer.Option(...)] = default`,
 or bundles again. A command takes a bundle as one parameter; Typer sees the options in it as if the command
@@ -29,13 +29,13 @@ _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as a group takes it.
+    """A command in a group.
 
     Attributes:
       function: takes every option by name; its docstring is the help text.
       summary: its line in the list of commands.
       examples: command lines.
-      name: what is typed.
+      name: on the command line.
     """
 
     function: Callable[..., None]
@@ -49,7 +49,7 @@ def command(
 ) -> Callable[[Callable[..., None]], Command]:
     """Returns a decorator that declares a command; its name is the function's unless given.
 
-    With `scores`, what it shows in centipawns goes by its option `--score-type`.
+    With `scores`, its option `--score-type` sets the unit of centipawns.
     """
 
     def declared(function: Callable[..., None]) -> Command:
@@ -142,9 +142,10 @@ def _count_of(text: str | int) -> int:
 
 @contextmanager
 def _scores_by(score_type: str | None) -> Iterator[None]:
-    """Has every cp shown by a score type, None for as before.
+    """Shows every cp by a score type inside the block, None for no change.
 
-    Raises: | InvalidParameterError: if there is no such type.
+    Raises:
+      InvalidParameterError: if the score type is unknown.
     """
     if score_type is None:
         yield
@@ -160,9 +161,10 @@ def _scores_by(score_type: str | None) -> Iterator[None]:
 
 
 def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:
-    """Refuses numbers that nothing can count: every command passes here.
+    """Refuses numbers that are out of range everywhere: every command passes here.
 
-    Raises: | InvalidParameterError: naming the option.
+    Raises:
+      InvalidParameterError: naming the option.
     """
     from graphsearch.limits import number_problem
 
@@ -202,7 +204,7 @@ def _value(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
 
 
 def command_line(name: str, bundle: object) -> str:
-    """Returns the command line that gives a command the values of a bundle, quoted for a shell.
+    """Returns the command line of a command with the values of a bundle, quoted for a shell.
 
     Options with their default value are omitted; a list gives one option per item.
     """
@@ -226,7 +228,7 @@ def _set_values(bundle: Any) -> Iterator[tuple[ArgumentInfo | OptionInfo, Any]]:
 
 
 def named_values(bundle: object) -> dict[str, Any]:
-    """Returns the values of a bundle that differ from their defaults, by what is typed for them."""
+    """Returns the values of a bundle that differ from their defaults, by option."""
     return {str(declared.default): value for declared, value in _set_values(bundle)}
 
 

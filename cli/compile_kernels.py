@@ -1,7 +1,7 @@
 """Compiles the kernels of nearly all commands, by executing them in the current folder.
 
-`python -m graphsearch.cli.compile_kernels PART`: wheels for the platform are made so; tests begin with it.
-Kernels that no command here needs, such as those of networks, are compiled when they are first used.
+`python -m graphsearch.cli.compile_kernels PART`: for wheels of a platform, and at the begin of the tests.
+Other kernels, such as those of networks, are compiled when they are first used.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ perft startpos 3
 """,
     "few": """
 perft startpos 3
-""",  # for a test of what makes wheels
+""",  # for a test of the build backend
     "rest": """
 analyze startpos --visits 300 --gather budget
 mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1" --store b.graph
 alphabeta startpos --depth 3 --store b.graph
 nodetypes --synthetic 3 3
 nodetypes startpos --store b.graph
-""",  # what proves is cheap to compile, what gathers in other ways is not
+""",  # proving is cheap to compile, the other gatherers are not
 }
 
 
 def compile_part(part: str) -> None:
-    """Compiles what the commands of a part need, and what a search in a file needs when memory is full.
+    """Compiles the kernels of a part's commands, and those of a search whose memory is full.
 
     Raises:
-      SystemExit: if a command fails, which said why.
+      SystemExit: if a command fails, after its message.
     """
     from graphsearch.search.warm import compile_paging_kernels
 
@@ -59,7 +59,7 @@ def compile_part(part: str) -> None:
 
 
 def _search_outside() -> None:
-    """Searches with an evaluator that is no kernel, one wave at a time and with one in hand."""
+    """Searches with an evaluator outside the kernels, one wave at a time and with overlap."""
     import chess
 
     from graphsearch import Graph, Limits, SearchParams, analyze

@@ -114,7 +114,7 @@ def _open(name: str) -> Iterator[TextLines]:
 
 
 def _answer(engine: protocol.Evaluator, source: Source, advance: Advance | None, *, json: bool) -> None:
-    """Prints what is said of positions, in their order."""
+    """Prints the evaluations of positions, in their order."""
     from graphsearch.evaluators.assess import assess_all
 
     done = 0

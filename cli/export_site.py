@@ -1,4 +1,4 @@
-"""`graphsearch export site`: a static site of a book, or of what follows a position."""
+"""`graphsearch export site`: a static site of a book, or of the lines below a position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of `graphsearch export` share: where they write, and what they say at the end."""
+"""Shared by the commands of `graphsearch export`: their target, and their summary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Output = Annotated[
 
 @contextmanager
 def opened_target(output: str) -> Iterator[Any]:
-    """Yields what an export takes as its target: a path, or stdout as a stream."""
+    """Yields the target of an export: a path, or stdout as a stream."""
     if output != STDOUT:
         yield Path(output)
         return
@@ -35,7 +35,7 @@ def opened_target(output: str) -> Iterator[Any]:
 
 
 def summary(report: ExportReport) -> list[str]:
-    """Returns what an export did, line by line."""
+    """Returns the summary of an export, line by line."""
     games = f"{count(report.games, 'game tree')}, " if report.games else ""
     lines = [
         f"{report.path}: {games}{count(report.positions, 'position')}, {count(report.moves, 'move')},"
@@ -53,7 +53,7 @@ def summary(report: ExportReport) -> list[str]:
 
 
 def finish(report: ExportReport, store: Path, output: str, *, json: bool) -> None:
-    """Prints what was done, on stderr if the data goes to stdout; fails if the file is damaged."""
+    """Prints the summary, on stderr if the data goes to stdout; fails if the file is damaged."""
     if json:
         print_json(report.as_dict())
     else:

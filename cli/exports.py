@@ -99,10 +99,11 @@ class SelectionOptions:
     ] = None
 
     def selection(self) -> Selection:
-        """Returns them in the form that an export takes.
+        """Returns the selection for an export.
 
-        Raises: | InvalidParameterError: if the side or a number is out of range. | InvalidPositionError: if a
-        root cannot be read.
+        Raises:
+          InvalidParameterError: if the side or a number is out of range.
+          InvalidPositionError: if a root cannot be read.
         """
         from graphsearch.exchange.selection import Selection, read_root
 
@@ -270,7 +271,7 @@ def _export(
     json: bool,
     **more: Any,
 ) -> None:
-    """Exports, and prints what was done: on stdout, or on stderr if the data goes to stdout."""
+    """Exports, and prints the summary: on stdout, or on stderr if the data goes to stdout."""
     if json and output == STDOUT:
         raise typer.BadParameter("--json and -o - both write to stdout; name a file with -o")
     selection = chosen.selection()

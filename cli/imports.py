@@ -135,7 +135,7 @@ def _import(
     again: bool,
     json: bool,
 ) -> None:
-    """Imports, prints what was done, and ends with the exit code of what happened."""
+    """Imports, prints a summary, and ends with its exit code."""
     given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
@@ -143,7 +143,7 @@ def _import(
         StopSignals("Stopping: saving what was imported...\n") as signals,
         titled_bar("Reading", title) as show,
     ):
-        if "-" not in files:  # a read from a pipe has to end at once; what was counted is saved
+        if "-" not in files:  # a read from a pipe has to end at once; the counts so far are saved
             signals.arm()
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
     left = files[len(reports) :]
@@ -171,9 +171,10 @@ def number_of(number: int, noun: str) -> str:
 
 
 def given_file(name: str) -> GivenFile:
-    """Returns a file that is named on the command line, `-` for standard input.
+    """Returns a file named on the command line, `-` for standard input.
 
-    Raises: | InputFileError: if the name is that of something which is no file.
+    Raises:
+      InputFileError: if the name is not that of a file.
     """
     from graphsearch.exchange.sources import STDIN, GivenFile, check_file
 
@@ -198,7 +199,7 @@ def _imported(store: Path) -> Imported:
 
 
 def _say_problems(report: FileReport, noun: str) -> None:
-    """Prints on stderr what was skipped in a file, and what is odd about it."""
+    """Prints skipped and odd parts of a file on stderr."""
     place = "entry" if report.kind == "polyglot" else "line"
     for problem in report.problems[:MAX_PROBLEMS]:
         say(f"{report.name}, {place} {problem.place}: {problem.reason}")
@@ -233,7 +234,7 @@ def _summary(report: FileReport, noun: str) -> str:
 
 
 def title(now: ImportProgress) -> str:
-    """Returns what an import is doing; the bar counts bytes."""
+    """Returns the present step of an import; the bar counts bytes."""
     rate = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
     return f"{now.stage} {now.name}{rate}"
 

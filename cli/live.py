@@ -40,7 +40,7 @@ class Screen:
         self.height = terminal.height
 
     def draw(self, view: Callable[[], RenderableType]) -> None:
-        """Draws what `view` returns in place of what was drawn before."""
+        """Draws the result of `view` in place of the last one."""
         if self._stop.is_set():
             return
         self._drawing = True
@@ -84,7 +84,7 @@ def progress_display(
     Args:
       signals: the view is cleared before they write.
       line: progress in one line, for logs.
-      view: progress as it is drawn on a terminal.
+      view: progress to draw on a terminal.
       least_gap_s: seconds between two drawings, at least.
     """
     with live_screen(signals) as screen:
@@ -109,14 +109,14 @@ class RareLines(Generic[_Now]):
         self._next = FIRST_LINE_S
 
     def show(self, now: _Now) -> None:
-        """Prints the progress, if it is time to."""
+        """Prints the progress, if it is due."""
         if now.seconds >= self._next:
             say(self._line(now))
             self._next = now.seconds + min(now.seconds, LONGEST_GAP_S)
 
 
 def clock(seconds: float) -> str:
-    """Returns a time as a clock shows it.
+    """Returns a time in clock format.
 
     >>> clock(9.7), clock(3725)
     ('0:09', '1:02:05')

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.mate.limits import MOST_MOVES
+from graphsearch.solvers.mate.limits import MOST_MOVES
 
 from .commands import command
 from .live import Screen, clock, progress_display
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import chess
     from rich.console import RenderableType
 
-    from graphsearch.mate.check import MateCheck
-    from graphsearch.mate.limits import MateLimits
-    from graphsearch.mate.session import MateProgress, MateResult, MateSearch
-    from graphsearch.record.transposition import EntryTable
+    from graphsearch.solvers.mate.check import MateCheck
+    from graphsearch.solvers.mate.limits import MateLimits
+    from graphsearch.solvers.mate.session import MateProgress, MateResult, MateSearch
+    from graphsearch.store.record.transposition import EntryTable
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
 STOPPING = "Stopping: finding the proven line...\n"
@@ -110,7 +110,7 @@ def mate(
 
 
 def _limits(visits: int | None, seconds: float | None, within: int | None) -> MateLimits:
-    from graphsearch.mate.limits import DEFAULT_SECONDS, MateLimits
+    from graphsearch.solvers.mate.limits import DEFAULT_SECONDS, MateLimits
 
     if seconds is None and visits is None:
         seconds = DEFAULT_SECONDS
@@ -122,7 +122,7 @@ def _find(
 ) -> tuple[MateResult, MateCheck | None]:
     """Returns the result, saved, and the check if one is wanted."""
     from graphsearch.graph.graph import Graph
-    from graphsearch.mate.session import note_proof
+    from graphsearch.solvers.mate.session import note_proof
 
     if store is None:
         return _search(board, limits, None, signals, check=check)
@@ -140,7 +140,7 @@ def _search(
     *,
     check: bool,
 ) -> tuple[MateResult, MateCheck | None]:
-    from graphsearch.mate.session import MateSearch
+    from graphsearch.solvers.mate.session import MateSearch
 
     search = MateSearch(board, limits, entries=entries)
     search.warm_up()
@@ -151,12 +151,12 @@ def _search(
 
 
 def _checked(board: chess.Board, result: MateResult, search: MateSearch) -> MateCheck | None:
-    from graphsearch.mate.check import check_mate
+    from graphsearch.solvers.mate.check import check_mate
 
     return None if result.mate is None else check_mate(board, result.mate, search.attack)
 
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- output
 def _answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -> list[str]:
     """Returns the lines of the result."""
     lines = [_verdict(board, result)]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import chess
     from rich.console import RenderableType
 
-    from graphsearch.alphabeta.nodetypes.classify import Classification
-    from graphsearch.alphabeta.nodetypes.rules import Rules
-    from graphsearch.alphabeta.nodetypes.synthetic import Synthetic
+    from graphsearch.solvers.alphabeta.nodetypes.classify import Classification
+    from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
+    from graphsearch.solvers.alphabeta.nodetypes.synthetic import Synthetic
 
 SomePosition = Annotated[
     str | None,
@@ -64,7 +64,7 @@ Plot = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeOptions:
-    """A uniform tree to search; what is not given is None."""
+    """A uniform tree to search; options that are not given are None."""
 
     synthetic: Annotated[
         tuple[int, int] | None,
@@ -137,7 +137,7 @@ def nodetypes(
     """
     chosen = _rules(rules)
     if plot is not None:
-        from graphsearch.alphabeta.nodetypes.plot import check_library
+        from graphsearch.solvers.alphabeta.nodetypes.plot import check_library
 
         check_plot_file(plot, ".png", ".svg")
         check_library()
@@ -159,7 +159,7 @@ def nodetypes(
 
 
 def _rules(name: str) -> Rules:
-    from graphsearch.alphabeta.nodetypes.rules import Rules
+    from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
 
     try:
         return Rules(name)
@@ -177,7 +177,7 @@ def _refuse(options: dict[str, object], other: str) -> None:
 
 # ------------------------------------------------------------------ uniform trees
 def _search(branching: int, depth: int, options: TreeOptions) -> Synthetic:
-    from graphsearch.alphabeta.nodetypes.synthetic import SyntheticTree, synthetic
+    from graphsearch.solvers.alphabeta.nodetypes.synthetic import SyntheticTree, synthetic
 
     tree = SyntheticTree(branching, depth, _order(options.order or "perfect"), options.seed or 0)
     with progress_bar("Searching") as advance:
@@ -203,7 +203,7 @@ def _order(text: str) -> float | None:
 
 def _show_synthetic(found: Synthetic, rules: Rules, plot: Path | None, *, json: bool) -> None:
     if plot is not None:
-        from graphsearch.alphabeta.nodetypes.plot import draw_synthetic
+        from graphsearch.solvers.alphabeta.nodetypes.plot import draw_synthetic
 
         draw_synthetic(found, rules, plot)
         say(f"Plotted: {plot}")
@@ -215,8 +215,8 @@ def _show_synthetic(found: Synthetic, rules: Rules, plot: Path | None, *, json: 
 
 # ------------------------------------------------------------------ stored positions
 def _classify(store: Path, board: chess.Board, max_nodes: int | None) -> Classification:
-    from graphsearch.alphabeta.nodetypes.classify import classify_file
-    from graphsearch.alphabeta.nodetypes.walk import MAX_NODES
+    from graphsearch.solvers.alphabeta.nodetypes.classify import classify_file
+    from graphsearch.solvers.alphabeta.nodetypes.walk import MAX_NODES
 
     say_if_unfinished(store)
     with progress_bar("Walking") as advance:
@@ -240,7 +240,7 @@ def _show_stored(found: Classification, rules: Rules, plot: Path | None, *, json
     if not found.complete:
         say(f"note: the limit of {count(found.nodes, 'position')} was reached; raise it with --max-nodes")
     if plot is not None:
-        from graphsearch.alphabeta.nodetypes.plot import draw_stored
+        from graphsearch.solvers.alphabeta.nodetypes.plot import draw_stored
 
         draw_stored(found, rules, plot)
         say(f"Plotted: {plot}")

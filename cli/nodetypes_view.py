@@ -1,4 +1,4 @@
-"""What `graphsearch nodetypes` prints: counts by ply, expected and actual types, and a summary."""
+"""Renders `graphsearch nodetypes`: counts by ply, expected and actual types, and a summary."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.alphabeta.nodetypes.agreement import Agreement
-    from graphsearch.alphabeta.nodetypes.classify import Classification
-    from graphsearch.alphabeta.nodetypes.rules import Rules
-    from graphsearch.alphabeta.nodetypes.synthetic import Searched, Synthetic
+    from graphsearch.solvers.alphabeta.nodetypes.agreement import Agreement
+    from graphsearch.solvers.alphabeta.nodetypes.classify import Classification
+    from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
+    from graphsearch.solvers.alphabeta.nodetypes.synthetic import Searched, Synthetic
 
 NAMES = {"pv": "PV", "cut": "Cut", "all": "All"}
 SEARCH_NAMES = {"alphabeta": "alpha-beta", "pvs": "PVS"}
@@ -135,7 +135,7 @@ def synthetic_lines(found: Synthetic, rules: Rules) -> Iterator[str | Table]:
 
 
 def _synthetic_table(found: Synthetic) -> Table:
-    from graphsearch.alphabeta.nodetypes.formulas import minimal
+    from graphsearch.solvers.alphabeta.nodetypes.formulas import minimal
 
     columns = {"Ply": RIGHT, "b^n": RIGHT}
     columns |= {f"minimal {name}": RIGHT for name in NAMES.values()} | {"minimal": RIGHT, "alpha-beta": RIGHT}
@@ -159,8 +159,8 @@ def _summary(done: Searched) -> str:
 
 
 def _verdict(found: Synthetic) -> str:
-    """Returns what the counts show."""
-    from graphsearch.alphabeta.nodetypes.formulas import random_branching
+    """Returns the conclusion from the counts."""
+    from graphsearch.solvers.alphabeta.nodetypes.formulas import random_branching
 
     tree = found.tree
     if found.exact:

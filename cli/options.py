@@ -113,7 +113,7 @@ class LineOptions:
         return (self.moves, self.game, self.ply) != (None, None, None)
 
     def board_after(self, position: str) -> chess.Board:
-        """Returns the position that a text and these options name, after printing notes about it."""
+        """Returns the position of a text and these options, after printing notes about it."""
         from graphsearch.position.notation import read_position
 
         found = read_position(position, moves=self.moves, game=self.game, ply=self.ply)
@@ -135,14 +135,15 @@ class PositionOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyPositionOptions(LineOptions):
-    """One position, or none: then the command says which."""
+    """One position, or none: then the command chooses."""
 
     position: AnyPosition = None
 
     def board(self) -> chess.Board | None:
         """Returns the position, None if none is named.
 
-        Raises: | typer.BadParameter: if there are moves to play and no position.
+        Raises:
+          typer.BadParameter: if there are moves to play and no position.
         """
         if self.position is not None:
             return self.board_after(self.position)
@@ -210,7 +211,7 @@ class EvaluatorOptions:
         return (self.evaluator, self.policy, self.value) != (None, None, None)
 
     def spec(self, params: Sequence[str] = ()) -> tuple[EvaluatorSpec, list[str]]:
-        """Returns what the evaluator is made from, and the texts among `params` that are the search's."""
+        """Returns the evaluator's specification, and the texts among `params` that belong to the search."""
         from graphsearch.evaluators import factory
 
         own, others = factory.split_options(params)
@@ -225,7 +226,7 @@ class EvaluatorOptions:
         return spec if self.threads is None else factory.with_threads(spec, self.threads), others
 
     def create(self, params: Sequence[str] = ()) -> tuple[protocol.Evaluator, list[str]]:
-        """Returns the evaluator, and the `NAME=VALUE` texts among `params` that are the search's.
+        """Returns the evaluator, and the `NAME=VALUE` texts among `params` that belong to the search.
 
         The caller closes it (`closing`).
 
@@ -248,7 +249,8 @@ class EvaluatorOptions:
 def byte_count(text: str) -> int:
     """Returns the bytes of a size such as 256MB.
 
-    Raises: | typer.BadParameter: if it is not a size.
+    Raises:
+      typer.BadParameter: if it is not a size.
     """
     from graphsearch import limits
 
@@ -261,7 +263,8 @@ def byte_count(text: str) -> int:
 def graph_ram(text: str | None) -> int | None:
     """Returns the bytes of `--ram` for a search, None for the default.
 
-    Raises: | typer.BadParameter: if it is not a size, or smaller than the few megabytes that a wave needs.
+    Raises:
+      typer.BadParameter: if it is not a size, or smaller than the few megabytes that a wave needs.
     """
     if text is None:
         return None
@@ -276,7 +279,8 @@ def graph_ram(text: str | None) -> int | None:
 def check_plot_file(path: Path, *endings: str) -> None:
     """Checks the file of `--plot` before the work starts.
 
-    Raises: | typer.BadParameter: if its name has another ending, or it cannot be written.
+    Raises:
+      typer.BadParameter: if its name has another ending, or it cannot be written.
     """
     folder = path.parent
     problem = ""

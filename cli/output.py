@@ -1,4 +1,4 @@
-"""Where text goes, and how an error ends: one line on stderr and an exit code."""
+"""Output streams, and errors: one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .program import PROGRAM
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-# what several commands have to say
+# messages of several commands
 NOT_SAVED = "Nothing was saved; use --store FILE to save a search and resume it later."
 ENDED_BY_READER = (
     "The search ended because another program is reading an old state of the file, which keeps the "
@@ -34,7 +34,7 @@ PIPE_WIDTH = (
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
 
-# what Typer raises for wrong use; its name for it is private
+# Typer's exception for wrong use; its name for it is private
 _Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
@@ -42,10 +42,10 @@ class Group(TyperGroup):
     """A command group whose commands end with one clear line and an exit code, whatever goes wrong."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Returns what the command returns.
+        """Runs the command and returns its result.
 
         Raises:
-          typer.Exit: with the exit code, after saying what went wrong.
+          typer.Exit: with the exit code, after printing the error.
         """
         watch_logs(lambda line: say(f"{PROGRAM}: {line}"))
         try:
@@ -62,7 +62,7 @@ class Group(TyperGroup):
 
 
 def failed(error: Exception) -> int:
-    """Says what went wrong, in one line or one for each problem; returns the exit code."""
+    """Prints an error, in one line or one for each problem; returns the exit code."""
     for text in getattr(error, "problems", [told(error)]):
         say(f"graphsearch: {text}")
     if is_defect(error):
@@ -81,7 +81,7 @@ def one_line(text: str) -> str:
 
 
 def say(message: str) -> None:
-    """Prints one line of message on stderr, if anything takes it."""
+    """Prints one line of message on stderr, if possible."""
     if sys.stderr is not None:
         shown = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
         with suppress(OSError, ValueError):  # closed, full, or gone: the work goes on
@@ -98,7 +98,7 @@ def say_if_unfinished(path: str | os.PathLike[str]) -> None:
 
 
 def print_problems(problems: Sequence[str], found: int) -> None:
-    """Prints what is wrong with a file, and how many more problems were found than are listed."""
+    """Prints the problems of a file, and how many more there are."""
     for problem in problems:
         print(one_line(problem))
     if found > len(problems):
@@ -106,7 +106,7 @@ def print_problems(problems: Sequence[str], found: int) -> None:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Prints one JSON object as one line on stdout; ASCII where that takes no more, or a name is no Unicode.
+    """Prints one JSON object as one line on stdout; ASCII if stdout takes no more, or a name is no Unicode.
 
     A file name need not be UTF-8. Its other bytes stand for themselves as `\\udcXX`, as everywhere in Python.
     """
@@ -132,7 +132,7 @@ def console(stream: TextIO) -> Console:
 
 
 def print_view(view: Callable[[int | None], RenderableType]) -> None:
-    """Prints on stdout what `view` returns for the terminal's width, or for None if there is none."""
+    """Prints the result of `view` for the terminal's width, or for None if there is none, on stdout."""
     if sys.stdout is None:  # closed by the caller
         return
     out = console(sys.stdout)
@@ -145,7 +145,7 @@ def print_view(view: Callable[[int | None], RenderableType]) -> None:
 
 
 def print_part(part: RenderableType) -> None:
-    """Prints on stdout what looks the same at every width."""
+    """Prints something of fixed width on stdout."""
     print_view(lambda _: part)
 
 

@@ -1,4 +1,4 @@
-"""What the program is called."""
+"""The name of the program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PROGRAM = "graphsearch"
 
 
 def program_name() -> str:
-    """Returns how this program was called: `graphsearch` or `python -m graphsearch`."""
+    """Returns the name by which this program was called: `graphsearch` or `python -m graphsearch`."""
     if Path(sys.argv[0]).parts[-2:] == (PROGRAM, "__main__.py"):
         return f"python -m {PROGRAM}"
     return PROGRAM

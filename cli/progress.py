@@ -11,18 +11,18 @@ from typing import Protocol, TypeVar
 
 from .output import console, say
 
-GLANCE_SECONDS = 0.2  # between two looks at what other processes have done
+GLANCE_SECONDS = 0.2  # between two checks of other processes' progress
 LINE_SECONDS = 5.0  # between two lines of progress, where there is no terminal
 
 
 class Advance(Protocol):
-    """Moves a bar, and changes its title if one is given; without a total nobody knows where it ends."""
+    """Moves a bar, and changes its title if one is given; without a total the end is unknown."""
 
     def __call__(self, done: int, total: int | None, title: str | None = None) -> None: ...  # noqa: D102
 
 
 class Amount(Protocol):
-    """How much of a work is done."""
+    """How much of a task is done."""
 
     @property
     def done(self) -> int: ...  # noqa: D102
@@ -35,7 +35,7 @@ _Now = TypeVar("_Now", bound=Amount)
 
 @contextmanager
 def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | None]:
-    """Yields what moves a bar on stderr; None where there is no terminal.
+    """Yields a function that moves a bar on stderr; None where there is no terminal.
 
     Args:
       title: stands before the bar.
@@ -60,13 +60,13 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
 
 @contextmanager
 def progress_shown(title: str) -> Iterator[Advance]:
-    """Yields what shows progress on stderr: a bar on a terminal, elsewhere a line now and then."""
+    """Yields a function that shows progress on stderr: a bar on a terminal, elsewhere a line now and then."""
     with progress_bar(title) as bar:
         yield bar or _lines(title)
 
 
 def _lines(shown: str) -> Advance:
-    """Returns what says how much is done, once in LINE_SECONDS."""
+    """Returns a function that prints the progress, once in LINE_SECONDS."""
     said = time.monotonic()
 
     def advance(done: int, total: int | None, title: str | None = None) -> None:
@@ -80,12 +80,12 @@ def _lines(shown: str) -> Advance:
 
 @contextmanager
 def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
-    """Shows on a terminal how kernels are compiled while the body runs; elsewhere a line of the log says so.
+    """Shows on a terminal that kernels are compiled while the body runs; elsewhere a line of the log does.
 
     Yields whether there is a terminal.
 
     Args:
-      kernels: how many are to be compiled.
+      kernels: how many will be compiled.
     """
     from graphsearch.jit.places import announced
 
@@ -105,7 +105,7 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
 
 
 def _count_kernels(advance: Advance, kernels: int, ended: Event) -> None:
-    """Moves a bar as kernels are compiled, here and in other processes, until that has ended."""
+    """Moves a bar as kernels are compiled, here and in other processes, until the compilation has ended."""
     from graphsearch.jit.compiler import count_compiled
 
     before = count_compiled()
@@ -115,6 +115,6 @@ def _count_kernels(advance: Advance, kernels: int, ended: Event) -> None:
 
 @contextmanager
 def titled_bar(first: str, title: Callable[[_Now], str]) -> Iterator[Callable[[_Now], None] | None]:
-    """Yields what moves a bar whose title changes with the work; None where there is no terminal."""
+    """Yields a function that moves a bar whose title changes with the work; None without a terminal."""
     with progress_bar(first) as advance:
         yield None if advance is None else lambda now: advance(now.done, now.total, title(now))

@@ -1,4 +1,4 @@
-"""`graphsearch query diff`: what changed between two graph files, or in one since a run."""
+"""`graphsearch query diff`: changes between two graph files, or of one since a run."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _changes(found: Difference) -> Callable[[int | None], Table]:
 def _drawn(
     columns: Mapping[str, int], rows: Sequence[Mapping[str, str]], *, title: str | None = None
 ) -> Callable[[int | None], Table]:
-    """Returns what draws rows for a terminal's width; a position that has no room on one line folds."""
+    """Returns a function that draws rows for a terminal's width; a row that does not fit folds."""
     texts = {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE, "Position": LEFT, "Root": LEFT}
 
     def draw(width: int | None) -> Table:

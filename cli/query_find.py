@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
-    """Conditions on positions; all that are given must hold."""
+    """Conditions on positions; all given ones must hold."""
 
     min_n: Annotated[int | None, typer.Option("--min-n", metavar="N", min=1, help="Node N at least N.")] = (
         None
@@ -82,7 +82,7 @@ class FilterOptions:
     ] = None
 
     def filters(self) -> Filters:
-        """Returns them as the search for positions takes them.
+        """Returns the filters of the query.
 
         Raises:
           InvalidParameterError: for pieces, bounds or a side that cannot be read.

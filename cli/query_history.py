@@ -1,4 +1,4 @@
-"""`graphsearch query history`: what a root was worth at every save."""
+"""`graphsearch query history`: values of a root at every save."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ def history(
     best move that differs from the one before. A search saves after ten seconds, then every 30 seconds, and
     at its end; `reevaluate` and `refresh` save all roots. A book saves a root whenever its value there, its
     best move or its line has changed; Kind then has the book's name. A root keeps at most 800 saves; older
-    ones are thinned, but for those where the best move changed and the last of each run. Files have this
-    history since format 5, lines and books since format 6.
+    ones are thinned, but for those where the best move changed and the last of each run.
 
     JSON: `points`, in the order of runs and of N; `kind` and `evaluator` are null if the file does not list
     the run any more; `book` is null unless the values are those of a book; `evaluators` has their names.
@@ -64,7 +63,7 @@ def history(
     from graphsearch.query.history import history as ask
 
     if plot:
-        from graphsearch.alphabeta.nodetypes.plot import check_library
+        from graphsearch.solvers.alphabeta.nodetypes.plot import check_library
 
         check_plot_file(plot, ".png", ".svg")
         check_library()
@@ -78,7 +77,7 @@ def history(
         if points:
             print_view(lambda width: _table(points, width))
     if not points:
-        say("note: no search of this position was saved since the file has format 5")
+        say("note: no search of this position was saved")
     elif plot:
         _draw(found, plot)
         say(f"wrote {plot}")

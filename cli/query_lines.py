@@ -1,4 +1,4 @@
-"""`graphsearch query pv`, `tree` and `line`: what follows a position, and values along a game."""
+"""`graphsearch query pv`, `tree` and `line`: lines from a position, and values along a game."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AroundOptions:
-    """Which positions around one are taken."""
+    """Options that select the positions around one."""
 
     book: Annotated[
         str | None,

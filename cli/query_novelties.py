@@ -1,4 +1,4 @@
-"""`graphsearch query novelties`: what the search likes and games hardly know, and the reverse."""
+"""`graphsearch query novelties`: good moves that games hardly have, and popular bad ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from graphsearch.query.novelties import Novelties, ToldMove
+    from graphsearch.query.novelties import NotableMove, Novelties
 
 Book = Annotated[
     str | None,
@@ -144,7 +144,7 @@ def _print(found: Novelties, games: int, cp: int | None) -> None:
             _print_table(moves, columns)
 
 
-def _print_table(moves: Sequence[ToldMove], columns: dict[str, int]) -> None:
+def _print_table(moves: Sequence[NotableMove], columns: dict[str, int]) -> None:
     def drawn(width: int | None) -> Table:
         kinds = {"Move": WHOLE, "Best": WHOLE, "Line": FILL}
         shown = {name: kinds.get(name, RIGHT) for name in fitting(columns, width)}
@@ -153,7 +153,7 @@ def _print_table(moves: Sequence[ToldMove], columns: dict[str, int]) -> None:
     print_view(drawn)
 
 
-def _cells(move: ToldMove) -> dict[str, str]:
+def _cells(move: NotableMove) -> dict[str, str]:
     return {
         "Games": f"{move.games:,}",
         "Of": f"{move.reached:,}",

@@ -1,4 +1,4 @@
-"""`graphsearch query players`, `game` and `prepare`: who played the imported games."""
+"""`graphsearch query players`, `game` and `prepare`: players of the imported games."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _table(moves: Sequence[Departure], width: int | None) -> Table:
 
 
 def _begin(start: str | None) -> str:
-    """Returns what says where a line begins, nothing for the start position: games may begin anywhere.
+    """Returns the first position of a line, empty for the start position: games may begin anywhere.
 
     >>> _begin(None), _begin("bqnnrkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNNRKRB w KQkq - 0 1")
     ('', 'chess960:3 ')

@@ -1,4 +1,4 @@
-"""`graphsearch query position`: all that a file knows of one position."""
+"""`graphsearch query position`: everything that a file knows about one position."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _print(found: Position) -> None:
 
 
 def _notes(found: Position) -> Iterator[str]:
-    """Yields what is known beside the search, line by line."""
+    """Yields the facts beside the search, line by line."""
     if not found.moves:
         yield "not stored"
     games = sum(results.games for results in found.games.values())

@@ -1,4 +1,4 @@
-"""`graphsearch query path`, `parents` and `transpositions`: how positions are reached."""
+"""`graphsearch query path`, `parents` and `transpositions`: the ways to positions."""
 
 from __future__ import annotations
 

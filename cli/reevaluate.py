@@ -19,8 +19,8 @@ from .signals import StopSignals
 
 if TYPE_CHECKING:
     from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
-    from graphsearch.sweep.opinions import OpinionProgress, OpinionReport
-    from graphsearch.sweep.reevaluate import ReevaluateProgress, ReevaluateReport
+    from graphsearch.graph.sweeps.opinions import OpinionProgress, OpinionReport
+    from graphsearch.graph.sweeps.reevaluate import ReevaluateProgress, ReevaluateReport
 
 MAX_ROOTS = 20  # changed roots that are listed; JSON has all
 
@@ -81,7 +81,7 @@ def reevaluate(request: Request) -> None:
 
 def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
     """Returns the exit code."""
-    from graphsearch.sweep.reevaluate import reevaluate as reevaluate_file
+    from graphsearch.graph.sweeps.reevaluate import reevaluate as reevaluate_file
 
     resume = command_line("reevaluate", request)
     with titled_bar("Evaluating", title) as show:
@@ -124,7 +124,7 @@ def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
 
 def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
     """Returns the exit code."""
-    from graphsearch.sweep.opinions import second_opinion
+    from graphsearch.graph.sweeps.opinions import second_opinion
 
     with titled_bar("Counting", opinion_title) as show:
         signals.arm()
@@ -146,7 +146,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
 
 
 def summary(report: ReevaluateReport, name: str) -> list[str]:
-    """Returns what a re-evaluation did, line by line."""
+    """Returns the report of a re-evaluation, line by line."""
     nothing = not report.evaluated and not report.reused
     if report.finished and nothing and report.done == report.records and not report.roots:
         return [f"The file already holds the values of {name}; nothing was evaluated."]
@@ -174,7 +174,7 @@ def _reused(positions: int) -> str:
 
 
 def opinion_summary(report: OpinionReport) -> list[str]:
-    """Returns what a second opinion did, line by line."""
+    """Returns the report of a second opinion, line by line."""
     return [
         f"{report.done:,} of {count(report.positions, 'position')} have the second opinion:"
         f" {report.evaluated:,} evaluated, {report.updated:,} brought up to date, {report.seconds:.1f} s",
@@ -183,14 +183,14 @@ def opinion_summary(report: OpinionReport) -> list[str]:
 
 
 def title(now: ReevaluateProgress) -> str:
-    """Returns what a re-evaluation is doing."""
+    """Returns the present step of a re-evaluation."""
     if now.stage == "evaluating":
         return f"Evaluating, {now.rate:,.0f}/s"
     return now.stage.capitalize()
 
 
 def opinion_title(now: OpinionProgress) -> str:
-    """Returns what a second opinion is doing."""
+    """Returns the present step of a second opinion."""
     if now.stage == "counting":
         return "Counting"
     return f"Evaluating, {now.least:,} visits and more, {now.rate:,.0f}/s"

@@ -13,7 +13,7 @@ from .progress import titled_bar
 from .render import count
 
 if TYPE_CHECKING:
-    from graphsearch.sweep.refresh import RefreshProgress, RefreshReport
+    from graphsearch.graph.sweeps.refresh import RefreshProgress, RefreshReport
 
 Tolerance = Annotated[
     float,
@@ -41,9 +41,9 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
     A table in memory takes 20 bytes a node. If --ram has no room for it, the graph is swept in parts, with 50
     bytes a node in the temporary folder (TMPDIR). A cluster (a folder) is refreshed as one graph.
     """
-    from graphsearch.cluster import upkeep
+    from graphsearch.graph.sweeps.refresh import refresh as refresh_file
+    from graphsearch.search.shards import upkeep
     from graphsearch.store.sharded.manifest import is_sharded
-    from graphsearch.sweep.refresh import refresh as refresh_file
 
     limit = None if ram is None else byte_count(ram)
     work = upkeep.refresh if is_sharded(file) else refresh_file
@@ -59,7 +59,7 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
 
 
 def summary(report: RefreshReport) -> list[str]:
-    """Returns what a refresh did, line by line."""
+    """Returns the report of a refresh, line by line."""
     alone = report.lost + report.missing
     lines = [
         f"{count(report.records, 'record')}, {count(report.sweeps, 'sweep')}, {report.seconds:.1f} s;"
@@ -73,7 +73,7 @@ def summary(report: RefreshReport) -> list[str]:
 
 
 def title(now: RefreshProgress) -> str:
-    """Returns what a refresh is doing."""
+    """Returns the present step of a refresh."""
     if now.stage != "sweeping":
         return now.stage.capitalize()
     change = "" if now.largest is None else f", largest change {now.largest:.5f}"

@@ -39,7 +39,7 @@ class Step(Protocol):
 def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
     """Returns the best `multipv` moves of a node (0 for all) as a table, best first.
 
-    `width` is the terminal's, which the lines then fill and never pass; None for as wide as needed.
+    `width` is the terminal's, which the lines fill and never pass; None for as wide as needed.
     """
     from graphsearch.position.board import board_of
 

@@ -20,12 +20,12 @@ from .review_view import moments_table, players_table, problem_lines, report_lin
 from .signals import StopSignals
 
 if TYPE_CHECKING:
+    from graphsearch.book.review.games import GameChoice
+    from graphsearch.book.review.results import GameReview
+    from graphsearch.book.review.review import ReviewSettings
+    from graphsearch.book.review.review_report import ReviewProgress, ReviewReport
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
-    from graphsearch.review.games import GameChoice
-    from graphsearch.review.report import ReviewProgress, ReviewReport
-    from graphsearch.review.results import GameReview
-    from graphsearch.review.review import ReviewWish
     from graphsearch.search.params import SearchParams
 
 PACKED = {".gz", ".zst"}
@@ -34,7 +34,7 @@ _STOPPING = "Stopping: finishing the wave and saving...\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceOptions:
-    """Which games of the file."""
+    """The choice of games."""
 
     game: Annotated[
         list[int] | None,
@@ -57,11 +57,12 @@ class ChoiceOptions:
     ] = None
 
     def choice(self) -> GameChoice:
-        """Returns them in the form that a review takes.
+        """Returns the choice for a review.
 
-        Raises: | InvalidParameterError: for a color or a date that is none.
+        Raises:
+          InvalidParameterError: for a wrong color or date.
         """
-        from graphsearch.review.games import GameChoice, read_since
+        from graphsearch.book.review.games import GameChoice, read_since
 
         return GameChoice(
             player=self.player or "",
@@ -134,7 +135,7 @@ def review(request: Request) -> None:
 
     JSON: `games` has every move, seen by White; `players` and `problems` as in the tables.
     """
-    from graphsearch.review.review import ReviewWish
+    from graphsearch.book.review.review import ReviewSettings
 
     output = request.output or default_output(request.file)
     printed = {"-o -": output == STDOUT, "--html -": request.html == STDOUT, "--json": request.json}
@@ -144,15 +145,16 @@ def review(request: Request) -> None:
     choice = request.choice.choice()
     with ExitStack() as files:
         evaluator, params = _compiled(request, files)
-        wish = ReviewWish(
+        settings = ReviewSettings(
             visits=request.visits,
             choice=choice,
             pgn=files.enter_context(opened_target(output)) if output else None,
             html=files.enter_context(opened_target(request.html)) if request.html else None,
             bare=request.strip,
+            params=params,
         )
         games: list[GameReview] = []
-        code, report = _reviewed(request, wish, evaluator, params, games)
+        code, report = _reviewed(request, settings, evaluator, games)
     _print(request, report, games, table=STDOUT not in (output, request.html))
     if report.stopped:
         say(_stopped_line(request, report))
@@ -163,7 +165,7 @@ def review(request: Request) -> None:
 
 
 def default_output(name: str) -> str | None:
-    """Returns where the annotated games of a file go unless said otherwise; None for standard input.
+    """Returns the default file of the annotated games; None for standard input.
 
     >>> default_output("games/my.pgn"), default_output("my.pgn.zst"), default_output("-")
     ('games/my-reviewed.pgn', 'my-reviewed.pgn', None)
@@ -176,7 +178,7 @@ def default_output(name: str) -> str | None:
 
 
 def _compiled(request: Request, stack: ExitStack) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
-    """Returns the evaluator, of a cluster its spec, and the parameters; the kernels are compiled then."""
+    """Returns the evaluator, for a cluster its spec, and the parameters, after compiling the kernels."""
     from graphsearch.search.params import SearchParams
     from graphsearch.store.sharded.manifest import is_sharded
 
@@ -197,13 +199,12 @@ def _compiled(request: Request, stack: ExitStack) -> tuple[Evaluator | Evaluator
 
 def _reviewed(
     request: Request,
-    wish: ReviewWish,
+    settings: ReviewSettings,
     evaluator: Evaluator | EvaluatorSpec,
-    params: SearchParams,
     games: list[GameReview],
 ) -> tuple[int, ReviewReport]:
-    """Returns the exit code that a signal asks for, and the report; `games` gets the games to print."""
-    from graphsearch.review.review import review as review_games
+    """Returns the exit code of a signal, and the report; adds the games to print to `games`."""
+    from graphsearch.book.review.review import review as review_games
     from graphsearch.search.warm import paging_kernels_compiling
 
     given = given_file(request.file)
@@ -219,9 +220,8 @@ def _reviewed(
             report = review_games(
                 request.store,
                 given,
-                wish,
+                settings,
                 evaluator=evaluator,
-                params=params,
                 ram_bytes=graph_ram(request.ram),
                 stop=signals.stop,
                 on_progress=show,
@@ -231,7 +231,7 @@ def _reviewed(
 
 
 def _print(request: Request, report: ReviewReport, games: list[GameReview], *, table: bool) -> None:
-    """Prints the report: on stderr what is no data."""
+    """Prints the report: data on stdout, messages on stderr."""
     for line in problem_lines(report):
         say(line)
     if request.json:
@@ -257,6 +257,6 @@ def _stopped_line(request: Request, report: ReviewReport) -> str:
 
 
 def title(now: ReviewProgress) -> str:
-    """Returns what a review is doing; the bar counts bytes, visits or games."""
+    """Returns the title of the progress bar, which counts bytes, visits or games."""
     pace = f", {rate(now.rate)} visits/s" if now.count else ""
     return f"{now.stage} {now.name}{pace}"

@@ -1,4 +1,4 @@
-"""What `graphsearch review` prints."""
+"""The output of `graphsearch review`: tables and lines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .tables import FILL, RIGHT, WHOLE, fitting, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.review.report import Player, ReviewReport
-    from graphsearch.review.results import GameReview, MoveReview
+    from graphsearch.book.review.results import GameReview, MoveReview
+    from graphsearch.book.review.review_report import Player, ReviewReport
 
 MAX_PROBLEMS = 20  # listed; JSON has all
 MAX_PLAYERS = 40
@@ -75,7 +75,7 @@ def _value(cp: int, mate: int | None) -> str:
 
 
 def problem_lines(report: ReviewReport) -> Iterator[str]:
-    """Yields what was left out of the file, and what is odd about it."""
+    """Yields skipped games and notes about the file."""
     for problem in report.problems[:MAX_PROBLEMS]:
         yield f"{report.name}, line {problem.place}: {problem.reason}"
     more = len(report.problems) - MAX_PROBLEMS
@@ -88,14 +88,14 @@ def problem_lines(report: ReviewReport) -> Iterator[str]:
 
 
 def unlisted_lines(report: ReviewReport) -> Iterator[str]:
-    """Yields how many players the table does not have, if it has not all."""
+    """Yields the number of players that the table leaves out."""
     players = len(report.players.listed())
     if players > MAX_PLAYERS:
         yield f"and {players - MAX_PLAYERS:,} more players; --json has all"
 
 
 def report_lines(report: ReviewReport) -> Iterator[str]:
-    """Yields what was done."""
+    """Yields the report line by line."""
     skipped = f", {report.skipped:,} skipped" if report.skipped else ""
     yield (
         f"{count(report.reviewed, 'game')} reviewed{skipped}; {count(report.searched, 'position')} searched,"

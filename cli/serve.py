@@ -70,7 +70,7 @@ def serve(
     Ctrl-C saves and ends it. Another program may search the file meanwhile; the page then only reads it.
     """
     try:
-        from graphsearch.web.house import House, offered
+        from graphsearch.web.served_file import ServedFile, offered
         from graphsearch.web.serving import Server, read_password
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
@@ -78,7 +78,7 @@ def serve(
             f"the page needs the package {missing}: pip install '.[web]' in the folder of graphsearch"
         ) from None
     password = None if password_file is None else read_password(password_file)
-    house = House(
+    served = ServedFile(
         file,
         read_only=read_only,
         evaluators=offered(evaluator or ()),
@@ -86,7 +86,7 @@ def serve(
         beside=tuple(beside or ()),
     )
     with StopSignals("Stopping: finishing the wave and saving...\n") as signals:
-        server = Server(house, host=host, port=port, password=password)
+        server = Server(served, host=host, port=port, password=password)
         signals.arm()
         print(server.address, flush=True)
         say("Press Ctrl-C to stop; a running search is saved.")

@@ -47,6 +47,6 @@ def show(
         print_json(node.as_dict() | source.as_dict())
         return
     print(board_text(node.position))
-    print(f"\n{node.position}   key {node.key:016x}")
+    print(f"\n{node.position}   key {node.key}")
     print(f"{origin_line(source)}\n")
     print_view(lambda width: node_view(node, multipv, width))

@@ -19,14 +19,14 @@ _FIRST = "Stopping: finishing the wave and saving...\n"
 _SECOND = "Still saving; nothing is lost. One more signal aborts and keeps only what was saved before.\n"
 _THIRD = "Aborted; what was saved before is kept.\n"
 
-_LOOK_SECONDS = 0.05  # between two looks of one who waits for a request
+_LOOK_SECONDS = 0.05  # between two checks of a waiting thread
 
 
 class StopRequest(threading.Event):
     """An Event that a signal handler may set; made for the main thread to wait for.
 
-    A handler runs between two bytecodes of the main thread. If that is inside `Event.set` or `Event.wait`,
-    the thread holds the lock that the handler would wait for, for ever. So there is no lock here.
+    A handler runs between two bytecodes of the main thread. If that is inside `threading.Event.set` or its
+    `wait`, the thread holds the lock that the handler would wait for, forever. So there is no lock here.
     """
 
     def __init__(self) -> None:
@@ -56,13 +56,14 @@ class StopRequest(threading.Event):
 class StopSignals:
     """A context in which signals set `stop`, once `arm` was called; until then they end the program.
 
-    Attributes: | stop: set by the first signal; the search watches it. | exit_code: 128 + the first signal's
-    number, 0 if none came. | before_message: called in the handler before it writes, to clear what is drawn
-    on the terminal.
+    Attributes:
+      stop: set by the first signal; the search watches it.
+      exit_code: 128 + the first signal's number, 0 if none came.
+      before_message: called in the handler before it writes, to clear the drawing on the terminal.
     """
 
     def __init__(self, first: str = _FIRST) -> None:
-        """Takes the line that answers the first signal."""
+        """Takes the answer to the first signal."""
         self._first = first
         self.stop = StopRequest()
         self.exit_code = 0
@@ -92,7 +93,7 @@ class StopSignals:
         self._armed = True
 
     def disarm(self) -> None:
-        """From now on, signals end the program where it stands; look at `stop` for those before."""
+        """From now on, signals end the program at once; look at `stop` for those before."""
         self._armed = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -123,7 +124,7 @@ def _write(text: str) -> None:
 
 
 def interruptible(work: Callable[[], _T]) -> _T:
-    """Returns `work()`, done in a thread: a kernel does not see Ctrl-C, the waiting main thread does."""
+    """Returns `work()`, run in a thread: a kernel does not see Ctrl-C, the waiting main thread does."""
     results: list[_T] = []
     errors: list[BaseException] = []
 

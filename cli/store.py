@@ -1,4 +1,4 @@
-"""`graphsearch store`: what a graph file holds, and whether it is sound; store_upkeep.py has the rest."""
+"""`graphsearch store`: a graph file's content and soundness; store_upkeep.py has the rest."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.record.provenance import RootInfo
     from graphsearch.store.info import StoreInfo
+    from graphsearch.store.record.provenance import RootInfo
     from graphsearch.store.tables.games import GameSource, Imported
     from graphsearch.store.transpositions.runs import EntryRun
     from graphsearch.store.upkeep.verify import VerifyReport
@@ -81,7 +81,7 @@ def _size(found: StoreInfo) -> str:
 
 
 def _entries(found: StoreInfo) -> dict[str, str]:
-    """Returns how many transposition entries there are, and of which evaluations; nothing without any."""
+    """Returns the number of transposition entries, and their evaluations; empty without any."""
     held = found.entries
     if not held.entries:
         return {}
@@ -91,7 +91,7 @@ def _entries(found: StoreInfo) -> dict[str, str]:
 
 
 def _imported(found: Imported) -> dict[str, str]:
-    """Returns what was imported, line by line; nothing if nothing was."""
+    """Returns the imports, line by line; empty without any."""
     kinds = {source.kind for source in found.sources}
     games = (
         f"{count(found.games, 'game')}, {count(found.positions, 'position')}, {count(found.moves, 'move')}"
@@ -140,7 +140,7 @@ def _roots_table(roots: list[RootInfo]) -> Table:
 
 
 def _others(found: StoreInfo) -> dict[str, str]:
-    """Returns the evaluators that the file knows, by number, if it knows several."""
+    """Returns the evaluators of the file, by number, if it knows several."""
     if len(found.evaluators) < 2:
         return {}
     return {f"  {number}": identity.describe() for number, identity in found.evaluators.items()}

@@ -1,4 +1,4 @@
-"""The commands of `graphsearch store` that make a cluster of a graph file, and mend one."""
+"""The commands of `graphsearch store` that split a graph file into a cluster, and mend one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .render import count, size
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from graphsearch.cluster.parting import Parted
+    from graphsearch.search.shards.parting import Parted
 
 Cluster = Annotated[
     Path, typer.Argument(metavar="CLUSTER", help="The folder of a cluster.", show_default=False)
@@ -35,7 +35,7 @@ def split(file: StoreFile, folder: Cluster, shards: Shards, json: Json = False) 
     The file is only read. `analyze --shards K --store CLUSTER` searches the cluster with a process for each
     shard; `show`, `query` and `store verify` read it as if it were one file.
     """
-    from graphsearch.cluster import parting
+    from graphsearch.search.shards import parting
 
     with StopSignals(), progress_bar("Splitting") as advance:
         report = parting.split(file, folder, shards=shards, progress=advance)
@@ -52,7 +52,7 @@ def mend(folder: Cluster, json: Json = False) -> None:
     Use it when a shard's file is lost for good. Edges that lead to what it held keep their visits and values;
     a search that passes by evaluates the positions again.
     """
-    from graphsearch.cluster import parting
+    from graphsearch.search.shards import parting
 
     made = parting.mend(folder)
     if json:
@@ -63,7 +63,7 @@ def mend(folder: Cluster, json: Json = False) -> None:
 
 
 def print_parted(report: Parted, *, json: bool) -> None:
-    """Prints what a cluster was made of, or what was made of one."""
+    """Prints the report of a split or a merge."""
     if json:
         print_json(report.as_dict())
         return

@@ -1,4 +1,4 @@
-"""`graphsearch store merge`: what several graph files know, in one."""
+"""`graphsearch store merge`: merges several graph files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from graphsearch.graph.sweeps.merge import MergeProgress
     from graphsearch.store.union.records import Example
     from graphsearch.store.union.report import MergeReport
-    from graphsearch.sweep.merge import MergeProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,8 @@ def merge(request: Request) -> None:
     JSON: `inputs` counts the records of each file that were new (`fresh`), `changed` and `unchanged`; `fresh`
     and `changed` are the most visited examples with N before and after; `problems` lists what was left out.
     """
-    from graphsearch.sweep.merge import Wanted
-    from graphsearch.sweep.merge import merge as merge_files
+    from graphsearch.graph.sweeps.merge import Wanted
+    from graphsearch.graph.sweeps.merge import merge as merge_files
 
     if len(request.files) == 1 and request.output and request.files[0].is_dir():
         _join_shards(request.files[0], request.output, request)
@@ -116,8 +116,8 @@ def merge(request: Request) -> None:
 
 
 def _join_shards(folder: Path, output: Path, request: Request) -> None:
-    """Makes one file of a cluster."""
-    from graphsearch.cluster import parting
+    """Merges a cluster into one file."""
+    from graphsearch.search.shards import parting
 
     with StopSignals(), progress_bar("Merging") as advance:
         report = parting.merge(folder, output, force=request.force, progress=advance)
@@ -125,7 +125,7 @@ def _join_shards(folder: Path, output: Path, request: Request) -> None:
 
 
 def title(now: MergeProgress) -> str:
-    """Returns what a merge is doing."""
+    """Returns the present step of a merge."""
     name = Path(now.name).name
     if now.stage == "records":
         return f"Merging {name}"

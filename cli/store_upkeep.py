@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from graphsearch.record.provenance import EvaluatorIdentity
+    from graphsearch.store.record.provenance import EvaluatorIdentity
     from graphsearch.store.upkeep.forecast import Forecast
 
     Progress = Callable[[int, int], None] | None
@@ -45,7 +45,7 @@ New = Annotated[Path, typer.Argument(metavar="NEW", help="The new file to write.
 
 @contextmanager
 def _working(title: str) -> Iterator[Progress]:
-    """Yields what shows progress; SIGTERM ends the work as Ctrl-C does, with every file closed."""
+    """Yields a progress display; SIGTERM ends the work like Ctrl-C, with every file closed."""
     with StopSignals(), progress_bar(title) as advance:
         yield advance
 
@@ -66,7 +66,7 @@ def compact(file: StoreFile, json: Json = False) -> None:
     Of a cluster (a folder), every file. Ctrl-C or a kill does no harm; repeat the command to continue. A
     process that writes the file must end first.
     """
-    from graphsearch.cluster import upkeep
+    from graphsearch.search.shards import upkeep
     from graphsearch.store.upkeep import compact
 
     work = upkeep.compact if _is_cluster(file) else compact.compact
@@ -94,7 +94,7 @@ def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
     again. Of a cluster (a folder), every file is pruned. Ctrl-C or a kill does no harm; repeat the command to
     continue. A process that writes the file must end first.
     """
-    from graphsearch.cluster import upkeep
+    from graphsearch.search.shards import upkeep
     from graphsearch.store.upkeep import prune
 
     work = upkeep.prune if _is_cluster(file) else prune.prune
@@ -116,7 +116,7 @@ def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False
 
     The copy appears only when it is complete and on disk. The copy of a cluster (a folder) is a new folder.
     """
-    from graphsearch.cluster import upkeep
+    from graphsearch.search.shards import upkeep
     from graphsearch.store.upkeep import backup
 
     folder = _is_cluster(file)
@@ -148,7 +148,7 @@ def salvage(
     listed; a search on the new file evaluates it again. Of a cluster (a folder) a new cluster is written; one
     of its files is rescued like any other, and put back under its name.
     """
-    from graphsearch.cluster import upkeep
+    from graphsearch.search.shards import upkeep
     from graphsearch.store.upkeep import salvage
 
     folder = _is_cluster(file)

@@ -1,4 +1,4 @@
-"""Tables: as Rich draws them, and as they stream."""
+"""Tables: drawn by Rich, and streamed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def table(
     """Returns a table.
 
     Args:
-      columns: how each stands, by name.
-      rows: their cells in this order, or by name; more names than there are columns do no harm.
+      columns: the kind of each, by name.
+      rows: their cells in this order, or by name; further names are ignored.
       width: the terminal's, which the table then fills; None: as wide as needed.
       title: stands above it.
     """
@@ -64,7 +64,7 @@ def fitting(columns: Mapping[str, int], width: int | None) -> list[str]:
 
 
 def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yields the lines of a table while its rows come; the first hundred decide how wide it is."""
+    """Yields the lines of a table while its rows arrive; the first hundred decide how wide it is."""
     iterator = iter(rows)
     first = _seen_first(iterator)
     cells = [[_cell(value) for value in row] for row in first]

@@ -34,10 +34,6 @@ class StatementLimitError(GraphSearchError):
     """A question or an SQL statement that takes more time or memory than it may."""
 
 
-class ShapeError(GraphSearchError, ValueError):
-    """Arrays whose lengths or types do not fit together."""
-
-
 class EvaluatorError(GraphSearchError):
     """An evaluator that is unknown, cannot be made, fails, or gives an invalid answer."""
 

@@ -41,7 +41,7 @@ class Format(Declared):
 
 
 class Identity(Declared):
-    """An evaluator's identity; see `record.provenance`."""
+    """An evaluator's identity; see `store.record.provenance`."""
 
     kind: Word
     digest: Text = ""
@@ -68,7 +68,7 @@ class ShardFact(Declared):
 
 
 class SaveFact(Declared):
-    """A save of a cluster; see `cluster.saved_waves`."""
+    """A save of a cluster; see `search.shards.saved_waves`."""
 
     number: Count = 0
     age: Count = 0

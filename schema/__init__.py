@@ -1,1 +1,1 @@
-"""The formats of a graph file: their descriptions and the SQL that makes its tables."""
+"""The format of a graph file: its description and the SQL that makes its tables."""

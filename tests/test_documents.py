@@ -24,6 +24,8 @@ import typer.main
 from graphsearch.book.toml import parse_config
 from graphsearch.evaluators.factory import _KINDS, NAMES, SEARCH_OPTIONS, EvaluatorSpec, check
 from graphsearch.search.params import OPTION_NAMES
+from tools.benchmarks.__main__ import parser_of
+from tools.benchmarks.harness import REGISTRY, find
 
 from .conftest import ROOT, Cli
 from .support.books import small_book
@@ -56,7 +58,6 @@ SHORTER = {
     "Limits(visits=500)": "Limits(visits=50)",
     "--forever --workers 4": "--time 1 --workers 2",
     "--shards 2 --time 3": "--shards 2 --visits 3000",
-    "bench --shards 2": "bench --shards 2 --visits 20000",
     "perft startpos 6": "perft startpos 4",
     "sleep 14": "sleep 4",  # the kernels are compiled
     "startpos --depth 8": "startpos --depth 4",
@@ -129,11 +130,9 @@ def shortened(command: str) -> str:
 
 def is_run_elsewhere(command: str) -> bool:
     """Returns whether a command sets up, or tests of its own run it with the same options."""
-    benchmark = (
-        re.search("--batches|--scale|--offload|--pool ray:auto --workers", command)
-        or command == "graphsearch bench --json > figures.json"
-    )
-    return command == USE or command.startswith(("pip install ", "graphsearch serve ")) or bool(benchmark)
+    if command in (USE, "graphsearch bench --json > figures.json") or "--pool ray:auto --workers" in command:
+        return True
+    return command.startswith(("pip install ", "graphsearch serve ", "python -m tools."))
 
 
 def needs_a_process(command: str) -> bool:
@@ -288,7 +287,21 @@ def test_every_named_file_exists(path: Path) -> None:
 def test_every_named_tool_exists() -> None:
     for path in READ:
         for name in re.findall(r"python -m tools\.([a-z_]+)\b", path.read_text(encoding="utf-8")):
-            assert (ROOT / "tools" / f"{name}.py").is_file(), f"{name_of(path)}: tools.{name}"
+            files = (ROOT / "tools" / f"{name}.py", ROOT / "tools" / name / "__main__.py")
+            assert any(file.is_file() for file in files), f"{name_of(path)}: tools.{name}"
+
+
+def test_every_named_benchmark_and_its_options_exist() -> None:
+    seen = set()
+    for path in READ:
+        text = re.sub(r"\\\n *", "", path.read_text(encoding="utf-8"))
+        for words in re.findall(r"python -m tools\.benchmarks ([a-z][^\n`]*)", text):
+            name, *rest = words.split()
+            known = parser_of(name, find(name)).format_help()
+            for option in re.findall(r"--[a-z-]+", " ".join(rest)):
+                assert f"  {option} " in known, f"{name_of(path)}: {name} {option}"
+            seen.add(name)
+    assert seen == set(REGISTRY), "docs/benchmarks.md names every benchmark"
 
 
 # ------------------------------------------------------------ links and pictures

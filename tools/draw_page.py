@@ -24,7 +24,7 @@ from typing import Any
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from tools.measure_page import served
+from tools.benchmarks.explorer import served
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 WIDTH, HEIGHT, QUALITY = 1400, 860, 82

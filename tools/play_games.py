@@ -3,7 +3,9 @@
 python -m tools.play_games --games 20 --tc 10+0.1 --engine stockfish --engine-option UCI_LimitStrength=true \
     --engine-option UCI_Elo=1350 --pgn games.pgn
 
-Every opening is played twice, with both colours. A clock that falls below zero loses, however little.
+Every opening is played twice, with both colours. A clock that falls below zero loses, however little. A game
+is a draw by the rules, at the third repetition and after 50 moves. `--sprt 0,20` ends the match as soon as it
+is clear which of two Elo differences holds.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ import chess
 import chess.engine
 import chess.pgn
 
+from tools.match_score import SURE, Score, Sprt, counted, elo_interval, table
+
 OPENINGS = (
     "e4 e5 Nf3 Nc6 Bb5 a6",
     "d4 d5 c4 e6 Nc3 Nf6",
@@ -39,7 +43,6 @@ OPENINGS = (
     "e4 e5 Nf3 Nc6 Bc4 Bc5 c3 Nf6",
 )
 OURS, THEIRS = "graphsearch", "opponent"
-SIGNIFICANT = 1.96  # standard errors of a 95 % interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +112,27 @@ class Game:
         return points if points is None or self.ours_is_white else 1.0 - points
 
 
+def outcome_of(board: chess.Board) -> chess.Outcome | None:
+    """Returns how a game has ended: as the rules say, or by a third repetition or 50 moves on the board.
+
+    `Board.outcome(claim_draw=True)` would end it as soon as the side to move *could* repeat a third time.
+    """
+    if (outcome := board.outcome()) is not None:
+        return outcome
+    if board.is_repetition(3):
+        return chess.Outcome(chess.Termination.THREEFOLD_REPETITION, None)
+    if board.is_fifty_moves():
+        return chess.Outcome(chess.Termination.FIFTY_MOVES, None)
+    return None
+
+
 def play(game: Game, players: Mapping[bool, Player], control: TimeControl, most_plies: int) -> None:
     """Plays a game to its end; one that is longer than so many plies is broken off."""
     key = object()
     for player in players.values():
         player.engine().ping()
     while game.result == "*":
-        outcome = game.board.outcome(claim_draw=True)
+        outcome = outcome_of(game.board)
         if outcome is not None:
             game.result, game.ending = outcome.result(), outcome.termination.name.lower()
         elif len(game.board.move_stack) >= most_plies:
@@ -163,62 +180,29 @@ def _lose(game: Game, player: Player, reason: str) -> None:
     game.ending, game.loser = f"{player.name} loses by {reason}", player.name
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A match from our side. Elo differences are None where all or no points were won."""
-
-    games: int
-    wins: int
-    draws: int
-    losses: int
-    broken_off: int
-    elo: float | None
-    elo_low: float | None
-    elo_high: float | None
-    time_losses: int
-    illegal_moves: int
-    crashes: int
-    opponent_faults: int
+def points_of(games: Iterable[Game]) -> list[float]:
+    """Returns our points of the games that were not broken off."""
+    return [game.points for game in games if game.points is not None]
 
 
 def score_of(games: Iterable[Game]) -> Score:
     """Returns the score of some games, broken-off ones left out of the points."""
     played = list(games)
-    points = [game.points for game in played if game.points is not None]
+    points = points_of(played)
     ours = [game.ending for game in played if game.loser == OURS]
-    elo = _elo_interval(points)
     return Score(
         len(played),
         points.count(1.0),
         points.count(0.5),
         points.count(0.0),
         len(played) - len(points),
-        *elo,
+        *elo_interval(points),
         sum("time" in ending for ending in ours),
         sum("illegal" in ending for ending in ours),
         sum("crash" in ending for ending in ours),
         sum(game.loser == THEIRS for game in played),
+        counted(game.ending for game in played if game.points == 0.5),
     )
-
-
-def elo_of(share: float) -> float | None:
-    """Returns the Elo difference at which a share of the points is expected.
-
-    >>> elo_of(0.5), round(elo_of(0.75) or 0), elo_of(1.0)
-    (0.0, 191, None)
-    """
-    if not 0 < share < 1:
-        return None
-    return 0.0 - 400 * math.log10(1 / share - 1)
-
-
-def _elo_interval(points: list[float]) -> tuple[float | None, float | None, float | None]:
-    """Returns the Elo difference, and the ends of its 95 % interval by the spread of the games' points."""
-    if not points:
-        return None, None, None
-    mean = sum(points) / len(points)
-    spread = math.sqrt(sum((p - mean) ** 2 for p in points) / max(1, len(points) - 1) / len(points))
-    return elo_of(mean), elo_of(mean - SIGNIFICANT * spread), elo_of(mean + SIGNIFICANT * spread)
 
 
 # ---------------------------------------------------------------- the match
@@ -283,20 +267,6 @@ def pgn_of(game: Game, number: int, control: TimeControl, names: Mapping[bool, s
     return f"{root}\n\n"
 
 
-def table(score: Score) -> str:
-    """Returns a score as a few lines."""
-    elo = "all points on one side" if score.elo is None else f"{score.elo:+.0f}"
-    if score.elo is not None:
-        ends = ["?" if end is None else f"{end:+.0f}" for end in (score.elo_low, score.elo_high)]
-        elo += f" (95 %: {ends[0]} to {ends[1]})"
-    return (
-        f"games {score.games}: +{score.wins} ={score.draws} -{score.losses}, {score.broken_off} broken off\n"
-        f"Elo difference {elo}\n"
-        f"lost on time {score.time_losses}, illegal moves {score.illegal_moves}, crashes {score.crashes};"
-        f" the opponent's {score.opponent_faults}"
-    )
-
-
 def parser() -> argparse.ArgumentParser:
     """Returns the command line's parser."""
     out = argparse.ArgumentParser(description="Play games between graphsearch uci and another UCI engine.")
@@ -311,6 +281,9 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--openings", type=Path, help="a PGN file (default: ten openings of its own)")
     out.add_argument("--opening-plies", type=int, default=8, help="of that file's games (default: 8)")
     out.add_argument("--max-plies", type=int, default=600, help="longer games are broken off")
+    out.add_argument(
+        "--sprt", type=Sprt.read, metavar="LOW,HIGH", help="end as soon as one of two Elo differences holds"
+    )
     out.add_argument("--pgn", type=Path, help="append the games to this file")
     out.add_argument("--json", action="store_true", help="print the score as JSON")
     return out
@@ -357,6 +330,8 @@ def main(arguments: list[str] | None = None) -> int:
         for game in rounds:
             games.append(game)
             _tell(game, len(games), given, theirs)
+            if given.sprt and abs(given.sprt.ratio(points_of(games))) >= SURE:
+                break
     except (TimeoutError, OSError, chess.engine.EngineError) as error:
         print(f"play_games: {error or type(error).__name__}", file=sys.stderr)
         return 2
@@ -365,6 +340,8 @@ def main(arguments: list[str] | None = None) -> int:
         theirs.end()
     score = score_of(games)
     print(json.dumps(_as_dict(score, games, given)) if given.json else table(score))
+    if given.sprt:
+        print(f"sequential test: {given.sprt.verdict(points_of(games))}", file=sys.stderr)
     return 1 if score.time_losses or score.illegal_moves or score.crashes else 0
 
 

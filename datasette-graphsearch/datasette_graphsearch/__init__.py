@@ -18,7 +18,7 @@ from datasette import hookimpl
 from markupsafe import Markup, escape
 
 from graphsearch.query.sql_functions import PURE, Value, record_text
-from graphsearch.store.migrations import APPLICATION_ID
+from graphsearch.store.format import APPLICATION_ID
 from graphsearch.store.store import Store
 from graphsearch.store.tables.column import FEN
 

@@ -1,3 +1,1 @@
-"""Every benchmark: speed, batches, and searches that outgrow their memory.
-
-Only `cli` and `tools` import it."""
+"""The figures of `graphsearch bench`: speed of moves, search and file."""

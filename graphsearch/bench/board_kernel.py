@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import kernel
-from ..jit.pointers import ONE, U, ptr
+from ..jit.pointers import U, ptr
+from ..jit.types import int64, uint64
 from ..position.board_kernel import generate_moves, make_move
 
 
 @kernel
-def expand_many(T: Any, words: Any, out: Any, rounds: Any) -> Any:
+def expand_many(
+    T: NDArray[np.uint64], words: NDArray[np.uint64], out: NDArray[np.uint16], rounds: int64
+) -> int64:
     """Generates the moves of a position `rounds` times; returns their sum, so that none is left out."""
     total = int64(0)
     for _ in range(rounds):
@@ -21,25 +23,20 @@ def expand_many(T: Any, words: Any, out: Any, rounds: Any) -> Any:
 
 
 @kernel
-def make_many(T: Any, words: Any, moves: Any, child: Any, rounds: Any) -> Any:
+def make_many(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    moves: NDArray[np.uint16],
+    child: NDArray[np.uint64],
+    rounds: int64,
+) -> uint64:
     """Makes `rounds` moves, taken in turn from the first legal moves of a position.
 
     Returns the XOR of all keys.
     """
     n = generate_moves(ptr(T, 0), ptr(words, 0), ptr(moves, 0))
-    mixed = child[9]
+    mixed = U(child[9])
     for i in range(rounds):
         make_move(ptr(T, 0), ptr(words, 0), ptr(child, 0), moves[i % n])
         mixed ^= child[9]
     return mixed
-
-
-@kernel
-def spin(rounds: Any) -> Any:
-    """Keeps a core busy for `rounds` steps of a chain that no compiler shortens; returns where it ends."""
-    x = ONE
-    for _ in range(rounds):
-        x ^= x << U(13)
-        x ^= x >> U(7)
-        x ^= x << U(17)
-    return x

@@ -12,8 +12,6 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from ..alphabeta.engine import AlphaBeta
-from ..alphabeta.nodetypes.formulas import minimal
 from ..evaluators.inside import Filler
 from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import Arena
@@ -21,17 +19,21 @@ from ..graph.arena_kernel import EVALUATIONS, VISITS
 from ..graph.graph import Graph
 from ..position.board import pack
 from ..position.rules_kernel import perft
-from ..record.transposition import EntryTable
 from ..search import wave_kernel
 from ..search import waves_kernel as loop
 from ..search.leaves import leaves_of
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
 from ..search.settings import set_params
+from ..solvers.alphabeta.engine import AlphaBeta
+from ..solvers.alphabeta.nodetypes.formulas import minimal
 from ..store.index.locate_kernel import no_filter
+from ..store.record.transposition import EntryTable
 from ..store.store import Store
+from ..workers.process import counters
 from .board_kernel import expand_many, make_many
-from .offload.instruments import io_counters
+from .sessions import EVALUATIONS as SESSION_EVALUATIONS
+from .sessions import session_figures
 from .starting import start_figures
 
 Report = Callable[[str], None]
@@ -77,6 +79,8 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
     figures |= _remembering(report, nodes)
     figures |= _builtin(report, min(nodes, BUILTIN_NODES))
     figures |= _resumed(report, min(nodes, RESUMED_NODES))
+    report("ten sessions on one file, and one")
+    figures |= session_figures(min(nodes, SESSION_EVALUATIONS))
     report("a first table")
     figures |= start_figures(cold=nodes >= BUILTIN_NODES)
     figures |= _alphabeta(report, FULL_DEPTH if nodes >= BUILTIN_NODES else SMALL_DEPTH)
@@ -204,10 +208,10 @@ def _remembering(report: Report, visits: int) -> dict[str, float | int]:
 
 def _searched(path: Path | None, visits: int) -> tuple[int, float, int]:
     """Returns the nodes of a new search, its CPU-seconds with opening and closing, and the bytes written."""
-    before, begin = io_counters().get("wchar", 0), time.process_time()
+    before, begin = counters("io").get("wchar", 0), time.process_time()
     with Graph.open(path, evaluator=UniformEvaluator()) as graph:
         nodes = analyze(graph, chess.Board(), Limits(visits=visits)).nodes
-    return nodes, time.process_time() - begin, io_counters().get("wchar", 0) - before
+    return nodes, time.process_time() - begin, counters("io").get("wchar", 0) - before
 
 
 def _builtin(report: Report, nodes: int) -> dict[str, float | int]:

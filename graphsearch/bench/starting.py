@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 
 from ..errors import GraphSearchError
 
-FIRST_TABLE = ("-m", "graphsearch", "analyze", "startpos", "--visits", "1")
+FIRST_TABLE = ("analyze", "startpos", "--visits", "1")
 
 
 def start_figures(*, cold: bool) -> dict[str, float]:
@@ -18,21 +19,27 @@ def start_figures(*, cold: bool) -> dict[str, float]:
     Args:
       cold: whether to start with an empty cache, too; without a wheel's kernels that compiles.
     """
-    figures = {"start_s": _first_table(os.environ)}
+    figures = {"start_s": round(process_seconds(FIRST_TABLE, os.environ), 2)}
     if cold:
         with tempfile.TemporaryDirectory() as empty:
-            figures["start_cold_s"] = _first_table(os.environ | {"GRAPHSEARCH_CACHE_DIR": empty})
+            environment = os.environ | {"GRAPHSEARCH_CACHE_DIR": empty}
+            figures["start_cold_s"] = round(process_seconds(FIRST_TABLE, environment), 2)
     return figures
 
 
-def _first_table(environment: os._Environ[str] | dict[str, str]) -> float:
-    quiet = subprocess.DEVNULL
+def process_seconds(arguments: Sequence[str], environment: Mapping[str, str]) -> float:
+    """Returns the CPU-seconds of the program with some arguments, those of the processes it starts included.
+
+    Raises:
+      GraphSearchError: if it fails.
+    """
+    quiet, command = subprocess.DEVNULL, [sys.executable, "-m", "graphsearch", *arguments]
     before = os.times()
     done = subprocess.run(  # noqa: S603
-        [sys.executable, *FIRST_TABLE], env=environment, stdin=quiet, stdout=quiet, stderr=quiet, check=False
+        command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, check=False
     )
     after = os.times()
     if done.returncode:
-        raise GraphSearchError(f"a first search ended with exit code {done.returncode}")
+        raise GraphSearchError(f"`graphsearch {' '.join(arguments)}` ended with exit code {done.returncode}")
     children = after.children_user + after.children_system
-    return round(children - before.children_user - before.children_system, 2)
+    return children - before.children_user - before.children_system

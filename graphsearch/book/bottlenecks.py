@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from ..position.values import negate
 from .conspiracy import Minimax, MoveOption, Steps, all_of
-from .shape import Shape
+from .snapshot import BookSnapshot
 
 Goal = tuple[
     int, bool, float
-]  # position, whether its value is to be at least the target (or at most), target
-Cost = tuple[int, float]  # (leaves, sum of what their values must change by)
+]  # position, whether its value must become at least the target (or at most), target
+Cost = tuple[int, float]  # (number of leaves, sum of the changes of their values)
 NOTHING: Cost = (0, 0.0)
 NEVER: Cost = (1 << 60, math.inf)
 ROUNDING = 1e-9  # of sums and differences of values
-LOOKED_AT = 200  # duels of which the sets are found, at least
+LOOKED_AT = 200  # least number of duels whose sets of leaves are computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Change:
     """A leaf that changes.
 
     Attributes:
-      position: its number. outside: whether it is not the position, but the best move outside the book there.
-      value, needed: what it has, and what it would need; for the side to move at the position.
+      position: its number. outside: whether it is the best move outside the book there, not the position.
+      value, needed: the present and the necessary value, for the side to move at the position.
     """
 
     position: int
@@ -42,8 +42,8 @@ class Bottleneck:
       root: number of the position.
       best, rival: the root's best move in the book, and another one, or the best one outside the book, whose
         own value stays as it is. Their values are the minimax, for the side to move at the root.
-      changes: the leaves; if they had the values that they need, the rival would be as good as every move
-        of the book. Empty: it is already.
+      changes: the leaves; with the values that they need, the rival is as good as every move of the book.
+        Empty: it is so already.
     """
 
     root: int
@@ -53,7 +53,7 @@ class Bottleneck:
 
     @property
     def total(self) -> float:
-        """The sum of what the values must change by."""
+        """The sum of the changes of the values."""
         return sum(abs(change.needed - change.value) for change in self.changes)
 
 
@@ -62,8 +62,8 @@ class Bottlenecks:
     """Bottlenecks, those of the fewest leaves and the smallest change first.
 
     Attributes:
-      safe: how many rivals need more leaves than `MOST_LEAVES`, or cannot be made as good at all.
-      alone: how many roots have no two moves to compare.
+      safe: number of rivals that need more leaves than `MOST_LEAVES`, or cannot become as good at all.
+      alone: number of roots without two moves to compare.
     """
 
     rows: list[Bottleneck]
@@ -71,17 +71,17 @@ class Bottlenecks:
     alone: int
 
 
-def find_bottlenecks(shape: Shape, *, change: float = 2.0, top: int = 0) -> Bottlenecks:
+def find_bottlenecks(snapshot: BookSnapshot, *, change: float = 2.0, top: int = 0) -> Bottlenecks:
     """Returns the bottlenecks of a book, at most `top` (0: all).
 
     Args:
-      change: how far the value of a leaf may move; 2 lets it move to either end.
+      change: the largest change of a leaf's value; 2 allows any value.
     """
-    minimax = Minimax(shape, change=change)
-    by_root = [duels(minimax, root) for root in shape.roots]
+    minimax = Minimax(snapshot, change=change)
+    by_root = [duels(minimax, root) for root in snapshot.roots]
     found = [duel for of_root in by_root for duel in of_root]
     near = sorted((duel for duel in found if duel.targets), key=lambda duel: (duel.leaves, duel.margin))
-    if top:  # by what the values must change is known once the set is: some more than wanted are looked at
+    if top:  # the change of the values is known with the set only, so more sets than wanted are computed
         near = near[: max(4 * top, LOOKED_AT)]
     rows = [Bottleneck(duel.root, duel.best, duel.rival, changes_of(minimax, duel)) for duel in near]
     rows.sort(key=lambda row: (len(row.changes), row.total, row.root, row.rival.move))
@@ -95,8 +95,8 @@ class Duel:
     """A root's best move against a rival.
 
     Attributes:
-      leaves: how few make the rival as good as every move of the book.
-      targets: values at which they may meet with that number of leaves; empty: too many, or none can.
+      leaves: the least number of leaves that make the rival as good as every move of the book.
+      targets: values at which both moves may meet with that number of leaves; empty: impossible, or too many.
     """
 
     root: int
@@ -107,12 +107,12 @@ class Duel:
 
     @property
     def margin(self) -> float:
-        """By how much the best move is better."""
+        """The difference of the two moves' values."""
         return self.best.value - self.rival.value
 
 
 def duels(minimax: Minimax, root: int) -> list[Duel]:
-    """Returns the duels of a root: its best move in the book against every other one, and that outside."""
+    """Returns the duels of a root: its best move in the book against every other one and the best outside."""
     options = minimax.options[root]
     book = [option for option in options if not option.outside]
     if not book:
@@ -136,20 +136,20 @@ def _duel(minimax: Minimax, root: int, best: MoveOption, rival: MoveOption, book
 
 
 def changes_of(minimax: Minimax, duel: Duel) -> tuple[Change, ...]:
-    """Returns the set of leaves of a duel: the fewest, of such sets one with a small change of their values.
+    """Returns a smallest set of leaves of a duel, one with a small change of their values.
 
-    All of them change to the one value at which both moves meet. So a leaf that both moves share does its
-    part for both, and the set does what it should also where lines transpose.
+    All of them change to the one value at which both moves meet. So a leaf that both moves share counts for
+    both, and the set is right also where lines transpose.
     """
     found = (_Meeting(minimax, duel, target).changes() for target in duel.targets)
     return min(found, key=lambda changes: (len(changes), sum(abs(c.needed - c.value) for c in changes)))
 
 
 class _Meeting:
-    """Finds the leaves that lift the rival to a target, and press the other moves of the book to it.
+    """Finds the leaves that raise the rival to a target and lower the other moves of the book to it.
 
-    `up` is whether the value of a position is to be at least the target (or at most it), both seen by the
-    side to move there.
+    `up` is whether the value of a position must become at least the target, else at most; both are seen by
+    the side to move there.
     """
 
     def __init__(self, minimax: Minimax, duel: Duel, target: float) -> None:
@@ -168,7 +168,7 @@ class _Meeting:
         return self._collected(goals)
 
     def _fill(self, goals: list[Goal]) -> None:
-        """Finds the cost of all goals: from above what matters, then from below what it costs."""
+        """Computes the cost of all goals: relevant goals from above, then costs from below."""
         needed: dict[tuple[int, bool], float] = {}
         stack = list(goals)
         while stack:
@@ -184,7 +184,7 @@ class _Meeting:
         return value < target if up else value > target
 
     def _below(self, number: int, up: bool, target: float) -> list[Goal]:
-        """Returns what the moves of a position have to reach: one of them to lift it, all to press it."""
+        """Returns the goals of a position's moves: one must reach its goal to raise it, all to lower it."""
         return [
             (option.child, not up, negate(target))
             for option in self._minimax.options[number]
@@ -231,7 +231,7 @@ class _Meeting:
         return tuple(found[place] for place in sorted(found))
 
     def _chosen(self, number: int, up: bool, target: float) -> list[MoveOption]:
-        """Returns the moves of a position that change: to lift it the cheapest one, else all too good."""
+        """Returns the moves that change: the cheapest one to raise a position, else all too good ones."""
         options = self._minimax.options[number]
         if not up:
             return [option for option in options if option.value > target]

@@ -1,4 +1,4 @@
-"""Which moves came into books and which went, with reasons: between two files, or since a run of one."""
+"""Moves that were added to books or removed, with reasons: between two files, or since a run of one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class BookChange:
-    """A move that came into a book, or went.
+    """A move that was added to a book, or removed.
 
     Attributes:
       position: FEN. move, san: UCI, and as people write it. came: whether it came; else it went.
@@ -56,7 +56,7 @@ class BookChange:
 
 @dataclass(frozen=True, slots=True)
 class BookChanges:
-    """What became of a book: how many moves came and went, and those of most visits."""
+    """The changes of a book: numbers of added and removed moves, and those with most visits."""
 
     book: str
     came: int
@@ -70,7 +70,7 @@ class BookChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A row of a book: its place in the order of both, and what is shown of it."""
+    """A row of a book, with its sort key."""
 
     key: str
     move: str
@@ -84,7 +84,7 @@ class _Move:
 
 
 def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: int = 20) -> list[BookChanges]:
-    """Returns, book by book, which moves of two files came and went; books by name, as both files have them.
+    """Returns the added and removed moves between two files, for every book that both have.
 
     Raises:
       StoreError: if a file cannot be read.
@@ -100,7 +100,7 @@ def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: in
 
 
 def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> list[BookChanges]:
-    """Returns, book by book, which of its moves came in a run or later; of those that went nothing is left.
+    """Returns the moves of each book that a run or a later one has added; removed moves leave no trace.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -123,7 +123,7 @@ def _moves(store: Store, book: BookRow | None) -> Iterator[_Move]:
 
 
 def _compared(name: str, old: Iterator[_Move], new: Iterator[_Move], top: int) -> BookChanges:
-    """Returns what only one of two ordered lists has."""
+    """Returns the items that only one of two ordered lists has."""
     went, came = [], []
     one, other = next(old, None), next(new, None)
     while one or other:
@@ -144,9 +144,9 @@ def _change(move: _Move, *, came: bool) -> BookChange:
 
 
 def _with_reasons(found: BookChanges, store: Store) -> BookChanges:
-    """Returns the changes with what the book says of these moves now."""
+    """Returns the changes with the present verdicts of the book."""
     rows = list(found.changes)
-    with suppress(GraphSearchError):  # a configuration of another version: then the rules have to do
+    with suppress(GraphSearchError):  # a configuration of another version: the rules alone must suffice
         verdicts = verdicts_of(store, found.book) if rows else None
         rows = [_reasoned(row, verdicts) for row in rows if verdicts]
     return BookChanges(found.book, found.came, found.went, tuple(rows))

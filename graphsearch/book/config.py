@@ -1,4 +1,4 @@
-"""What a book is to be: its roots, its side, what it takes in, and how it is searched."""
+"""The configuration of a book: roots, side, windows, order of expansion, and the search of a leaf."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Root:
     """A position where the book begins.
 
     Attributes:
-      board: the position; its ply is that of its move number (`board.ply()`).
-      origin: what put it there, for a person: `root 1`, `root 2: games.pgn, game 7`.
+      board: the position; its ply is that of its move number (`chess.Board.ply()`).
+      origin: for the user, such as `root 1` or `root 2: games.pgn, game 7`.
     """
 
     board: chess.Board
@@ -29,7 +29,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which moves a book takes in, at some plies. A move is taken in if one of the tests admits it.
+    """The moves that a book adds at some plies. A move is added if one of the tests admits it.
 
     Own moves are those of the book's side (of both sides, if it is `both`), replies those of the other.
 
@@ -39,7 +39,7 @@ class Window:
       own_moves: of these, at most so many, the best ones; None: all.
       reply_p: replies with at least this prior; None: the test admits none.
       reply_cp: replies that lose at most so many centipawns against the best one; None: none but the best.
-      reply_games: replies that stand in at least so many imported games; None: the test admits none.
+      reply_games: replies in at least so many imported games; None: the test admits none.
       reply_moves: of all these, at most so many, the best ones; None: all.
     """
 
@@ -55,15 +55,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
-    """Which leaf is next. Losses are in pawns, for the side that moves.
+    """The order in which leaves are searched. Losses are in pawns, for the side that moves.
 
     Attributes:
       policy: `puct`: visits from the root, as in a search; `dropout`: Lincke's drop-out expansion; `cost`:
-        in the order of the cost of the way from the root.
-      value: how values go up: `minimax` of what is stored, or `q`, their mean by visits.
-      cpuct: of `puct`. alpha: of `dropout`, plies that a pawn of loss is worth.
-      per_ply, per_loss, per_log_p, per_move: of `cost`: what a ply costs, a pawn of loss, one of -ln P, and
-        each move that the position has in the book before this one.
+        in the order of the cost of the path from the root.
+      value: backup of values: `minimax`, or `q`, their mean by visits.
+      cpuct: of `puct`. alpha: of `dropout`, the plies that a pawn of loss is worth.
+      per_ply, per_loss, per_log_p, per_move: of `cost`: the cost of a ply, of a pawn of loss, of one unit of
+        -ln P, and of each move that the position has in the book before this one.
     """
 
     policy: Policy = "dropout"
@@ -78,7 +78,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """How a position of the book is searched.
+    """The search of a position of the book.
 
     Attributes:
       evaluations, visits: of each search; None: no such limit. One of them is given.
@@ -92,13 +92,13 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """What a person decided about a position.
+    """Forced or excluded moves of a position.
 
     Attributes:
-      board: the position, wherever in the book it comes up; no other ruling of this kind has it.
-      moves: moves that are taken in whatever the window says (forced), or never (excluded).
-      only: of forced ones: no other move is taken in there.
-      line: of BOOK.toml, where it stands.
+      board: the position, wherever it occurs in the book; no other ruling of this kind has it.
+      moves: moves that are always added (forced), or never (excluded).
+      only: of forced moves: whether no other move is added there.
+      line: of BOOK.toml.
     """
 
     board: chess.Board
@@ -109,13 +109,13 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookConfig:
-    """A whole BOOK.toml, checked.
+    """A checked BOOK.toml.
 
     Attributes:
       text: the file as it was read. name: of the book. side: whose moves are own ones.
-      max_ply: positions at this ply are not searched any more, and no move of theirs is taken in.
+      max_ply: positions at this ply are not searched, and none of their moves is added.
       roots: distinct positions before `max_ply`.
-      notes: what its author should know, a line each.
+      notes: for the author, a line each.
     """
 
     text: str
@@ -136,7 +136,7 @@ class BookConfig:
         return self.side == "both" or (self.side == "white") == turn
 
     def window_at(self, ply: int) -> Window | None:
-        """Returns the last window that covers a ply; None: nothing is taken in there but what is forced."""
+        """Returns the last window that covers a ply; None: only forced moves are added there."""
         found = None
         for window in self.windows:
             if window.first <= ply and (window.last is None or ply <= window.last):

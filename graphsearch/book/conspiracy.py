@@ -1,11 +1,10 @@
-"""How few leaves of a book carry the choice of a root's move: conspiracy numbers (McAllester, 1988).
+"""The fewest leaves on which the choice of a root's move depends: conspiracy numbers (McAllester, 1988).
 
-A leaf is a position of the book without moves in it, or the best move outside the book of one that has some;
-what the rules decide, and what is proven (V = +-1), never changes. For every position two step functions
-tell the largest and the smallest minimax value that a change of k leaves can give it: for the largest, one
-move that becomes good is enough; for the smallest, the changes of all moves add up. Positions are passed
-once, children first. Where lines transpose, a leaf that two moves share is counted for each: then a number is
-an upper bound.
+A leaf is a position of the book without moves, or the best move outside the book of a position with moves.
+Values by the rules and proven values (V = +-1) never change. For every position two step functions give the
+largest and the smallest minimax value after a change of k leaves: for the largest, one better move is enough;
+for the smallest, the changes of all moves add up. Positions are visited once, children first. Where lines
+transpose, a leaf that two moves share is counted for each: then a number is an upper bound.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from dataclasses import dataclass
 from ..position.board import board_of, terminal_kind
 from ..position.values import negate
 from .positions import END, LEAF
-from .shape import Shape
+from .snapshot import BookSnapshot
 
-Step = tuple[int, float]  # (changed leaves, value that can be had with them)
+Step = tuple[int, float]  # (number of changed leaves, the value that they allow)
 Steps = tuple[Step, ...]  # from no change on, each better than the one before
-MOST_LEAVES = 32  # of one set: what takes more is no bottleneck
+MOST_LEAVES = 32  # of one set: larger sets are no bottlenecks
 
 
 @dataclass(frozen=True, slots=True)
 class MoveOption:
-    """What a side to move can have: a move of the book, or the best one outside it.
+    """An option of the side to move: a move of the book, or the best one outside it.
 
     Attributes:
       move, san: UCI and SAN; `san` is empty for the best move outside the book.
-      child: number of the position after it; None: a value that stands for itself.
-      value: for the side to move. fixed: whether it can never change; of one with a child, that tells itself.
+      child: number of the position after it; None: there is none.
+      value: for the side to move. fixed: whether it can never change, if it has no child.
     """
 
     move: str
@@ -42,28 +41,28 @@ class MoveOption:
 
     @property
     def outside(self) -> bool:
-        """Whether it is the best move outside the book."""
+        """Whether this is the best move outside the book."""
         return not self.san
 
 
 class Minimax:
-    """The minimax of a book, and what a change of few leaves makes of it.
+    """The minimax values of a book, and their limits after a change of few leaves.
 
     Args:
-      change: how far the value of a leaf may move; 2 lets it move to either end.
+      change: the largest change of a leaf's value; 2 allows any value.
     """
 
-    def __init__(self, shape: Shape, *, change: float = 2.0, most: int = MOST_LEAVES) -> None:
-        self.shape = shape
+    def __init__(self, snapshot: BookSnapshot, *, change: float = 2.0, most: int = MOST_LEAVES) -> None:
+        self.snapshot = snapshot
         self.change = change
         self.most = most
-        count = len(shape.positions)
+        count = len(snapshot.positions)
         self.values: list[float] = [0.0] * count
         self.fixed: list[bool] = [False] * count
         self.options: list[tuple[MoveOption, ...]] = [()] * count
         self.highest: list[Steps] = [()] * count
         self.lowest: list[Steps] = [()] * count
-        self._known = _values_of_leaves(shape)
+        self._known = _values_of_leaves(snapshot)
         for number in reversed(range(count)):  # children first
             self._fill(number)
 
@@ -80,13 +79,13 @@ class Minimax:
         self.lowest[number] = all_of([self.steps(option, up=False) for option in options], self.most)
 
     def _options(self, number: int) -> Iterator[MoveOption]:
-        position = self.shape.positions[number]
+        position = self.snapshot.positions[number]
         if position.state in (LEAF, END):
             return
-        for move, child in self.shape.edges(number):
-            if child is not None and self.shape.leads_on(number, child):
+        for move, child in self.snapshot.edges(number):
+            if child is not None and self.snapshot.leads_on(number, child):
                 yield MoveOption(move.move, move.san, child, negate(self.values[child]))
-            elif child is not None:  # a line that leads back: as the book has it, and never changed
+            elif child is not None:  # a line that leads back: it keeps the value in the book
                 yield MoveOption(move.move, move.san, None, negate(self._known[child]), fixed=True)
             elif move.value is not None:
                 yield MoveOption(move.move, move.san, None, move.value, fixed=True)
@@ -95,20 +94,20 @@ class Minimax:
             yield MoveOption(position.outside_move or "", "", None, position.outside, fixed=proven)
 
     def _is_over(self, number: int) -> bool:
-        """Returns whether the game is over at a leaf; only such can have these values for certain."""
-        position = self.shape.positions[number]
+        """Returns whether the rules have drawn the game at a leaf; mates have a value of -1."""
+        position = self.snapshot.positions[number]
         decided = position.state == END and self.values[number] == 0.0
         return decided and terminal_kind(board_of(position.fen)) != 0
 
     def leaf_steps(self, value: float, *, up: bool, fixed: bool) -> Steps:
-        """Returns what a change of one leaf can give it."""
+        """Returns the values of a leaf without and with its change."""
         if fixed:
             return ((0, value),)
         moved = min(1.0, value + self.change) if up else max(-1.0, value - self.change)
         return ((0, value), (1, moved)) if moved != value else ((0, value),)
 
     def steps(self, option: MoveOption, *, up: bool) -> Steps:
-        """Returns what changes of leaves can give an option, for the side to move."""
+        """Returns the values of an option by number of changed leaves, for the side to move."""
         if option.child is None:
             return self.leaf_steps(option.value, up=up, fixed=option.fixed)
         theirs = self.lowest[option.child] if up else self.highest[option.child]
@@ -116,7 +115,7 @@ class Minimax:
 
 
 def best_of(functions: Iterable[Steps]) -> Steps:
-    """Returns the largest value that changes in one of several options give.
+    """Returns the largest values by changes in one of several options.
 
     >>> best_of([((0, 0.1), (2, 0.9)), ((0, 0.3), (1, 0.5), (3, 0.7))])
     ((0, 0.3), (1, 0.5), (2, 0.9))
@@ -129,7 +128,7 @@ def best_of(functions: Iterable[Steps]) -> Steps:
 
 
 def all_of(functions: Sequence[Steps], most: int) -> Steps:
-    """Returns the smallest value of the best of several options, when all of them that are too good change.
+    """Returns the smallest values of the best of several options by changes in all that are too good.
 
     >>> all_of([((0, 0.5), (1, -1.0)), ((0, 0.3), (1, -1.0)), ((0, -0.2),)], 8)
     ((0, 0.5), (1, 0.3), (2, -0.2))
@@ -150,14 +149,14 @@ def all_of(functions: Sequence[Steps], most: int) -> Steps:
             found.append((count, -tops[0][0]))
 
 
-def _values_of_leaves(shape: Shape) -> list[float]:
-    """Returns the value of each position in the tables; without one, that of the move that leads there."""
+def _values_of_leaves(snapshot: BookSnapshot) -> list[float]:
+    """Returns the value of each position; without one in the tables, that of the move to it."""
     by_move: dict[int, float] = {}
-    for number in range(len(shape.positions)):
-        for move, child in shape.edges(number):
+    for number in range(len(snapshot.positions)):
+        for move, child in snapshot.edges(number):
             if child is not None and move.value is not None:
                 by_move.setdefault(child, negate(move.value))
     return [
         by_move.get(number, 0.0) if position.value is None else position.value
-        for number, position in enumerate(shape.positions)
+        for number, position in enumerate(snapshot.positions)
     ]

@@ -1,6 +1,6 @@
-"""What a book takes in at a position, and why: a pure function of the configuration and of what is known.
+"""The decision which moves of a position belong in a book, with reasons: a pure function.
 
-The best move is always taken in; further own moves by `own_cp` and `own_moves`, further replies by
+The best move is always added; further own moves by `own_cp` and `own_moves`, further replies by
 `reply_cp`, `reply_p` and `reply_games`, the best `reply_moves` of them. A move without visits has no value.
 """
 
@@ -21,12 +21,12 @@ REPLY_CP, REPLY_P, REPLY_GAMES = "reply_cp", "reply_p", "reply_games"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A legal move as it is known when something is decided.
+    """A legal move, as input of a decision.
 
     Attributes:
       move: UCI. san: as people write it. p: prior. n: edge N.
       q: edge Q, None while n = 0; value: of the book if it has the move, else q; for the side that plays it.
-      games: imported games with it. rule: why the book has it already; empty: it has not.
+      games: imported games with it. rule: by which the book has it already; empty: the book does not have it.
     """
 
     move: str
@@ -41,11 +41,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a candidate.
+    """The decision on a candidate.
 
     Attributes:
       loss: centipawns against the best move; None if unknown.
-      rule: why the book takes or has it; empty: it stays outside.
+      rule: by which it is in the book; empty: it stays outside.
       reason: the same in words, with the numbers.
     """
 
@@ -80,9 +80,9 @@ def decide(
     Args:
       ply: of the position in the book.
       known: all legal moves.
-      wanted: UCI moves that a person put in by the queue.
+      wanted: UCI moves from the queue.
     """
-    ranked = sorted(known, key=_place)
+    ranked = sorted(known, key=_sort_key)
     best = ranked[0].value if ranked else None
     forced = {m.uci() for ruling in _of(config.forced, board) for m in ruling.moves}
     excluded = {m.uci() for ruling in _of(config.excluded, board) for m in ruling.moves}
@@ -95,23 +95,21 @@ def decide(
         if found.move in excluded:
             rule, reason = "", "excluded by the configuration"
         else:
-            rule, reason = tests.of(
-                found, loss
-            )  # a forced move that the window admits takes one of its places
+            rule, reason = tests.of(found, loss)  # a forced move that the window admits counts for its limit
         if found.move in forced:
             rule, reason = FORCED, "forced by the configuration"
         elif found.move in wanted and found.move not in excluded:
             rule, reason = QUEUE, "put in by the queue"
         elif is_alone and found.move not in excluded:
-            rule, reason = "", "only forced moves are taken in here"
+            rule, reason = "", "only forced moves are added here"
         if found.rule and not rule and found.move not in excluded:
-            rule, reason = found.rule, f"taken in before; now {reason}"
+            rule, reason = found.rule, f"added before; now {reason}"
         verdicts.append(Verdict(found, loss, rule, reason))
     return verdicts
 
 
-def _place(found: Candidate) -> tuple[bool, float, bool, int, float, str]:
-    """Returns what candidates are sorted by: value, then those of the book, then visits and prior."""
+def _sort_key(found: Candidate) -> tuple[bool, float, bool, int, float, str]:
+    """Returns the sort key of a candidate: value, then moves of the book first, then visits and prior."""
     value = 0.0 if found.value is None else found.value
     return (found.value is None, -value, not found.rule, -found.n, -found.p, found.move)
 
@@ -123,7 +121,7 @@ def _of(rulings: Sequence[Any], board: chess.Board) -> list[Any]:
 
 
 class _Tests:
-    """The tests of a window, asked about moves in the order of their value."""
+    """The tests of a window; moves must come in the order of their value."""
 
     def __init__(self, window: Window | None, *, is_own: bool) -> None:
         self._window = window
@@ -132,7 +130,7 @@ class _Tests:
         self._has_best = False
 
     def of(self, found: Candidate, loss: int | None) -> tuple[str, str]:
-        """Returns the rule that admits a move, or "", and why."""
+        """Returns the rule that admits a move, or "", and the reason."""
         if self._window is None:
             return "", "no window covers this ply"
         rule, reason = self._own(found, loss) if self._is_own else self._reply(found, loss)
@@ -175,7 +173,7 @@ class _Tests:
             if found.games >= window.reply_games:
                 return REPLY_GAMES, f"{found.games:,} games, at least {window.reply_games:,}"
             missed.append(f"{found.games:,} games, below {window.reply_games:,}")
-        return "", "; ".join(missed) or "only the best reply is taken in"
+        return "", "; ".join(missed) or "only the best reply is added"
 
 
 def admits_by_value(window: Window | None, loss: int | None, better: int, *, is_own: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Gaps of a book: likely or popular replies without an answer, and positions of its own without a move."""
+"""Gaps of a book: likely or popular replies that it lacks, and own positions without a move."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from dataclasses import dataclass
 import chess
 
 from ..errors import BookConfigError
-from ..position.board import board_of, key_of, legal_moves
+from ..position.board import board_of, key_text, legal_moves
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.rows import checked
+from .config import BookConfig, Ruling
 from .positions import LEAF, OPEN, BookMove
-from .shape import BOTH, Shape
+from .snapshot import BOTH, BookSnapshot
 
-TRUSTED_GAMES = 20  # at a position: from so many on, shares of games count instead of P
+TRUSTED_GAMES = 20  # at a position, from which on shares of games count instead of P
 
 Games = Mapping[str, Mapping[str, int]]  # key -> move -> imported games
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A reply that the book does not have, or a position of its own that has no answer.
+    """A reply that the book lacks, or an own position without an answer.
 
     Attributes:
       position: number of the position. reply, san: the missing reply; None: the position itself waits.
-      reach: how likely the book gets there, the reply included: the largest product along a line from a root
-        of the replies' shares of games, or P where fewer than 20 games are known; own moves count 1.
+      reach: probability of the line with the reply: the largest product along a line from a root of the
+        replies' shares of games, or P where fewer than 20 games are known; own moves count 1.
       p: prior of the reply in the graph; None: the graph does not know the position.
       games: imported games with the reply.
     """
@@ -40,17 +41,17 @@ class Gap:
     games: int
 
 
-def find_gaps(store: Store, shape: Shape, *, min_p: float, min_games: int, top: int) -> Reached:
-    """Returns the gaps, the likeliest first, at most `top` (0: all), and the lines there.
+def find_gaps(store: Store, snapshot: BookSnapshot, *, min_p: float, min_games: int, top: int) -> Reached:
+    """Returns the gaps, the likeliest first, at most `top` (0: all), and the likeliest lines.
 
     A reply is one if its P is at least `min_p`, or if at least `min_games` imported games have it. In a book
     of both sides every move is an own one and a reply. Replies that BOOK.toml excludes are none.
     """
-    games = imported_games(store, shape)
-    reach, parents = reaches(shape, games)
-    searcher = _Searcher(store, shape, games, min_p, min_games)
+    games = imported_games(store, snapshot)
+    reach, parents = reaches(snapshot, games)
+    searcher = _Searcher(store, snapshot, games, min_p, min_games)
     found: list[Gap] = []
-    bar = 0.0  # what is less likely than this is not among the `top` best
+    bar = 0.0  # less likely gaps are not among the `top` best
     for number in sorted(reach, key=lambda number: (-reach[number], number)):
         if reach[number] < bar:
             break
@@ -67,13 +68,13 @@ def _rank(gap: Gap) -> tuple[float, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Gaps, and where the likeliest line to every position comes from."""
+    """Gaps, and the parent of every position on the likeliest line to it."""
 
     gaps: list[Gap]
     parents: dict[int, tuple[int, BookMove]]
 
 
-def imported_games(store: Store, shape: Shape) -> Games:
+def imported_games(store: Store, snapshot: BookSnapshot) -> Games:
     """Returns the imported games by position of the book and move."""
     query = (
         "SELECT game_move.key, move, white + draws + black + unknown FROM game_move JOIN"
@@ -82,24 +83,24 @@ def imported_games(store: Store, shape: Shape) -> Games:
     )
     found: dict[str, dict[str, int]] = {}
     with sql_errors(store.path, "read it"):
-        rows = store.connection.execute(query, (shape.name,))
+        rows = store.connection.execute(query, (snapshot.name,))
         for key, move, number in checked(rows, "game_move.key", "game_move.move", "game_move.white"):
             found.setdefault(key, {})[move] = number
     return found
 
 
-def reaches(shape: Shape, games: Games) -> tuple[dict[int, float], dict[int, tuple[int, BookMove]]]:
-    """Returns how likely each position is reached, and where the likeliest line there comes from."""
-    found = dict.fromkeys(shape.roots, 1.0)
+def reaches(snapshot: BookSnapshot, games: Games) -> tuple[dict[int, float], dict[int, tuple[int, BookMove]]]:
+    """Returns the probability of each position, and its parent on the likeliest line."""
+    found = dict.fromkeys(snapshot.roots, 1.0)
     parents: dict[int, tuple[int, BookMove]] = {}
-    for number, position in enumerate(shape.positions):  # parents come before their children
+    for number, position in enumerate(snapshot.positions):  # parents come before their children
         here = found.get(number)
         if here is None:
             continue
-        certain = shape.side != BOTH and shape.is_own(position.turn)
+        certain = snapshot.side != BOTH and snapshot.is_own(position.turn)
         counts = games.get(position.key, {})
-        for move, child in shape.edges(number):
-            if child is None or not shape.leads_on(number, child):
+        for move, child in snapshot.edges(number):
+            if child is None or not snapshot.leads_on(number, child):
                 continue
             there = here if certain else here * share(counts, move.move, move.p)
             if there > found.get(child, -1.0):
@@ -109,7 +110,7 @@ def reaches(shape: Shape, games: Games) -> tuple[dict[int, float], dict[int, tup
 
 
 def share(counts: Mapping[str, int], move: str, p: float | None) -> float:
-    """Returns how likely a reply is: its share of the games here if they are 20 or more, else its P.
+    """Returns the probability of a reply: its share of the games here if they are 20 or more, else its P.
 
     >>> share({"e7e5": 15, "c7c5": 5}, "c7c5", 0.4), share({"e7e5": 1}, "c7c5", 0.4)
     (0.25, 0.4)
@@ -123,32 +124,37 @@ def share(counts: Mapping[str, int], move: str, p: float | None) -> float:
 class _Searcher:
     """Finds the gaps of one position after the other."""
 
-    def __init__(self, store: Store, shape: Shape, games: Games, min_p: float, min_games: int) -> None:
+    def __init__(
+        self, store: Store, snapshot: BookSnapshot, games: Games, min_p: float, min_games: int
+    ) -> None:
         self._store = store
-        self._shape = shape
+        self._snapshot = snapshot
         self._games = games
         self._min_p = min_p
         self._min_games = min_games
-        self._rulings = _Rulings(shape.config)
+        self._config = _config(snapshot)
+        rulings = self._config.excluded if self._config else ()
+        self._excluded = {_key(ruling): {move.uci() for move in ruling.moves} for ruling in rulings}
 
     def gaps_at(self, number: int, reach: float) -> list[Gap]:
-        """Returns the gaps at a position, which is reached as likely as that."""
-        position = self._shape.positions[number]
-        own = self._shape.is_own(position.turn)
+        """Returns the gaps at a position of that probability."""
+        position = self._snapshot.positions[number]
+        own = self._snapshot.is_own(position.turn)
         if own and position.state == LEAF:
             return [Gap(position=number, reply=None, san=None, reach=reach, p=None, games=0)]
-        if (own and self._shape.side != BOTH) or position.state != OPEN:
+        if (own and self._snapshot.side != BOTH) or position.state != OPEN:
             return []
-        max_ply = self._rulings.max_ply
-        if position.key in self._rulings.only or (max_ply is not None and position.ply + 1 >= max_ply):
-            return []
+        if self._config is not None:
+            only = {_key(ruling) for ruling in self._config.forced if ruling.only}
+            if position.key in only or position.ply + 1 >= self._config.max_ply:
+                return []
         return self._missing(number, reach)
 
     def _missing(self, number: int, reach: float) -> list[Gap]:
-        position = self._shape.positions[number]
+        position = self._snapshot.positions[number]
         board = board_of(position.fen)
         counts = self._games.get(position.key, {})
-        left_out = position.moves.keys() | self._rulings.excluded.get(position.key, set())
+        left_out = position.moves.keys() | self._excluded.get(position.key, set())
         gaps = []
         for move, p in self._replies(board):
             name, games = move.uci(), counts.get(move.uci(), 0)
@@ -166,39 +172,15 @@ class _Searcher:
         return list(zip(moves, record.priors, strict=True))
 
 
-class _Rulings:
-    """What a book's TOML text leaves out on purpose: excluded replies, and all but forced ones."""
+def _config(snapshot: BookSnapshot) -> BookConfig | None:
+    """Returns the configuration of a book; None if another version wrote it."""
+    from .toml import stored_config
 
-    def __init__(self, config: str) -> None:
-        from .toml import load_toml
-        from .toml_lines import lines_of
+    try:
+        return stored_config(snapshot.config, snapshot.name)
+    except BookConfigError:
+        return None
 
-        self.excluded: dict[str, set[str]] = {}
-        self.only: set[str] = set()
-        self.max_ply: int | None = None
-        try:
-            data = load_toml(config, "the book")
-        except BookConfigError:  # of another version: then nothing is known to be left out
-            return
-        self._read(data, lines_of(config))
 
-    def _read(self, data: dict[str, object], lines: Mapping[tuple[str | int, ...], int]) -> None:
-        from .toml import KEYS
-        from .toml_roots import read_ruling
-        from .toml_table import Faults, Table
-
-        faults = Faults("", lines)
-        self.max_ply = Table("[book]", data.get("book", {}), ("book",), KEYS["book"], faults).whole(
-            "max_ply", 1, 10**6
-        )
-        for kind in ("force", "exclude"):
-            tables = data.get(kind, [])
-            for place, table in enumerate(tables if isinstance(tables, list) else []):
-                ruling = read_ruling(Table(kind, table, (kind, place), KEYS[kind], faults), None)
-                if ruling is None:
-                    continue
-                key = f"{key_of(ruling.board):016x}"
-                if kind == "exclude":
-                    self.excluded.setdefault(key, set()).update(move.uci() for move in ruling.moves)
-                elif ruling.only:
-                    self.only.add(key)
+def _key(ruling: Ruling) -> str:
+    return key_text(ruling.board)

@@ -1,4 +1,4 @@
-"""How a book grows by one position: what its record says goes into the tree, and moves are taken in."""
+"""The growth of a book by one searched position: values from its record, and new moves."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import chess
 
-from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_of, legal_moves, terminal_kind
-from ..record.node import NodeRecord
-from ..record.ranking import edge_of
+from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text, legal_moves, terminal_kind
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import edge_of
 from .config import BookConfig
 from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
 from .positions import APART, END, LEAF, OPEN, BookMove, Position
@@ -29,13 +29,8 @@ class RecordedMove:
     q: float | None
 
 
-def hex_key(board: chess.Board) -> str:
-    """Returns the key of a position as the tables hold it."""
-    return f"{key_of(board):016x}"
-
-
 def known_moves(board: chess.Board, record: NodeRecord) -> list[RecordedMove]:
-    """Returns the legal moves of a position with what its record says of them."""
+    """Returns the legal moves of a position with their numbers in its record."""
     if not record.codes:
         return []
     moves, priors = legal_moves(board), record.priors
@@ -49,7 +44,7 @@ def known_moves(board: chess.Board, record: NodeRecord) -> list[RecordedMove]:
 def candidates(
     tree: BookTree, position: Position | None, known: Sequence[RecordedMove], games: Mapping[str, int]
 ) -> list[Candidate]:
-    """Returns the moves of a position as they are decided on; without SAN, which takes long."""
+    """Returns the moves of a position as candidates, without SAN, which is slow."""
     found = []
     for move in known:
         taken = position.moves.get(move.move) if position else None
@@ -71,14 +66,14 @@ def candidates(
 
 
 class Growth:
-    """Takes in positions and moves, by the configuration."""
+    """Adds positions and moves by the configuration."""
 
     def __init__(self, config: BookConfig, tree: BookTree, since: int, read: Read, games: Games) -> None:
-        """Makes one.
+        """Takes the book and its sources.
 
         Args:
           since: number of this run of the book. read: returns the record of a position.
-          games: returns the imported games of each move of a position, by its key; only where they matter.
+          games: returns the imported games of each move of a position, by its key.
         """
         self._config = config
         self._tree = tree
@@ -90,7 +85,7 @@ class Growth:
 
     def add(self, board: chess.Board, ply: int) -> Position:
         """Returns the book's position on a board; a new one if it has none."""
-        key = hex_key(board)
+        key = key_text(board)
         position = self._tree.positions.get(key)
         if position is None:
             position = Position(key=key, fen=fen_of(board), ply=ply, since=self._since)
@@ -110,7 +105,7 @@ class Growth:
         return position
 
     def set_apart(self) -> None:
-        """Sets positions apart that no root leads to any more, and brings back those that one leads to."""
+        """Sets the state `apart` where no root leads any more, and restores states where one leads again."""
         reached = self._tree.reachable()
         gone = []
         for key, position in self._tree.positions.items():
@@ -123,7 +118,7 @@ class Growth:
         self._tree.update(gone)
 
     def _bring_back(self, position: Position) -> None:
-        """Gives a position that was apart, and what follows it, the states that they had."""
+        """Restores the states of a position that was apart, and of its descendants."""
         waiting, found = [position], []
         while waiting:
             back = waiting.pop()
@@ -134,7 +129,7 @@ class Growth:
         self._tree.update(found)
 
     def _bring_one_back(self, position: Position) -> None:
-        """Gives one position the state that it had."""
+        """Restores the state of one position."""
         if terminal_kind(board_of(position.fen)) != NOT_TERMINAL:
             position.state = END
         elif position.n and (position.moves or position.outside is not None):
@@ -146,7 +141,7 @@ class Growth:
         self._tree.changed.add(position.key)
 
     def learn(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
-        """Takes in what the record of a searched position says, and the moves that its window admits."""
+        """Reads the record of a searched position, and adds the moves that its window admits."""
         position.n, position.since = record.visits, self._since
         lower, upper = record.bounds_at(board.halfmove_clock)
         if lower == upper and not any(edge.bounds == (lower, upper) for edge in record.edges):
@@ -163,9 +158,9 @@ class Growth:
         self.settle()
 
     def redecide(self, position: Position) -> None:
-        """Decides anew on a position that was searched before, from its record.
+        """Decides again on the moves of a searched position, from its record.
 
-        If the file has lost that, the position is a leaf once more.
+        If the file has lost the record, the position becomes a leaf.
         """
         board = board_of(position.fen)
         record = self._read(board)
@@ -177,7 +172,7 @@ class Growth:
         self._tree.update([position.key])
 
     def redecide_all(self, goes_on: Callable[[], bool]) -> bool:
-        """Decides anew on every position that was searched, as long as `goes_on`; returns whether on all."""
+        """Decides again on every searched position while `goes_on`; returns whether on all of them."""
         tree = self._tree
         tree.unsettled.clear()
         searched = [position for position in tree.positions.values() if position.state == OPEN]
@@ -204,7 +199,7 @@ class Growth:
     def verdicts(
         self, position: Position, board: chess.Board, known: Sequence[RecordedMove]
     ) -> list[Verdict]:
-        """Returns what the configuration says now on every legal move of a position."""
+        """Returns the present verdicts on every legal move of a position."""
         found = candidates(self._tree, position, known, self._games(position.key))
         wanted = self.wanted.get(position.key, ())
         return decide(self._config, board, position.ply, found, wanted)
@@ -235,11 +230,11 @@ class Growth:
             since=self._since,
         )
         self._tree.link(position, taken)
-        # where the child is known, its value is another than the edge's
+        # a known child's value differs from the edge's
         self._tree.unsettled.add(position.key)
 
     def _note_outside(self, position: Position, known: Sequence[RecordedMove], record: NodeRecord) -> None:
-        """Keeps the value of what stays outside the book, so that no line looks better than it is."""
+        """Stores the best value outside the book, so that no line looks better than it is."""
         outside = [move for move in known if move.move not in position.moves]
         visited = [move for move in outside if move.q is not None]
         best = max(visited, key=lambda move: (move.q or 0.0, move.n), default=None)
@@ -248,7 +243,7 @@ class Growth:
 
     # -------------------------------------------------------------- values that change decisions
     def settle(self) -> None:
-        """Takes in moves outside the book that a window admits since the values of others have changed."""
+        """Adds moves that a window admits since the values of other moves have changed."""
         tree = self._tree
         while tree.unsettled:
             changed = [tree.positions[key] for key in tree.unsettled]
@@ -260,9 +255,9 @@ class Growth:
         self._revive()
 
     def _has_more(self, position: Position) -> bool:
-        """Returns whether a move outside the book may belong into it now, by its value or its rank.
+        """Returns whether a window may admit a move outside the book now, by its value or its rank.
 
-        If the best one is excluded, the next may: that only the record can tell.
+        If the best one is excluded, the next may be admitted: only the record can tell.
         """
         if position.state != OPEN or position.outside is None:
             return False
@@ -279,18 +274,18 @@ class Growth:
         return not self._is_closed(board_of(position.fen))
 
     def _is_closed(self, board: chess.Board) -> bool:
-        """Returns whether only forced moves are taken in."""
+        """Returns whether only forced moves are added."""
         epd = board.epd()
         return any(r.only for r in self._config.forced if r.board.epd() == epd)
 
     def _revive(self) -> None:
-        """Makes leaves of positions that stood beyond the last ply until a shorter way to them was found."""
+        """Makes leaves of positions beyond the last ply to which a shorter path was found."""
         for key in self._tree.lowered:
             self.fit_ply(self._tree.positions[key])
         self._tree.lowered.clear()
 
     def fit_ply(self, position: Position) -> None:
-        """Makes a leaf or an end that was never searched the one or the other, by its ply."""
+        """Sets the state of a position that was never searched, leaf or end, by its ply."""
         if position.state not in (LEAF, END) or position.searches or position.n or position.value is not None:
             return
         state = LEAF if position.ply < self._config.max_ply else END

@@ -1,12 +1,12 @@
-"""Policies of expansion: which leaf of the book is next.
+"""Policies of expansion: the choice of the next leaf.
 
 - `dropout`: Lincke's drop-out expansion (Strategies for the Automatic Construction of Opening Books, 2000). A
   leaf costs a ply for every move that leads to it, and `alpha` plies for every pawn that these moves lose.
-- `cost`: in the manner of KataGo's book builder. Every move costs something by itself, by what it loses, by
-  how unlikely it is (-ln P), and by how many moves its position has in the book before it.
-- `puct`: from the root, as a search does: every search of the book is a visit of the moves that lead to it.
+- `cost`: as KataGo's book builder. Every move has a cost by itself, by its loss, by its -ln P, and by the
+  number of moves that its position has in the book before it.
+- `puct`: from the root, as in a search: every search of a leaf is a visit of the moves that lead to it.
 
-The first two take the leaf of the cheapest way; that is a shortest path, computed from the leaves upwards.
+The first two choose the leaf of the cheapest path, computed from the leaves upwards.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..search.puct import exploration_term, score
 from .config import Expansion
 from .positions import BookMove
 
@@ -28,15 +29,15 @@ class Order(Protocol):
 
     @property
     def counts_visits(self) -> bool:
-        """Whether roots are taken in turn, by their searches so far."""
+        """Whether roots take turns, by their searches so far."""
 
     def cost(self, p: float, loss: float, rank: int) -> float:
-        """Returns what a move costs by prior, loss in pawns, and how many moves are in the book before it."""
+        """Returns the cost of a move by prior, loss in pawns, and number of moves in the book before it."""
 
     def choose(
         self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
     ) -> BookMove:
-        """Returns the move to take.
+        """Returns the next move on the path to a leaf.
 
         Args:
           steps: the moves with a leaf behind them, at least one.
@@ -47,7 +48,7 @@ class Order(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CheapestWay:
-    """Takes the leaf whose way costs least."""
+    """Chooses the leaf of the cheapest path."""
 
     per_ply: float
     per_loss: float
@@ -67,34 +68,33 @@ class CheapestWay:
     def choose(
         self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
     ) -> BookMove:
-        """Returns the first move of the cheapest way; of equal ones the likelier."""
+        """Returns the first move of the cheapest path; of equal ones the likelier."""
         return min(steps, key=lambda step: (step[1] + step[2], -step[0].p, step[0].move))[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Puct:
-    """Takes the move of the largest Q + U; a visit is a search of the book."""
+    """Chooses the move with the largest Q + U; a visit is a search of the book."""
 
     cpuct: float
     counts_visits: bool = True
 
     def cost(self, p: float, loss: float, rank: int) -> float:
-        """Returns -ln p: by it leaves are listed, the likeliest first; the choice does not depend on it."""
+        """Returns -ln p, for lists of leaves; the choice does not depend on it."""
         return -math.log(max(p, LEAST_P))
 
     def choose(
         self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
     ) -> BookMove:
-        """Returns the move of the largest Q + U; an unknown Q is that of the position."""
-        root = math.sqrt(max(1, visits))
+        """Returns the move with the largest Q + U; an unknown Q is that of the position."""
+        term = exploration_term(visits, self.cpuct, 1.0, 0.0)
 
-        def score(step: Step) -> tuple[float, float, str]:
+        def rank(step: Step) -> tuple[float, float, str]:
             move = step[0]
             value = values[move.move]
-            u = self.cpuct * move.p * root / (1 + move.visits)
-            return (-((q if value is None else value) + u), -move.p, move.move)
+            return (-score(q if value is None else value, term * move.p, 1 + move.visits), -move.p, move.move)
 
-        return min(steps, key=score)[0]
+        return min(steps, key=rank)[0]
 
 
 def order_of(expansion: Expansion) -> Order:

@@ -1,4 +1,4 @@
-"""A book's positions and moves: what their rows hold, for whoever builds a book or reads one."""
+"""Positions and moves of a book, as their rows hold them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ LEAF, OPEN, END, APART = "leaf", "open", "end", "apart"
 
 @dataclass(slots=True, kw_only=True)
 class BookMove:
-    """A move that the book has; values are seen by the side that plays it.
+    """A move of the book; values are seen by the side that plays it.
 
     Attributes:
-      move: UCI. san: as people write it. child: key of the position after it. rule: why it was taken in.
+      move: UCI. san: SAN. child: key of the position after it. rule: by which it was added.
       p, n, q: prior, edge N and edge Q (None while n = 0) in the record, as of the position's last search.
       value: of the book when its row was last written; None if it was unknown then.
-      loss, games: when it was taken in: centipawns against the best move, imported games with it.
-      visits: searches of the book that went through it.
-      since: number of the book's run in which it was taken in.
+      loss, games: when it was added: centipawns against the best move, imported games with it.
+      visits: searches of leaves behind it.
+      since: number of the book's run that added it.
     """
 
     move: str
@@ -42,17 +42,17 @@ class Position:
     """A position of the book; values are seen by the side to move.
 
     Attributes:
-      key: 16 hex digits. fen: the position. ply: fewest half-moves to it.
+      key: as `key_text` has it. fen: the position. ply: fewest half-moves to it.
       state: `leaf`, `open`, `end`, or `apart` while no root leads to it.
-      searches: how often it was searched to its budget. n: node N after the last time.
+      searches: number of searches to the limit. n: node N after the last one.
       value: of the book; None before the first search.
       outside, outside_move: best value among visited moves outside the book, and that move; None: no such.
       rest: V + sum n * E over the moves outside the book.
-      priority: of a leaf when a build last ended, the smaller the sooner; None: it had none.
-      since: number of the book's run in which it was last searched, or added.
+      priority: of a leaf when a build last ended, the smaller the sooner; None: none.
+      since: number of the book's run that last searched it, or added it.
       moves: those of the book, by UCI move. parents: keys of positions with a move to this one.
-      reach: cost of the cheapest way to a leaf that may be searched; None: there is none.
-      leased: somebody searches it.
+      reach: cost of the cheapest path to a leaf that may be searched; None: there is none.
+      leased: whether it is being searched.
     """
 
     key: str
@@ -97,7 +97,7 @@ def line_of(keys: Sequence[str], moves: Sequence[BookMove]) -> BookLine:
 
 
 def ply_of(fen: str) -> int:
-    """Returns how many half-moves come before a position by the number of its move.
+    """Returns the number of half-moves before a position, by its move number.
 
     >>> ply_of("4k3/8/8/8/8/8/8/4K3 b - - 0 7")
     13

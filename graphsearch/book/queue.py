@@ -1,7 +1,7 @@
-"""What a person or a script wants a book to look at first: the table `book_queue`, which a builder reads.
+"""The queue of positions and lines that a book searches first: the table `book_queue`.
 
-It is changed by short transactions of connections of their own, without the lock of the writer of records, so
-that a to-do list can be changed while a builder runs.
+Each change is a short transaction of its own connection, without the lock of the writer of records, so that
+the queue can be changed while a builder runs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any, Literal, get_args
 
 import chess
 
-from ..errors import InvalidParameterError, StoreError, StoreLockedError
+from ..errors import InvalidParameterError, StoreError
 from ..position.board import board_of
 from ..store.file import check_is_file, open_beside, open_reader, sql_errors
-from ..store.migrations import format_of
 from ..store.sharded.files import file_of_tables
 from ..store.store import Store
 from ..store.tables.provenance import now
@@ -30,9 +29,8 @@ State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
 WAITING: State = "waiting"
 DROPPED: State = "dropped"
-FORMAT = 3  # the first with a queue
 WAIT_SECONDS = 60.0  # for a transaction of another process
-ROWS = 500  # of one transaction, which others wait for
+ROWS = 500  # of one transaction, for which others wait
 _NAMES = ("id", "book", "fen", "moves", "origin", "added", "state", "note", "changed")
 _COLUMNS = ", ".join(_NAMES)
 _CHECKED = tuple(f"book_queue.{name}" for name in _NAMES)
@@ -40,12 +38,12 @@ _CHECKED = tuple(f"book_queue.{name}" for name in _NAMES)
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """What is to be added: a position, or a line.
+    """A position or a line to add.
 
     Attributes:
       fen: where the line begins.
-      moves: UCI moves from there; each position of the line is meant. Empty: the position alone.
-      origin: where it comes from, for a person.
+      moves: UCI moves from there; all positions of the line are added. Empty: the position alone.
+      origin: for the user, such as `games.pgn, game 7`.
     """
 
     fen: str
@@ -58,10 +56,10 @@ class QueueItem:
     """A row of the queue.
 
     Attributes:
-      book: name of the book that it is for; None: whichever is built next.
+      book: name of its book; None: the book that is built next.
       fen, moves, origin: as of a `NewItem`.
       added, changed: times in ISO 8601; `changed` is None while it waits.
-      note: what was done with it, or why it was refused.
+      note: its result, or why it was refused.
     """
 
     id: int
@@ -78,7 +76,7 @@ class QueueItem:
         """Yields the positions of its line in their order, without history.
 
         Raises:
-          ValueError: if the row holds what is no position, or a move that is not legal.
+          ValueError: if the row holds no position, or an illegal move.
         """
         board = board_of(self.fen)
         yield board.copy(stack=False)
@@ -93,7 +91,7 @@ class QueueItem:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of new items: ids of the new rows, and those that wait already, with the id of that row."""
+    """The result of `add`: ids of the new rows; items that waited already, with the ids of their rows."""
 
     ids: tuple[int, ...]
     duplicates: tuple[tuple[NewItem, int], ...]
@@ -108,13 +106,13 @@ def add(
     rows_at_once: int = ROWS,
     wait_seconds: float = WAIT_SECONDS,
 ) -> Added:
-    """Returns what became of new items; those that wait already, for the same book, are not added again.
+    """Adds items to the queue, except those that wait already for the same book.
 
-    Entries are taken one after the other, so they may be many; a failure keeps those that were added.
+    Items are read one by one, so they may be many; after a failure those added before stay.
 
     Args:
-      book: the book that is to hold them; None leaves that open.
-      rows_at_once: added in one transaction, which others wait for.
+      book: their book; None: the book that is built next.
+      rows_at_once: added in one transaction, for which others wait.
       wait_seconds: for a transaction of another process.
 
     Raises:
@@ -136,7 +134,7 @@ def add(
 
 
 def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
-    """Returns those of some rows that were not waiting any more, and so were left alone; drops the others.
+    """Drops waiting rows; returns the ids of rows that did not wait any more, which stay.
 
     Raises:
       InvalidParameterError: if there is no row of an id; nothing is dropped then.
@@ -155,7 +153,7 @@ def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
 
 
 def drop_all(path: str | os.PathLike[str], *, book: str | None = None) -> int:
-    """Returns how many rows were waiting and are dropped now: those of a book, or all.
+    """Drops the waiting rows of a book, or all; returns their number.
 
     Raises:
       StoreError: if the file cannot be written.
@@ -180,15 +178,14 @@ def items(
     connection = open_reader(real)
     try:
         with sql_errors(real, "read it"):
-            if has_queue(connection):
-                yield from _rows(connection, state, book)
+            yield from _rows(connection, state, book)
     finally:
         connection.close()
 
 
 # --------------------------------------------------------------- for builders
 def waiting(store: Store, book: str, *, limit: int = -1) -> list[QueueItem]:
-    """Returns what waits for a book, or for whichever is built, first added first.
+    """Returns the waiting items of a book and those for any book, in the order in which they were added.
 
     Args:
       limit: at most so many; negative: all.
@@ -205,9 +202,9 @@ def waiting(store: Store, book: str, *, limit: int = -1) -> list[QueueItem]:
 
 
 def set_state(store: Store | sqlite3.Connection, number: int, state: State, note: str | None = None) -> bool:
-    """Returns whether a row was waiting still, and has another state now; if it was not, it stays as it is.
+    """Sets the state of a waiting row; returns False if it did not wait any more, and leaves it as it is.
 
-    It joins the transaction that is open, if there is one.
+    It joins an open transaction.
 
     Raises:
       InvalidParameterError: for an unknown state.
@@ -228,41 +225,14 @@ def set_state(store: Store | sqlite3.Connection, number: int, state: State, note
 def _opened(
     path: str | os.PathLike[str], wait_seconds: float = WAIT_SECONDS
 ) -> Iterator[tuple[sqlite3.Connection, Path]]:
-    """Yields a connection to a file that has a queue, and the file's path."""
+    """Yields a connection to a file, and the file's path."""
     real = file_of_tables(path)
     check_is_file(real, create=False)
     connection = open_beside(real, wait=wait_seconds)
     try:
-        with sql_errors(real, "read it"):
-            has_one = has_queue(connection)
-        if not has_one:
-            connection.close()
-            _bring_up_to_date(real)
-            connection = open_beside(real, wait=wait_seconds)
         yield connection, real
     finally:
         connection.close()
-
-
-def has_queue(connection: sqlite3.Connection) -> bool:
-    """Returns whether a file is of a format with a queue."""
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'book_queue'")
-    return found.fetchone() is not None
-
-
-def _bring_up_to_date(path: Path) -> None:
-    """Brings a file of an older format to the present one, which takes the lock of a writer."""
-    try:
-        with Store.open(path):
-            return
-    except StoreLockedError as error:
-        connection = open_reader(path)
-        found = format_of(connection, path)
-        connection.close()
-        raise StoreLockedError(
-            f"{path} has format {found}, which has no queue (format {FORMAT} has), and it is brought up to"
-            f" date only while nothing writes it: {error}"
-        ) from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Entries of the queue out of what people write: positions, lines, games, and texts with one on each line."""
+"""Items of the queue from user input: positions, lines, games, and texts with one item per line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MOVES_WORD = "moves"  # as in UCI: startpos moves e2e4 e7e5
 
 @dataclass(frozen=True, slots=True)
 class GivenItem:
-    """What one position, line or game gave.
+    """The item of one position, line or game.
 
     Attributes:
-      item: None if it could not be read. notes: what the person should know.
+      item: None if it could not be read. notes: for the user.
       problem: why there is no item.
     """
 
@@ -40,7 +40,7 @@ def from_text(text: str, *, moves: str | None = None) -> GivenItem:
     """Returns the line that begins at `startpos`, a FEN or an EPD line; without moves, the position.
 
     Raises:
-      InvalidPositionError: if it is none, or a move is not legal.
+      InvalidPositionError: if there is no such position, or a move is illegal.
     """
     given = read_position(text, moves=moves)
     return GivenItem(item_of(given.board, "given"), given.notes)
@@ -52,7 +52,7 @@ def from_games(
     """Yields the line of each game of a PGN file up to `ply` half-moves; of all, or those that `only` names.
 
     Raises:
-      InvalidPositionError: if the file is none, or lacks one of these games.
+      InvalidPositionError: if the file is no PGN, or lacks one of these games.
     """
     from ..position.pgn_position import read_games
 
@@ -70,10 +70,10 @@ def from_games(
 
 
 def from_lines(lines: Iterable[str]) -> Iterator[GivenItem]:
-    """Yields what each line of a text gives: a FEN, an EPD line, or moves from the start position.
+    """Yields the item of each line of a text: a FEN, an EPD line, or moves from the start position.
 
-    `POSITION moves LIST`, as in UCI, is a line from there. Blank lines and those that begin with # are
-    passed over.
+    `POSITION moves LIST`, as in UCI, is a line from there. Blank lines and lines that begin with # are
+    skipped.
 
     >>> [given.item.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"])]
     [('e2e4', 'e7e5'), ('d2d4',)]

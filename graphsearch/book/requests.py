@@ -1,4 +1,4 @@
-"""What the queue asks for: lines that are put into the book, and searched before anything else."""
+"""Requests of the queue: lines that are added to the book and searched first."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import chess
 
 from ..errors import InvalidPositionError
-from ..position.board import check
+from ..position.board import check, key_text
 from .config import BookConfig
-from .growth import Growth, hex_key
+from .growth import Growth
 from .positions import END, LEAF, BookLine, Position
 from .queue import QueueItem, State
 from .tree import BookTree
 
 DONE: State = "done"
 REFUSED: State = "refused"
-Ending = tuple[QueueItem, State, str]  # an item, its state, a note for a person
+Ending = tuple[QueueItem, State, str]  # an item, its state, a note for the user
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Line:
 
     Attributes:
       keys: of its positions, one more than moves. sans: of its moves.
-      place: which of the positions is next. searched: how many were.
+      place: index of the next position. searched: number of searched positions.
     """
 
     item: QueueItem
@@ -38,12 +38,12 @@ class _Line:
 
     @property
     def key(self) -> str:
-        """The position that is next."""
+        """The next position."""
         return self.keys[self.place]
 
 
 class Requests:
-    """The items of the queue that a build has taken up."""
+    """The items of the queue that a build has accepted."""
 
     def __init__(self, tree: BookTree, growth: Growth, config: BookConfig) -> None:
         self._tree = tree
@@ -55,21 +55,21 @@ class Requests:
 
     @property
     def waiting(self) -> int:
-        """How many are not done."""
+        """The number of unfinished items."""
         return len(self._lines)
 
     def knows(self, item: QueueItem) -> bool:
-        """Returns whether an item was taken up before."""
+        """Returns whether an item was accepted before."""
         return item.id in self._taken
 
     def keep(self, ids: Collection[int]) -> None:
-        """Forgets items that are not in the queue any more: somebody has dropped them."""
+        """Forgets items that were dropped from the queue."""
         self._lines = [line for line in self._lines if line.item.id in ids]
 
     def take(self, item: QueueItem) -> chess.Board | None:
-        """Takes up an item, if it can be; returns where it begins if that has to become a root of the book.
+        """Accepts or refuses an item; returns its first position if that must become a root of the book.
 
-        Of a line only what comes after its first position in the book counts.
+        A line counts from its first position in the book on.
         """
         self._taken.add(item.id)
         try:
@@ -78,7 +78,7 @@ class Requests:
         except (ValueError, InvalidPositionError) as error:
             self.refuse(item, f"it cannot be read: {error}")
             return None
-        keys = [hex_key(board) for board in boards]
+        keys = [key_text(board) for board in boards]
         first = next((i for i, key in enumerate(keys) if key in self._tree.positions), None)
         start = first or 0
         moves = list(item.moves[start:])
@@ -89,12 +89,12 @@ class Requests:
         return boards[0] if first is None else None
 
     def refuse(self, item: QueueItem, reason: str) -> None:
-        """Ends an item that cannot be taken up."""
+        """Ends an item that cannot be accepted."""
         self._taken.add(item.id)
         self._endings.append((item, REFUSED, reason))
 
     def next_line(self) -> BookLine | None:
-        """Returns the line to a position that is to be searched for the queue, None if there is none now."""
+        """Returns the line to the next position that the queue asks for, None if there is none now."""
         for line in self._lines:
             position = self._tree.positions.get(line.key)
             if position is not None and not position.leased:
@@ -102,18 +102,18 @@ class Requests:
         return None
 
     def searched(self, key: str) -> None:
-        """Notes that a position was searched."""
+        """Counts a search of a position."""
         for line in self._lines:
             line.searched += line.key == key
 
     def give_up(self, key: str, error: str) -> None:
-        """Ends what asks for a position that cannot be searched."""
+        """Ends the items that need a position that cannot be searched."""
         lost = [line for line in self._lines if line.key == key]
         self._endings += [(line.item, REFUSED, error) for line in lost]
         self._lines = [line for line in self._lines if line not in lost]
 
     def advance(self) -> Iterator[Ending]:
-        """Goes on with every line as far as its positions are searched; yields those that have ended."""
+        """Advances every line as far as its positions are searched; yields the finished items."""
         going = []
         for line in self._lines:
             ending = self._advance(line)
@@ -126,7 +126,7 @@ class Requests:
         self._endings = []
 
     def _advance(self, line: _Line) -> tuple[State, str] | None:
-        """Returns state and note of a line that has ended; else brings it to what must be searched."""
+        """Advances a line to the next position to search; returns state and note if it has ended."""
         while True:
             position = self._tree.positions.get(line.key)
             if position is None:
@@ -145,7 +145,7 @@ class Requests:
             line.place += 1
 
     def _has_next(self, line: _Line, position: Position) -> bool:
-        """Returns whether the next move of a line is in the book, after taking it in if that may be."""
+        """Returns whether the next move of a line is in the book, after adding it if that is allowed."""
         move = line.moves[line.place]
         if move not in position.moves:
             self._growth.redecide(position)

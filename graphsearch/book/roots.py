@@ -1,13 +1,13 @@
-"""The roots of a book: where its lines begin, what put them there, and what the book says of them."""
+"""The roots of a book: the positions where its lines begin, their origins and values."""
 
 from __future__ import annotations
 
 import chess
 
 from ..store.tables.history import PV_MOVES, BookValues
+from .build_report import RootValue
 from .growth import Growth
 from .positions import Position
-from .report import RootValue
 from .tree import BookTree
 
 Worth = tuple[float, str | None, tuple[str, ...]]  # value, best move, line
@@ -20,10 +20,10 @@ class Roots:
         self._tree = tree
         self._growth = growth
         self._origins: dict[str, str] = {}
-        self.worth: dict[str, Worth] = {}  # as it was last noted in the history
+        self.worth: dict[str, Worth] = {}  # as last written to the history
 
     def enter(self, board: chess.Board, origin: str) -> None:
-        """Makes a position a root of the book; `origin` says why, for a person."""
+        """Makes a position a root of the book; `origin` is for the user."""
         position = self._growth.add(board, board.ply())
         if position.key not in self._tree.roots:
             self._tree.roots.append(position.key)
@@ -35,7 +35,7 @@ class Roots:
         return [(key, positions[key].fen, self._origins[key]) for key in self._tree.roots]
 
     def values(self) -> tuple[RootValue, ...]:
-        """Returns what the book says of each root."""
+        """Returns the value of each root."""
         return tuple(self._value(key) for key in self._tree.roots)
 
     def _value(self, key: str) -> RootValue:
@@ -48,7 +48,7 @@ class Roots:
 
     # -------------------------------------------------------------- the history
     def changes(self, searched: int) -> list[BookValues]:
-        """Returns the roots whose value, best move or line has changed since they were last asked for.
+        """Returns the roots whose value, best move or line has changed since the last call.
 
         Args:
           searched: positions that this build has searched.

@@ -1,4 +1,4 @@
-"""A book's rows in its graph file (`schema/store.md`): read when a build begins, written as it goes."""
+"""The rows of a book in its graph file (`schema/store.md`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tree import BookTree
 Row = tuple[Any, ...]
 KIND = "book"  # of the row in the table `run`
 
-# what is read, under the names of the fields
+# columns to read, under the names of the fields
 POSITION_COLUMNS = (
     "key",
     "fen",
@@ -54,7 +54,7 @@ MOVE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a build is in its file.
+    """The numbers of a build in its file.
 
     Attributes:
       book: number of the book. run: of the table `run`. book_run: of the table `book_run`.
@@ -87,9 +87,9 @@ def book_named(store: Store, name: str | None) -> BookRow:
 
 
 def start(store: Store, config: BookConfig, workers: int) -> Started:
-    """Enters a build in a file that is open for writing, and returns its numbers.
+    """Inserts a build into a file that is open for writing, and returns its numbers.
 
-    A book that is there keeps its configuration until all of it is decided by the new one (`write_config`).
+    An existing book keeps its configuration until all of it is decided by the new one (`write_config`).
     """
     time = now()
     with store.transaction():
@@ -111,14 +111,14 @@ def start(store: Store, config: BookConfig, workers: int) -> Started:
 
 
 def may_decide_otherwise(store: Store, started: Started, config: BookConfig) -> bool:
-    """Returns whether a book may have to decide otherwise than it did: by other rules, or other games."""
+    """Returns whether decisions of a book may be outdated, by other rules or other games."""
     counts_games = any(window.reply_games is not None for window in config.windows)
     newer = any(row.finished is None or row.finished >= started.built for row in games.sources(store))
     return started.before not in ("", config.text) or (counts_games and newer)
 
 
 def write_config(store: Store, book: int, config: BookConfig) -> None:
-    """Writes the configuration by which everything in a book is decided now."""
+    """Writes the configuration that a book is decided by."""
     update = "UPDATE book SET side = ?, config = ?, updated = ? WHERE id = ?"
     store.connection.execute(update, (config.side, config.text, now(), book))
 
@@ -131,7 +131,7 @@ def write_roots(store: Store, book: int, roots: Sequence[tuple[str, str, str]]) 
 
 
 def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[Row], list[Row]]:
-    """Returns the rows of positions, and those of their moves, as they are now."""
+    """Returns the rows of positions and of their moves."""
     positions, moves = [], []
     for key in sorted(keys):
         p = tree.positions[key]
@@ -144,7 +144,7 @@ def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[
 
 
 def write_positions(store: Store, positions: Sequence[Row], moves: Sequence[Row]) -> None:
-    """Writes positions, and their moves in the place of those that were there."""
+    """Writes positions, and replaces their moves."""
     connection = store.connection
     connection.executemany("DELETE FROM book_move WHERE book = ? AND key = ?", [row[:2] for row in positions])
     columns = "book, key, fen, ply, state, searches, n, value, outside, outside_move, rest, book_run"
@@ -170,7 +170,7 @@ def write_priorities(store: Store, book: int, priorities: Sequence[tuple[str, fl
 def write_run(
     store: Store, started: Started, counts: tuple[int, int, int, int, float], ended: str | None
 ) -> None:
-    """Writes what a build has done: positions added, positions searched, visits, evaluations, seconds."""
+    """Writes the counters of a build: positions added, positions searched, visits, evaluations, seconds."""
     update = (
         "UPDATE book_run SET positions = ?, searched = ?, visits = ?, evaluations = ?, seconds = ?,"
         " ended = ?, finished = ? WHERE id = ?"
@@ -182,13 +182,13 @@ def write_run(
 
 
 def write_history(store: Store, started: Started, roots: Sequence[history.BookValues]) -> None:
-    """Enters what roots of a book are worth now in its history."""
+    """Inserts the values of roots into the history of a book."""
     for root in roots:
         history.write_book(store, started.book, started.run, root)
 
 
 def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tuple[str, ...]]]:
-    """Returns value, best move and line of each root of a book, as its history has them last."""
+    """Returns value, best move and line of each root of a book, the last ones of its history."""
     columns = ("key", "value", "best_move", "pv")
     rest = "WHERE book = ? ORDER BY key, run, searched"
     with sql_errors(store.path, "read it"):
@@ -214,7 +214,7 @@ def read_positions(store: Store, book: int, *, whole: bool) -> dict[str, Positio
     """Returns the positions of a book by key, each with its moves in their places.
 
     Args:
-      whole: a move of a position that the book does not have is an error; else it is left out.
+      whole: whether a move of a missing position is an error; else it is left out.
 
     Raises:
       StoreError: if the file cannot be read.

@@ -1,24 +1,29 @@
-"""How a build begins: the file knows of it, and its workers are there."""
+"""The start of a build: its rows in the file, and its workers."""
 
 from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, closing, nullcontext
+from typing import TYPE_CHECKING
 
-from ..cluster.making import cluster_at, identity_of
-from ..cluster.store import open_to_write
 from ..errors import InvalidParameterError
 from ..evaluators.factory import create
-from ..evaluators.pool.evaluator import LOCAL, check_place
 from ..evaluators.protocol import Evaluator
+from ..search.shards.making import cluster_at, identity_of
+from ..search.shards.store import open_to_write
+from ..workers import launcher
+from ..workers.launcher import LOCAL
 from . import rows
 from .config import BookConfig
-from .desk import Desk
+from .executor import Executor
+
+if TYPE_CHECKING:
+    from .build import Resources
 
 
 def check_pool(pool: str | None, config: BookConfig) -> None:
-    """Raises InvalidParameterError if a pool is none, or each of its workers would join one."""
-    check_place(pool or LOCAL)
+    """Raises InvalidParameterError if there is no such pool, or its workers would start pools."""
+    launcher.check_pool(pool)
     if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
         raise InvalidParameterError(
             f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
@@ -29,7 +34,7 @@ def check_pool(pool: str | None, config: BookConfig) -> None:
 def cluster_for(
     path: str | os.PathLike[str], shards: int | None, evaluator: Evaluator | None, config: BookConfig
 ) -> AbstractContextManager[object]:
-    """Returns a context in which the cluster of so many shards is there; None: whatever the path names."""
+    """Returns a context in which a cluster of so many shards exists; None: the path stays as it is."""
     if shards is None:
         return nullcontext()
     return cluster_at(
@@ -37,35 +42,37 @@ def cluster_for(
     )
 
 
-def crew_of(
-    path: str | os.PathLike[str], config: BookConfig, workers: int, pool: str | None, ram_bytes: int | None
-) -> tuple[rows.Started, Desk]:
-    """Returns the numbers of a build, and the desk of its workers."""
-    from .workers.desk import WorkerDesk
-    from .workers.sites import site_for
+def executor_for(
+    path: str | os.PathLike[str], config: BookConfig, resources: Resources
+) -> tuple[rows.Started, Executor]:
+    """Returns the numbers of a build, and an executor with workers."""
+    from .workers.worker_executor import WorkerExecutor, check_workers
 
-    site = site_for(path, workers, pool)  # before the file is made: there may be no such place
+    workers = resources.workers
+    check_workers(workers)
+    # before the file is made, because there may be no such pool
+    starter = launcher.launcher_for(resources.pool, workers)
     try:
         with closing(create(config.evaluator)) as made:
             started = start(path, made, config, workers)
     except BaseException:
-        site.close()
+        starter.close()
         raise
-    desk = WorkerDesk(
+    executor = WorkerExecutor(
         path,
         config.evaluator,
         workers,
         book=started.book,
         run=started.run,
-        site=site,
-        ram_bytes=ram_bytes,
+        launcher=starter,
+        ram_bytes=resources.ram_bytes,
     )
-    return started, desk
+    return started, executor
 
 
 def start(
     path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig, workers: int
 ) -> rows.Started:
-    """Enters a build in the file, which is made if it is missing, and returns its numbers."""
+    """Inserts a build into the file, which is made if it is missing, and returns its numbers."""
     with open_to_write(path, identity=evaluator.identity, create=True) as store:
         return rows.start(store, config, workers)

@@ -1,4 +1,4 @@
-"""How far the books of a file are, and what was done in each run."""
+"""The status of the books of a file: positions, roots, runs, queue and leases."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class PlyRow:
-    """How many positions of each state stand at a ply."""
+    """The numbers of positions at a ply, by state."""
 
     ply: int
     open: int
@@ -74,7 +74,7 @@ class RootRow:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """What a worker of a running build is searching."""
+    """A position that a worker of a running build is searching."""
 
     worker: int
     pid: int
@@ -88,9 +88,9 @@ class Status:
 
     Attributes:
       name, side, created, updated: of the table `book`.
-      open, leaf, end: positions by state. apart: those that no root leads to any more; `plies` has them not.
-      moves: of the book, those between the latter included.
-      queue: items of the queue that are for it, by state.
+      open, leaf, end: positions by state. apart: positions without a root, which `plies` leaves out.
+      moves: of the book, with those of positions apart.
+      queue: items of the queue for it, by state.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Status:
 
 
 def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status]:
-    """Returns how far the books of a file are; only reads it, also while one is built.
+    """Returns the status of the books of a file; the file is only read, even while a book is built.
 
     Args:
       name: of one book; None: all of them.

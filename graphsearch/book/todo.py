@@ -1,8 +1,8 @@
-"""What a book needs next, each kind ranked: leaves, gaps and bottlenecks; fit to be put into the queue.
+"""Candidates for the queue of a book, ranked: leaves, gaps and bottlenecks.
 
-shape.py        the tables of a book, read at once
-gaps.py         replies without an answer
-conspiracy.py, bottlenecks.py     the fewest leaves that carry the choice of a root's move
+snapshot.py                      the tables of a book, read at once
+gaps.py                          replies without an answer
+conspiracy.py, bottlenecks.py    the fewest leaves on which the choice of a root's move depends
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .gaps import Gap, find_gaps
 from .positions import LEAF, BookLine, BookMove, numbered, ply_of
 from .queue import NewItem
-from .shape import Shape, read_shape
+from .snapshot import BookSnapshot, read_snapshot
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -30,13 +30,13 @@ MOST_CHANGE = 2.0  # of a value in [-1, 1]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A position of the book, or a move there, and how a root leads to it.
+class LinePosition:
+    """A position of the book, or a move there, with the line from a root.
 
     Attributes:
-      position: FEN of the position, or of that before the move. ply: its.
+      position: FEN of the position, or of the one before the move. ply: of the position.
       move: UCI, None for the position itself; of a move that the book does not have.
-      root: FEN. moves: UCI, from the root to the position. line: those, and the move, as people write them.
+      root: FEN. moves: UCI, from the root to the position. line: those and the move, with move numbers.
     """
 
     position: str
@@ -51,7 +51,7 @@ class Place:
         return NewItem(self.position, (self.move,) if self.move else (), origin)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns what the objects of `book todo --json` have in common."""
+        """Returns the common part of the objects of `book todo --json`."""
         return {
             "position": self.position,
             "ply": self.ply,
@@ -64,62 +64,62 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class UnsearchedLeaf:
-    """A position without a search; `priority` is the builder's, the smaller the sooner; None: it has none."""
+    """A position without a search; `priority` is the builder's, the smaller the sooner; None: none."""
 
-    place: Place
+    target: LinePosition
     priority: float | None
 
     @property
-    def places(self) -> tuple[Place, ...]:
-        """What there is to look at."""
-        return (self.place,)
+    def positions(self) -> tuple[LinePosition, ...]:
+        """The positions to search."""
+        return (self.target,)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the object of `--json`."""
-        return {"priority": self.priority, **self.place.as_dict()}
+        return {"priority": self.priority, **self.target.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
 class MissingReply:
     """A gap; `reach`, `p` and `games` are those of `gaps.Gap`."""
 
-    place: Place
+    target: LinePosition
     reach: float
     p: float | None
     games: int
 
     @property
-    def places(self) -> tuple[Place, ...]:
-        """What there is to look at."""
-        return (self.place,)
+    def positions(self) -> tuple[LinePosition, ...]:
+        """The positions to search."""
+        return (self.target,)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the object of `--json`."""
-        return {"reach": self.reach, "p": self.p, "games": self.games, **self.place.as_dict()}
+        return {"reach": self.reach, "p": self.p, "games": self.games, **self.target.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedLeaf:
     """A leaf of a bottleneck; values are seen by the side to move at its position."""
 
-    place: Place
+    target: LinePosition
     value: float
     needed: float
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the object of `--json`."""
-        return {"value": self.value, "needed": self.needed, **self.place.as_dict()}
+        return {"value": self.value, "needed": self.needed, **self.target.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
 class Rivalry:
-    """A bottleneck: at a root, `best` is better than `rival` as long as these leaves are what they are.
+    """A bottleneck: at a root, `best` is better than `rival` while these leaves keep their values.
 
     Attributes:
-      root: FEN. best, rival: UCI; the SANs as people write them, with the move number.
+      root: FEN. best, rival: UCI; the SANs have move numbers.
       outside: whether the rival is a move outside the book.
       best_value, rival_value: minimax, for the side to move at the root.
-      change: the sum of what the leaves' values would have to change by.
+      change: the sum of the necessary changes of the leaves' values.
     """
 
     root: str
@@ -134,9 +134,9 @@ class Rivalry:
     leaves: tuple[ChangedLeaf, ...]
 
     @property
-    def places(self) -> tuple[Place, ...]:
-        """What there is to look at."""
-        return tuple(leaf.place for leaf in self.leaves)
+    def positions(self) -> tuple[LinePosition, ...]:
+        """The positions to search."""
+        return tuple(leaf.target for leaf in self.leaves)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the object of `--json`."""
@@ -157,11 +157,11 @@ Row = UnsearchedLeaf | MissingReply | Rivalry
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """What a book needs next.
+    """Candidates for the queue of a book.
 
     Attributes:
-      rows: the first is the most urgent one.
-      notes: what the person should know.
+      rows: the most urgent first.
+      notes: for the user.
     """
 
     book: str
@@ -170,9 +170,9 @@ class Todo:
     notes: tuple[str, ...] = ()
 
     def items(self) -> list[NewItem]:
-        """Returns what goes into the queue, in this order, each position or line once."""
+        """Returns the items for the queue in this order, each position or line once."""
         origin = f"todo: {self.kind}"
-        found = [place.item(origin) for row in self.rows for place in row.places]
+        found = [target.item(origin) for row in self.rows for target in row.positions]
         return list(dict.fromkeys(found))
 
     def as_dict(self) -> dict[str, Any]:
@@ -200,14 +200,14 @@ def todo(
     min_games: int = MIN_GAMES,
     change: float = MOST_CHANGE,
 ) -> Todo:
-    """Returns what a book needs next; the file is only read, also while the book is built.
+    """Returns candidates for the queue of a book; the file is only read, even while the book is built.
 
     Args:
       kind: `leaves`: positions without a search. `gaps`: likely or popular replies without an answer.
-        `bottlenecks`: the fewest leaves that carry the choice of a root's move.
+        `bottlenecks`: the fewest leaves on which the choice of a root's move depends.
       top: at most so many rows; 0: all.
-      min_p, min_games: of gaps, from which P on or from how many games on a reply is one.
-      change: of bottlenecks, how far the value of a leaf may move; 2 lets it move to either end.
+      min_p, min_games: of gaps, the least P or the least number of games of a reply.
+      change: of bottlenecks, the largest change of a leaf's value; 2 allows any value.
 
     Raises:
       InvalidParameterError: for an unknown book or kind, or a number out of range.
@@ -220,70 +220,76 @@ def todo(
     if not 0 <= min_p <= 1 or min_games < 1 or top < 0:
         raise InvalidParameterError("P is from 0 to 1, games are 1 or more, rows 0 (all) or more")
     with open_to_read(path) as store, store.snapshot():
-        shape = read_shape(store, name)
+        snapshot = read_snapshot(store, name)
         if kind == "leaves":
-            return _leaves(shape, top)
+            return _leaves(snapshot, top)
         if kind == "gaps":
-            return _gaps(store, shape, min_p, min_games, top)
-        return _bottlenecks(shape, change, top)
+            return _gaps(store, snapshot, min_p, min_games, top)
+        return _bottlenecks(snapshot, change, top)
 
 
-def _place(
-    shape: Shape, number: int, line: BookLine, move: str | None = None, san: str | None = None
-) -> Place:
-    position = shape.positions[number]
-    text = shape.text(line, san) if move and san else shape.text(line)
-    return Place(
+def _line_position(
+    snapshot: BookSnapshot, number: int, line: BookLine, move: str | None = None, san: str | None = None
+) -> LinePosition:
+    position = snapshot.positions[number]
+    text = snapshot.text(line, san) if move and san else snapshot.text(line)
+    return LinePosition(
         position=position.fen,
         ply=position.ply,
         move=move,
-        root=shape.root(line).fen,
+        root=snapshot.root(line).fen,
         moves=line.moves,
         line=text,
     )
 
 
-def _leaves(shape: Shape, top: int) -> Todo:
+def _leaves(snapshot: BookSnapshot, top: int) -> Todo:
     def rank(number: int) -> tuple[bool, float, int]:
-        priority = shape.positions[number].priority
+        priority = snapshot.positions[number].priority
         return (priority is None, 0.0 if priority is None else priority, number)
 
-    parents = shape.parents(shape.roots)
-    reached = {*shape.roots, *parents}  # of the others a move before was excluded, or their root taken away
-    found = [number for number in reached if shape.positions[number].state == LEAF]
+    parents = snapshot.parents(snapshot.roots)
+    reached = {
+        *snapshot.roots,
+        *parents,
+    }  # no root leads to the others since a move was excluded or a root removed
+    found = [number for number in reached if snapshot.positions[number].state == LEAF]
     rows = [
-        UnsearchedLeaf(_place(shape, number, shape.line(number, parents)), shape.positions[number].priority)
+        UnsearchedLeaf(
+            _line_position(snapshot, number, snapshot.line(number, parents)),
+            snapshot.positions[number].priority,
+        )
         for number in sorted(found, key=rank)[: top or None]
     ]
-    return Todo(shape.name, "leaves", tuple(rows))
+    return Todo(snapshot.name, "leaves", tuple(rows))
 
 
-def _gaps(store: Store, shape: Shape, min_p: float, min_games: int, top: int) -> Todo:
-    found = find_gaps(store, shape, min_p=min_p, min_games=min_games, top=top)
+def _gaps(store: Store, snapshot: BookSnapshot, min_p: float, min_games: int, top: int) -> Todo:
+    found = find_gaps(store, snapshot, min_p=min_p, min_games=min_games, top=top)
 
     def row(gap: Gap) -> MissingReply:
-        line = shape.line(gap.position, found.parents)
+        line = snapshot.line(gap.position, found.parents)
         return MissingReply(
-            _place(shape, gap.position, line, gap.reply, gap.san), gap.reach, gap.p, gap.games
+            _line_position(snapshot, gap.position, line, gap.reply, gap.san), gap.reach, gap.p, gap.games
         )
 
-    return Todo(shape.name, "gaps", tuple(row(gap) for gap in found.gaps))
+    return Todo(snapshot.name, "gaps", tuple(row(gap) for gap in found.gaps))
 
 
-def _bottlenecks(shape: Shape, change: float, top: int) -> Todo:
-    found = find_bottlenecks(shape, change=change, top=top)
-    parents = {root: shape.parents([root]) for root in {row.root for row in found.rows}}
+def _bottlenecks(snapshot: BookSnapshot, change: float, top: int) -> Todo:
+    found = find_bottlenecks(snapshot, change=change, top=top)
+    parents = {root: snapshot.parents([root]) for root in {row.root for row in found.rows}}
     notes = []
     if found.safe:
         notes.append(f"{found.safe} rivals of a root's best move are out of reach, or need too many leaves")
     if found.alone:
         notes.append(f"{found.alone} roots have no two moves to compare")
-    rows = tuple(_verdict(shape, row, parents[row.root]) for row in found.rows)
-    return Todo(shape.name, "bottlenecks", rows, tuple(notes))
+    rows = tuple(_verdict(snapshot, row, parents[row.root]) for row in found.rows)
+    return Todo(snapshot.name, "bottlenecks", rows, tuple(notes))
 
 
-def _verdict(shape: Shape, row: Bottleneck, parents: dict[int, tuple[int, BookMove]]) -> Rivalry:
-    fen = shape.positions[row.root].fen
+def _verdict(snapshot: BookSnapshot, row: Bottleneck, parents: dict[int, tuple[int, BookMove]]) -> Rivalry:
+    fen = snapshot.positions[row.root].fen
     return Rivalry(
         root=fen,
         best=row.best.move,
@@ -294,16 +300,16 @@ def _verdict(shape: Shape, row: Bottleneck, parents: dict[int, tuple[int, BookMo
         rival_value=row.rival.value,
         outside=row.rival.outside,
         change=row.total,
-        leaves=tuple(_changed(shape, change, parents) for change in row.changes),
+        leaves=tuple(_changed(snapshot, change, parents) for change in row.changes),
     )
 
 
-def _changed(shape: Shape, change: Change, parents: dict[int, tuple[int, BookMove]]) -> ChangedLeaf:
-    position = shape.positions[change.position]
+def _changed(snapshot: BookSnapshot, change: Change, parents: dict[int, tuple[int, BookMove]]) -> ChangedLeaf:
+    position = snapshot.positions[change.position]
     move = position.outside_move if change.outside else None
     san = _san(position.fen, move) if move else None
-    place = _place(shape, change.position, shape.line(change.position, parents), move, san)
-    return ChangedLeaf(place, change.value, change.needed)
+    target = _line_position(snapshot, change.position, snapshot.line(change.position, parents), move, san)
+    return ChangedLeaf(target, change.value, change.needed)
 
 
 def _san(fen: str, move: str) -> str:

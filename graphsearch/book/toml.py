@@ -1,9 +1,10 @@
-"""BOOK.toml: what its author wrote, checked. `docs/books.md` is its reference.
+"""BOOK.toml as its author wrote it, checked; `docs/books.md` is its reference.
 
-toml_lines.py    where in the file each thing stands
-toml_table.py    typed values out of tables; faults with line and what is allowed
-toml_roots.py    positions: roots, forced and excluded moves
-toml_windows.py  windows, expansion, leaf and evaluator
+toml_tables.py   every table with its keys; toml_evaluator.py: the table [evaluator]
+toml_values.py   types and ranges of values
+toml_lines.py    the line of every table and key
+toml_faults.py   messages with line, key and allowed values
+toml_games.py    roots out of PGN files
 """
 
 from __future__ import annotations
@@ -11,53 +12,37 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
+
+from pydantic import ValidationError
 
 from ..errors import BookConfigError, InputFileError
 from ..limits import TOML, read_file, toml_tables
-from ..position.board import fen_of, key_of
-from .config import BookConfig, Root, Ruling, Side
-from .toml_lines import lines_of
-from .toml_roots import MAX_PLY, merged, read_root, read_ruling
-from .toml_table import Faults, Table, allowed, shown
-from .toml_windows import note_gaps, read_evaluator, read_expansion, read_leaf, read_windows
+from ..position.board import fen_of, key_text, terminal_kind
+from .config import BookConfig, Expansion, Root, Ruling, Window
+from .toml_faults import Faults
+from .toml_games import GameRoots
+from .toml_tables import BookFile, ExcludeTable, ForceTable, RootTable
 
-KEYS = {
-    "book": ("name", "side", "max_ply"),
-    "root": ("fen", "moves", "pgn", "game", "games", "ply"),
-    "expansion": (
-        "policy",
-        "value",
-        "cpuct",
-        "alpha",
-        "per_ply",
-        "per_loss",
-        "per_log_p",
-        "per_move",
-    ),
-    "window": (
-        "plies",
-        "own_cp",
-        "own_moves",
-        "reply_p",
-        "reply_cp",
-        "reply_games",
-        "reply_moves",
-    ),
-    "force": ("fen", "moves", "play", "only"),
-    "exclude": ("fen", "moves", "play"),
-    "evaluator": ("name", "policy", "value", "options", "syzygy", "pool"),
-    "leaf": ("evaluations", "visits", "params"),
+# the policy of expansion that each of its numbers belongs to
+NUMBERS = {
+    "cpuct": "puct",
+    "alpha": "dropout",
+    "per_ply": "cost",
+    "per_loss": "cost",
+    "per_log_p": "cost",
+    "per_move": "cost",
 }
-ARRAYS = ("root", "window", "force", "exclude")
 
 
 def read_config(path: str | os.PathLike[str]) -> BookConfig:
     """Returns the book that a file describes; paths in it are relative to its folder.
 
     Raises:
-      BookConfigError: with a line for every fault: file, line, what was found and what is allowed.
+      BookConfigError: with a line for every fault: file, line, key, value found and values allowed.
     """
     file = Path(path)
     try:
@@ -76,58 +61,35 @@ def parse_config(text: str, folder: Path, name: str) -> BookConfig:
     """Returns the book that a TOML text describes.
 
     Args:
-      folder: relative paths begin there.
-      name: of the file, for messages; its stem is the book's name unless it has another.
+      folder: base of relative paths.
+      name: of the file, for messages; its stem is the book's name unless the text names the book.
 
     Raises:
-      BookConfigError: with a line for every fault: file, line, what was found and what is allowed.
+      BookConfigError: with a line for every fault: file, line, key, value found and values allowed.
     """
     return _parsed(load_toml(text, name), text, folder, name)
 
 
 def stored_config(text: str, name: str) -> BookConfig:
-    """Returns what decides in a book whose TOML text was kept in its graph file: not its roots and evaluator.
+    """Returns the book of a TOML text that a graph file keeps, without its roots and evaluator.
 
-    The files that those name need not be there any more.
+    Their files may be gone.
 
     Args:
       name: of the book.
 
     Raises:
-      BookConfigError: if the text cannot be read: it is of another version of this program.
+      BookConfigError: if the text cannot be read: another version of this program wrote it.
     """
     data = {key: value for key, value in load_toml(text, name).items() if key not in ("root", "evaluator")}
     return _parsed(data, text, Path(), name)
 
 
-def _parsed(data: dict[str, Any], text: str, folder: Path, name: str) -> BookConfig:
-    faults = Faults(name, lines_of(text))
-    _refuse_unknown(data, faults)
-    config = _Reader(data, folder, faults).config(text, Path(name).stem)
-    faults.refuse()
-    assert config
-    return config
-
-
-def _refuse_unknown(data: dict[str, Any], faults: Faults) -> None:
-    for key, value in data.items():
-        if key in KEYS:
-            continue
-        homes = [f"[[{name}]]" if name in ARRAYS else f"[{name}]" for name in KEYS if key in KEYS[name]]
-        if isinstance(value, (dict, list)):
-            text = f"unknown table [{key}]{allowed(key, KEYS)}"
-        elif homes:
-            text = f"{key} stands before all tables; it belongs below {' or '.join(homes)}"
-        else:
-            text = f"unknown key {key!r} before all tables; tables are {', '.join(KEYS)}"
-        faults.add((key,), text)
-
-
 def load_toml(text: str, name: str) -> dict[str, Any]:
-    """Returns the tables of a BOOK.toml, whatever is in them; `tomllib` alone has no bounds.
+    """Returns the tables of a BOOK.toml, unchecked, within the bounds that `tomllib` alone does not have.
 
     Raises:
-      BookConfigError: if it is none, or larger or deeper than any; naming the file and the line.
+      BookConfigError: if the text is no TOML, too large or nested too deeply; with file and line.
     """
     try:
         return toml_tables(text)
@@ -136,9 +98,9 @@ def load_toml(text: str, name: str) -> dict[str, Any]:
         place, text = (f":{found[1]}", str(error)[found.end() :]) if found else ("", str(error))
         raise BookConfigError([f"{name}{place}: {text}"]) from None
     except tomllib.TOMLDecodeError as error:
-        what, line = _syntax(str(error), text)
-        raise BookConfigError([f"{name}:{line}: not TOML: {what}"]) from None
-    except ValueError:  # of int(): a person did not mean this number
+        message, line = _syntax(str(error), text)
+        raise BookConfigError([f"{name}:{line}: not TOML: {message}"]) from None
+    except ValueError:  # of int()
         long = re.search(r"[0-9a-fA-F_]{1000}", text)
         line = text.count("\n", 0, long.start() if long else 0) + 1
         raise BookConfigError([f"{name}:{line}: not TOML: a number of too many digits"]) from None
@@ -160,101 +122,141 @@ def _syntax(message: str, text: str) -> tuple[str, int]:
     return f"{message[: found.start()]} (column {found[2]})", int(found[1])
 
 
-class _Reader:
-    """Puts a book together; every part reports its own faults."""
+def _parsed(data: dict[str, Any], text: str, folder: Path, name: str) -> BookConfig:
+    faults = Faults(name, text)
+    try:
+        file = BookFile.model_validate({"book": {}} | data, context=folder)
+    except ValidationError as error:
+        faults.add_all(error)
+        faults.refuse()
+        raise
+    _note_idle_keys(file, faults)
+    max_ply = file.book.max_ply
+    forced, excluded = (_rulings(kind, getattr(file, kind), max_ply, faults) for kind in ("force", "exclude"))
+    _check_rulings(forced, excluded, faults)
+    roots = _roots(file.root or [RootTable()], max_ply, faults)
+    faults.refuse()
+    windows = tuple(table.window() for table in file.window) or (Window(),)
+    if file.window:
+        _note_windows(windows, min(root.board.ply() for root in roots), max_ply, faults)
+    return BookConfig(
+        text=text,
+        name=file.book.name or Path(name).stem,
+        side=file.book.side,
+        max_ply=max_ply,
+        roots=roots,
+        windows=windows,
+        expansion=Expansion(**file.expansion.model_dump()),
+        leaf=file.leaf.leaf(),
+        forced=tuple(forced.values()),
+        excluded=tuple(excluded.values()),
+        evaluator=file.evaluator.spec(),
+        notes=tuple(faults.notes),
+    )
 
-    def __init__(self, data: dict[str, Any], folder: Path, faults: Faults) -> None:
-        self._data = data
-        self._folder = folder
-        self._faults = faults
 
-    def config(self, text: str, stem: str) -> BookConfig | None:
-        """Returns the book; None if something is wrong with it."""
-        name, side, max_ply = self._book(stem)
-        windows = read_windows(self._tables("window"), side, max_ply)
-        expansion = read_expansion(self._table("expansion"))
-        leaf = read_leaf(self._table("leaf"))
-        evaluator = read_evaluator(self._table("evaluator"), self._folder)
-        forced, excluded = self._rulings(max_ply)
-        roots = self._roots(max_ply)  # last: with faults known, no file of games is read
-        if side is None or max_ply is None or self._faults:
-            return None
-        if "window" in self._data:
-            note_gaps(windows, min(root.board.ply() for root in roots), max_ply, self._faults)
-        return BookConfig(
-            text=text,
-            name=name,
-            side=side,
-            max_ply=max_ply,
-            roots=roots,
-            windows=windows,
-            expansion=expansion,
-            leaf=leaf,
-            forced=forced,
-            excluded=excluded,
-            evaluator=evaluator,
-            notes=tuple(self._faults.notes),
-        )
+# -------------------------------------------------------------------- roots
+def _roots(tables: Sequence[RootTable], max_ply: int, faults: Faults) -> tuple[Root, ...]:
+    """Returns the roots, each position once; games are read only if nothing is wrong before them."""
+    found: dict[str, Root] = {}
+    for index, table in enumerate(tables):
+        for root in _roots_of(table, index, max_ply, faults):
+            same = found.setdefault(key_text(root.board), root)
+            if same is not root:
+                faults.note(
+                    ("root", index, "moves"), f"is the position of {same.origin} again: {fen_of(root.board)}"
+                )
+    return tuple(found.values())
 
-    def _table(self, section: str) -> Table:
-        return Table(f"[{section}]", self._data.get(section, {}), (section,), KEYS[section], self._faults)
 
-    def _tables(self, section: str) -> list[Table]:
-        given = self._data.get(section, [])
-        if isinstance(given, dict):
-            self._faults.add((section,), f"[{section}] is written [[{section}]]: there may be several")
-            return []
-        if not isinstance(given, list):
-            self._faults.add((section,), f"{section} must be tables [[{section}]], not {shown(given)}")
-            return []
-        return [
-            Table(f"[[{section}]]", item, (section, i), KEYS[section], self._faults)
-            for i, item in enumerate(given)
-        ]
+def _roots_of(table: RootTable, index: int, max_ply: int, faults: Faults) -> Iterator[Root]:
+    path, origin = ("root", index), f"root {index + 1}"
+    if table.pgn is not None:
+        if table.ply is not None and table.ply >= max_ply:
+            faults.add((*path, "ply"), f"must be before max_ply, which is {max_ply}, not {table.ply}")
+        elif not faults:
+            yield from GameRoots(table, path, max_ply, faults).read(origin)
+        return
+    board = table.board()
+    if board.ply() >= max_ply:
+        key = "fen" if table.moves is None else "moves"
+        text = f"the position is at ply {board.ply()}, but max_ply is {max_ply}: it must be before"
+        faults.add((*path, key), text)
+        return
+    if terminal_kind(board):
+        faults.note((*path, "moves"), f"the game is over at {fen_of(board)}; nothing can be searched there")
+    yield Root(board, origin)
 
-    def _book(self, stem: str) -> tuple[str, Side | None, int | None]:
-        table = self._table("book")
-        sides: tuple[Side, ...] = get_args(Side)
-        side, max_ply = table.choice("side", sides), table.whole("max_ply", 1, MAX_PLY)
-        for key, what in (("side", '"white", "black" or "both"'), ("max_ply", f"from 1 to {MAX_PLY}")):
-            if key not in table:
-                self._faults.add(("book",), f"[book] needs {key}: {what}")
-        name = table.text("name", "a name") or stem
-        if not name.isprintable() or len(name) > 100:
-            table.fault("name", "must be at most 100 printable characters")
-        chosen = next((known for known in sides if known == side), None)
-        return name, chosen, max_ply
 
-    def _roots(self, max_ply: int | None) -> tuple[Root, ...]:
-        tables = self._tables("root")
-        if not tables and not self._faults:
-            tables = [Table("[[root]]", {}, ("root", 0), KEYS["root"], self._faults)]
-        found: dict[int, Root] = {}
-        for number, table in enumerate(tables, 1):
-            for root in read_root(table, number, self._folder, max_ply):
-                same = found.setdefault(key_of(root.board), root)
-                if same is not root:
-                    table.note("moves", f"is the position of {same.origin} again: {fen_of(root.board)}")
-        return tuple(found.values())
+# ------------------------------------------------------------------ rulings
+def _rulings(kind: str, tables: Sequence[ExcludeTable], max_ply: int, faults: Faults) -> dict[str, Ruling]:
+    """Returns the rulings of a kind by key of their position: of several on one position the union."""
+    found: dict[str, Ruling] = {}
+    for index, table in enumerate(tables):
+        board, path = table.board(), (kind, index)
+        if board.ply() >= max_ply:
+            faults.note(
+                (*path, "play"), f"has no effect: the position is at ply {board.ply()}, max_ply is {max_ply}"
+            )
+        only = isinstance(table, ForceTable) and table.only
+        ruling = Ruling(board=board, moves=table.chosen(), only=only, line=faults.line(path))
+        before = found.setdefault(key_text(board), ruling)
+        if before is not ruling:
+            moves = tuple(dict.fromkeys([*before.moves, *ruling.moves]))
+            found[key_text(board)] = replace(before, moves=moves, only=before.only or only)
+    return found
 
-    def _rulings(self, max_ply: int | None) -> tuple[tuple[Ruling, ...], tuple[Ruling, ...]]:
-        """Returns what is forced and what is excluded, one ruling per position."""
-        forced, excluded = (
-            merged([ruling for table in self._tables(kind) if (ruling := read_ruling(table, max_ply))])
-            for kind in ("force", "exclude")
-        )
-        against = {key_of(ruling.board): ruling for ruling in excluded}
-        for ruling in forced:
-            other = against.get(key_of(ruling.board))
-            self._refuse_both(ruling, other)
-        for ruling in excluded:
-            if len(ruling.moves) == ruling.board.legal_moves.count():
-                self._faults.add(ruling.line, f"[[exclude]] leaves no legal move in {fen_of(ruling.board)}")
-        return forced, excluded
 
-    def _refuse_both(self, forced: Ruling, excluded: Ruling | None) -> None:
-        for move in forced.moves:
-            if excluded and move in excluded.moves:
-                san, fen = forced.board.san(move), fen_of(forced.board)
-                lines = f"forced (line {forced.line}) and excluded (line {excluded.line})"
-                self._faults.add(excluded.line, f"{san} is {lines} in {fen}: take out one of them")
+def _check_rulings(forced: Mapping[str, Ruling], excluded: Mapping[str, Ruling], faults: Faults) -> None:
+    """Adds a fault for every move that is forced and excluded, and for positions without a move left."""
+    for key, ruling in excluded.items():
+        fen = fen_of(ruling.board)
+        if len(ruling.moves) == ruling.board.legal_moves.count():
+            faults.add(ruling.line, f"[[exclude]] leaves no legal move in {fen}")
+        other = forced.get(key)
+        for move in other.moves if other else ():
+            if other and move in ruling.moves:
+                lines = f"forced (line {other.line}) and excluded (line {ruling.line})"
+                faults.add(ruling.line, f"{ruling.board.san(move)} is {lines} in {fen}: take out one of them")
+
+
+# -------------------------------------------------------------------- notes
+def _note_idle_keys(file: BookFile, faults: Faults) -> None:
+    """Notes keys that have no effect."""
+    policy = file.expansion.policy
+    for name, owner in NUMBERS.items():
+        if name in file.expansion.model_fields_set and owner != policy:
+            faults.note(("expansion", name), f'{name} has no effect: it belongs to policy = "{owner}"')
+    for index, table in enumerate(file.window):
+        for key in ("reply_p", "reply_cp", "reply_games", "reply_moves"):
+            if file.book.side == "both" and key in table.model_fields_set:
+                text = f'{key} has no effect: with side = "both" every move is an own one'
+                faults.note(("window", index, key), text)
+
+
+def _note_windows(windows: Sequence[Window], first: int, max_ply: int, faults: Faults) -> None:
+    """Notes windows without effect, and plies from `first` on that no window covers."""
+    for index, window in enumerate(windows):
+        if window.first >= max_ply:
+            faults.note(
+                ("window", index, "plies"),
+                f"has no effect: it begins at ply {window.first}, max_ply is {max_ply}",
+            )
+    for start, end in _gaps(windows, first, max_ply):
+        plies = f"plies {start} to {end}" if start != end else f"ply {start}"
+        faults.note(("window",), f"does not cover {plies}: only forced moves are added there")
+
+
+def _gaps(windows: Sequence[Window], start: int, max_ply: int) -> list[tuple[int, int]]:
+    """Returns the plies from `start` to before `max_ply` that no window covers, as (first, last).
+
+    >>> _gaps((Window(first=2, last=4), Window(first=8)), 0, 20)
+    [(0, 1), (5, 7)]
+    """
+    gaps = []
+    for window in sorted(windows, key=lambda window: window.first):
+        end = min(window.first, max_ply)
+        if end > start:
+            gaps.append((start, end - 1))
+        start = max(start, max_ply if window.last is None else window.last + 1)
+    return gaps if start >= max_ply else [*gaps, (start, max_ply - 1)]

@@ -1,8 +1,7 @@
-"""The book in memory: its positions, their values, and what each way to a leaf costs.
+"""The book in memory: its positions, their values, and the costs of paths to leaves.
 
-A position's moves lead to positions of the book. Plies make this a graph without cycles: a move to a position
-that stands at no larger ply (a tempo was lost, or a line came back) counts with its own edge's value, and no
-way to a leaf goes over it.
+The graph of a book has no cycles by its plies: a move to a position at no larger ply (a tempo was lost, or a
+line came back) counts with its own edge's value, and is on no path to a leaf.
 
     value = best of -(child's value) and of the moves outside the book          (backup `minimax`)
     value = (rest + sum n * -(child's value)) / N                                (backup `q`)
@@ -19,7 +18,7 @@ from .config import Backup
 from .order import Order
 from .positions import END, LEAF, OPEN, BookLine, BookMove, Position, line_of
 
-MAX_LOSS = 10_000  # centipawns, so that a lost mate does not count more than everything else together
+MAX_LOSS = 10_000  # centipawns, so that a missed mate does not outweigh everything else
 
 
 class BookTree:
@@ -29,7 +28,7 @@ class BookTree:
       positions: by key. roots: keys, in the order of the configuration.
       changed: keys of positions whose rows are not written yet.
       unsettled: keys of positions whose value or ply changed since this was last emptied.
-      lowered: keys of positions to which a shorter way was found since this was last emptied.
+      lowered: keys of positions to which a shorter path was found since this was last emptied.
     """
 
     def __init__(self, backup: Backup, order: Order) -> None:
@@ -43,7 +42,7 @@ class BookTree:
 
     # -------------------------------------------------------------- growing
     def add(self, position: Position) -> Position:
-        """Returns the book's position of that key: this one if it is new, else the one that is there."""
+        """Returns the book's position of that key: this one if it is new, else the known one."""
         known = self.positions.setdefault(position.key, position)
         if known is position:
             self.changed.add(position.key)
@@ -61,14 +60,14 @@ class BookTree:
             self._lower(child, position.ply + 1)
 
     def unlink(self, position: Position, move: str) -> None:
-        """Takes a move out of the book; the position after it stays."""
+        """Removes a move from the book; the position after it stays."""
         gone = position.moves.pop(move)
         self.changed.add(position.key)
         if not any(other.child == gone.child for other in position.moves.values()):
             self.positions[gone.child].parents.discard(position.key)
 
     def _lower(self, position: Position, ply: int) -> None:
-        """Notes a shorter way to a position, and to all that follows."""
+        """Sets a smaller ply of a position, and of its descendants."""
         waiting = [(position, ply)]
         touched: set[str] = set()
         while waiting:
@@ -78,16 +77,14 @@ class BookTree:
             found.ply = shorter
             self.changed.add(found.key)
             self.lowered.add(found.key)
-            self.unsettled.add(
-                found.key
-            )  # moves to it, and its own, may lead on now that did not, or the reverse
+            self.unsettled.add(found.key)  # moves to it and its own may lead on now, or not any more
             touched |= {found.key, *found.parents}
             waiting += [(self.positions[move.child], shorter + 1) for move in found.moves.values()]
         self.update(touched)
 
     # -------------------------------------------------------------- values
     def goes_on(self, position: Position, move: BookMove) -> bool:
-        """Returns whether a move leads on, and not back or across to what may lead here."""
+        """Returns whether a move leads to a larger ply, so that it is on no cycle."""
         return self.positions[move.child].ply > position.ply
 
     def value_of(self, position: Position, move: BookMove) -> float | None:
@@ -107,7 +104,7 @@ class BookTree:
         return max([*known, *([] if position.outside is None else [position.outside])], default=None)
 
     def update(self, keys: Iterable[str]) -> None:
-        """Computes positions anew, and all above them that this changes, the deepest first."""
+        """Recomputes positions, and all ancestors that change, the deepest first."""
         waiting = {key for key in keys if key in self.positions}
         heap = [(-self.positions[key].ply, key) for key in waiting]
         heapq.heapify(heap)
@@ -166,13 +163,8 @@ class BookTree:
                 yield move, self.order.cost(move.p, lost / 100.0, rank), child.reach
 
     # -------------------------------------------------------------- the next leaf
-    @property
-    def has_leaf(self) -> bool:
-        """Whether a leaf may be searched."""
-        return any(self.positions[root].reach is not None for root in self.roots)
-
     def next_line(self) -> BookLine | None:
-        """Returns the line to the leaf that is next by the policy of expansion; None: there is none."""
+        """Returns the line to the next leaf by the policy of expansion; None: there is none."""
         roots = [self.positions[root] for root in self.roots if self.positions[root].reach is not None]
         if not roots:
             return None
@@ -201,13 +193,13 @@ class BookTree:
             self.changed.add(key)
 
     def lease(self, key: str, *, leased: bool) -> None:
-        """Notes that somebody searches a position, or no longer does."""
+        """Marks a position as being searched, or not any more."""
         self.positions[key].leased = leased
         self.update([key])
 
-    # -------------------------------------------------------------- what is there
+    # -------------------------------------------------------------- paths
     def reachable(self) -> set[str]:
-        """Returns the keys of all positions that moves of the book lead to from a root."""
+        """Returns the keys of all positions that can be reached from a root."""
         found: set[str] = set()
         waiting = list(self.roots)
         while waiting:
@@ -218,12 +210,12 @@ class BookTree:
         return found
 
     def costs(self) -> dict[str, float]:
-        """Returns the cost of the cheapest way from a root to every position that can be reached."""
+        """Returns the cost of the cheapest path from a root to every position that can be reached."""
         found: dict[str, float] = {}
         heap = [(self.positions[root].ply, root, 0.0) for root in self.roots]
         best = dict.fromkeys(self.roots, 0.0)
         heapq.heapify(heap)
-        while heap:  # by ply, so that every way to a position is known when its turn comes
+        while heap:  # by ply, so that every path to a position is known when its turn comes
             ply, key, _ = heapq.heappop(heap)
             position = self.positions[key]
             if key in found or ply != position.ply:
@@ -266,7 +258,7 @@ class BookTree:
 
 
 def loss_of(best: float | None, value: float | None) -> int | None:
-    """Returns by how many centipawns a value is below the best one, at most 10,000; None if one is unknown.
+    """Returns the loss of a value against the best one in centipawns, at most 10,000; None if one is unknown.
 
     They are of the type `centipawn`, by Q alone: minimax values have no WDL.
 

@@ -1,4 +1,4 @@
-"""Why a book has what it has: every legal move of a position with what was decided, and by which numbers."""
+"""Explains the moves of a book: every legal move of a position with its verdict and numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..position.board import board_of, check, fen_of
+from ..position.board import board_of, check, fen_of, key_text
 from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -18,7 +18,7 @@ from ..store.tables.books import BookRow
 from . import rows
 from .config import BookConfig
 from .decide import Verdict
-from .growth import Growth, hex_key, known_moves
+from .growth import Growth, known_moves
 from .order import order_of
 from .positions import OPEN, Position, numbered
 from .toml import stored_config
@@ -27,20 +27,20 @@ from .tree import BookTree
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What a book knows of a position.
+    """A position of a book, explained.
 
     Attributes:
-      book: its name. position: FEN. key: 16 hex digits.
+      book: its name. position: FEN. key: as `key_text` has it.
       found: whether the book has it. state: `leaf`, `open` or `end`; None if it has not.
-      ply: in the book; None if it has it not. line: a shortest line from a root, in SAN; empty for a root.
-      searches, n: how often it was searched, node N then. value: of the book, for the side to move.
+      ply: in the book; None if it is not there. line: a shortest line from a root, in SAN; empty for a root.
+      searches, n: number of its searches, node N then. value: of the book, for the side to move.
       outside, outside_san: best value among the moves outside the book, and that move.
-      priority, rank, leaves: of a leaf: its cost, its place in that order from 1, how many leaves there are.
+      priority, rank, leaves: of a leaf: its cost, its rank in that order from 1, the number of leaves.
       verdicts: on every legal move as of now, best value first; empty if nothing was searched here.
-      since: by UCI move of the book, the number of the run in which it was taken in.
-      left_at: of a position that the book has not: its last position on the way there, and the verdict on the
-        move that leaves it (None: that position was not searched, or is an end). The way is the game given,
-        else a legal move from a position of the book; None: there is none.
+      since: by UCI move of the book, the number of the run that added it.
+      left_at: of a position that is not in the book: the last position of the book on the path there, and the
+        verdict on the next move (None: that position was not searched, or is an end). The path is the given
+        game, else a legal move from a position of the book; None: there is none.
       roots: FENs where the book begins.
     """
 
@@ -88,11 +88,11 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class LeftAt:
-    """Where a game leaves a book.
+    """The position where a game leaves a book.
 
     Attributes:
-      position: FEN of the last position of the book. move: SAN of the one that leaves it.
-      line: from a root to that position. verdict: on the move; None if nothing was decided there.
+      position: FEN of the last position of the book. move: SAN of the next move.
+      line: from a root to that position. verdict: on the move; None without a decision.
       state: of that position.
     """
 
@@ -115,10 +115,10 @@ class LeftAt:
 
 
 def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = None) -> Why:
-    """Returns what a book decided on a position, and why; only reads the file, also while it is built.
+    """Returns the verdicts of a book on a position, with reasons; the file is only read.
 
     Args:
-      board: the position; of its moves before, those from the book on tell where a game leaves it.
+      board: the position; its move stack shows where a game leaves the book.
       name: of the book; None: the only one of the file.
 
     Raises:
@@ -131,7 +131,7 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
 
 
 def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdict, ...]]:
-    """Returns what tells the verdicts of a book on the moves of a position; the book is read once.
+    """Returns a function that returns the verdicts on the moves of a position; the book is read once.
 
     Raises:
       StoreError: if the file has no such book, or cannot be read.
@@ -161,7 +161,7 @@ class _Asked:
 
     def why(self, board: chess.Board) -> Why:
         """Returns the answer."""
-        key = hex_key(board)
+        key = key_text(board)
         position = self.tree.positions.get(key)
         costs = self._leaf_costs()
         place = sorted(costs.values()).index(costs[key]) + 1 if key in costs else None
@@ -214,7 +214,7 @@ class _Asked:
         game = board.copy()
         while game.move_stack:
             move = game.pop()
-            position = self.tree.positions.get(hex_key(game))
+            position = self.tree.positions.get(key_text(game))
             if position is not None:
                 return self._left(position, game, move)
         return None
@@ -222,7 +222,7 @@ class _Asked:
     def _left_before(self, board: chess.Board) -> LeftAt | None:
         """Returns the position of the book, the first by ply, from which a move leads to this one."""
         ways = [(before, way.move) for way in predecessors(board) for before in way.boards()]
-        known = [(self.tree.positions.get(hex_key(before)), before, move) for before, move in ways]
+        known = [(self.tree.positions.get(key_text(before)), before, move) for before, move in ways]
         found = [(position, before, move) for position, before, move in known if position is not None]
         if not found:
             return None
@@ -234,12 +234,12 @@ class _Asked:
 
 
 def _as_it_stands(verdict: Verdict) -> Verdict:
-    """Returns the verdict on a move as the book has it, which decides anew only when it comes by again."""
+    """Returns a verdict with the present state of a move: the book decides again only in a build."""
     has, would = verdict.candidate.rule, verdict.rule
     if would and not has:
-        return replace(verdict, rule="", reason=f"not taken in yet; now {verdict.reason}")
+        return replace(verdict, rule="", reason=f"not added yet; now {verdict.reason}")
     if has and not would:
-        return replace(verdict, rule=has, reason=f"taken in before; now {verdict.reason}")
+        return replace(verdict, rule=has, reason=f"added before; now {verdict.reason}")
     return verdict
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import EvaluatorError
-from ..record.provenance import EvaluatorIdentity
+from ..store.record.provenance import EvaluatorIdentity
 from .protocol import Evaluation, Evaluator, PositionBatch
 
 

@@ -40,7 +40,7 @@ class Assessment:
       position: FEN.
       wdl, q, cp: the value V; cp by the score type that is shown.
       priors: P by move (UCI), largest first; empty for a finished game.
-      terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`; if the game is over by rule,
+      terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`; if the game is over by rule,
         the value is exact and no evaluator was asked.
     """
 
@@ -147,7 +147,7 @@ class Answers:
 
     Attributes:
       positions: what was asked about.
-      kinds: `[B]` uint8, how those ended that have ended (`position.terminal_kind`).
+      kinds: `[B]` uint8, how those ended that have ended (`board.terminal_kind`).
       wdl: `[B, 3]` float64.
       offsets: `[B + 1]` int64, where the moves of each position begin; one that has ended has none.
       moves, priors: `[M]` uint16 and float32.

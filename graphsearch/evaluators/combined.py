@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
-from ..record.provenance import EvaluatorIdentity, Option
+from ..store.record.provenance import EvaluatorIdentity, Option
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
 KIND = "policy+value"
@@ -17,7 +17,7 @@ class CombinedEvaluator(Evaluator):
 
     Attributes:
       policy, value: the two parts.
-      identity: that of both: `policy.kind`, `policy.digest`, `policy.OPTION`, ... `value.kind`, ...
+      identity: that of both; every part has the prefix `policy` or `value`, such as "policy.digest".
     """
 
     def __init__(self, policy: Evaluator, value: Evaluator) -> None:

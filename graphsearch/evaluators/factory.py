@@ -16,6 +16,7 @@ from functools import partial
 from typing import Literal
 
 from ..errors import InvalidParameterError, UnknownEvaluatorError
+from ..workers.launcher import LOCAL, check_pool, threads_per_worker
 from . import option_values as values
 from .builtin.evaluator import BuiltinEvaluator
 from .combined import CombinedEvaluator
@@ -23,7 +24,7 @@ from .lc0.evaluator import DEFAULT_TEMPERATURE, Lc0Evaluator
 from .lc0.weights import POLICY_HEAD, VALUE_HEAD
 from .nnue.evaluator import NnueEvaluator
 from .option_values import WORKERS
-from .pool.evaluator import LOCAL, check_place, pooled, threads_per_worker
+from .pool.evaluator import pooled
 from .protocol import Evaluator
 from .tablebase import Syzygy, TablebaseEvaluator
 from .uci.evaluator import UciEvaluator
@@ -51,7 +52,7 @@ class EvaluatorSpec:
     Attributes:
       evaluator: one of `NAMES`; default: `builtin`.
       policy, value: take P of one and V of another; one that is not given is `evaluator`.
-      options: (name, text) pairs; `policy.NAME` and `value.NAME` where both parts have that option.
+      options: (name, text) pairs; with the prefix "policy." or "value." where both parts have that option.
       syzygy: folders of tablebases, separated as in PATH.
       pool: `local`, `ray` or `ray:ADDRESS`, with as many workers as the option `workers` says, or as this
         machine has cores; None: this process, unless `workers` asks for more.
@@ -107,7 +108,7 @@ def check(spec: EvaluatorSpec) -> None:
     """
     kinds = {role: _kind(name) for role, name in _parts(spec).items()}
     if spec.pool is not None:
-        check_place(spec.pool)
+        check_pool(spec.pool)
     if spec.pool is not None and not _has_own_pool(spec, kinds):
         _, spec = _without_workers(spec)
     for role, options in _shares(spec, kinds).items():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import as_i64, ptr
+from ..jit.types import Pointer, float64, int64, uint8, uint16, uint64
 from ..position.board_kernel import PW, from_square, promotion_of, to_square
 from ..position.decimal_kernel import write_float, write_integer
 from ..position.fen_kernel import LETTERS, SMALL, SPACE, write_fen, write_square
@@ -16,7 +16,7 @@ GAP, QUOTE, COLON, COMMA = b'|":,'
 
 
 @inner
-def _copy(form: Any, place: Any, out: Any, at: Any) -> Any:
+def _copy(form: Pointer[uint8], place: int64, out: Pointer[uint8], at: int64) -> tuple[int64, int64]:
     """Copies the form up to its next gap; returns where it goes on in the form, and in the text."""
     while form[place] != GAP:
         out[at] = form[place]
@@ -26,7 +26,7 @@ def _copy(form: Any, place: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _sort(moves: Any, priors: Any, begin: Any, end: Any) -> None:
+def _sort(moves: Pointer[uint16], priors: Pointer[float64], begin: int64, end: int64) -> None:
     """Sorts moves by their priors, the largest first; equal ones stay in their order."""
     for i in range(begin + 1, end):
         move, prior, k = moves[i], priors[i], int64(i)
@@ -37,7 +37,7 @@ def _sort(moves: Any, priors: Any, begin: Any, end: Any) -> None:
 
 
 @inner
-def _write_move(move: Any, out: Any, at: Any) -> Any:
+def _write_move(move: uint16, out: Pointer[uint8], at: int64) -> int64:
     at = write_square(to_square(move), out, write_square(from_square(move), out, at))
     if promotion_of(move):
         out[at] = LETTERS[promotion_of(move)] + SMALL
@@ -46,7 +46,15 @@ def _write_move(move: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _write_priors(powers: Any, moves: Any, priors: Any, begin: Any, end: Any, out: Any, at: Any) -> Any:
+def _write_priors(
+    powers: Pointer[uint64],
+    moves: Pointer[uint16],
+    priors: Pointer[float64],
+    begin: int64,
+    end: int64,
+    out: Pointer[uint8],
+    at: int64,
+) -> int64:
     """Writes `"e2e4": 0.25, ...`; returns where it ends."""
     for i in range(begin, end):
         if i > begin:
@@ -64,17 +72,17 @@ def _write_priors(powers: Any, moves: Any, priors: Any, begin: Any, end: Any, ou
 
 @kernel
 def write_lines(
-    powers: Any,
-    form: Any,
-    words: Any,
-    numbers: Any,
-    values: Any,
-    scores: Any,
-    offsets: Any,
-    moves: Any,
-    priors: Any,
-    out: Any,
-) -> Any:
+    powers: NDArray[np.uint64],
+    form: NDArray[np.uint8],
+    words: NDArray[np.uint64],
+    numbers: NDArray[np.int64],
+    values: NDArray[np.float64],
+    scores: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    priors: NDArray[np.float64],
+    out: NDArray[np.uint8],
+) -> int64:
     """Writes a line for each position; returns how many bytes they take.
 
     Args:

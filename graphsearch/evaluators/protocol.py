@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import EvaluatorError
 from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, settled, unpack
-from ..record.provenance import EvaluatorIdentity
+from ..store.record.provenance import EvaluatorIdentity
 from .kinds import EXTERNAL
 from .lines import Lines
 

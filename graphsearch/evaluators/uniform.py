@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..record.provenance import EvaluatorIdentity
+from ..store.record.provenance import EvaluatorIdentity
 from .inside import BatchKernel, KernelEvaluator
 from .kinds import UNIFORM
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
+from ..jit.types import Pointer, float32, float64, int64
 
 SCRATCH_WORDS = 1
 
 
 @inner
-def evaluate_evenly(offsets: Any, values: Any, priors: Any, begin: Any, end: Any) -> None:
+def evaluate_evenly(
+    offsets: Pointer[int64], values: Pointer[float32], priors: Pointer[float32], begin: int64, end: int64
+) -> None:
     """Writes Q, the chance of a draw and the priors of the positions from `begin` to `end`."""
     for b in range(begin, end):
         at = offsets[b]
@@ -27,17 +29,17 @@ def evaluate_evenly(offsets: Any, values: Any, priors: Any, begin: Any, end: Any
 
 @kernel
 def evaluate_batch(
-    T: Any,
-    weights: Any,
-    positions: Any,
-    moves: Any,
-    offsets: Any,
-    values: Any,
-    priors: Any,
-    scratch: Any,
-    temperature: Any,
-    begin: Any,
-    end: Any,
+    T: NDArray[np.uint64],
+    weights: NDArray[np.int64],
+    positions: NDArray[np.uint64],
+    moves: NDArray[np.uint16],
+    offsets: NDArray[np.int64],
+    values: NDArray[np.float32],
+    priors: NDArray[np.float32],
+    scratch: NDArray[np.uint64],
+    temperature: float64,
+    begin: int64,
+    end: int64,
 ) -> None:
     """Evaluates positions, as `BatchKernel` says."""
     evaluate_evenly(ptr(offsets, 0), ptr(values, 0), ptr(priors, 0), begin, end)

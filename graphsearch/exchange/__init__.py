@@ -1,3 +1,1 @@
-"""Imports and exports: games, books and positions into a graph file, and out of it again.
-
-`review`, `web` and `cli` import it."""
+"""Imports and exports: games, books and positions into a graph file, and out of it again."""

@@ -12,11 +12,11 @@ from typing import Literal
 
 import chess
 
-from ..position.board import clock_term, encode_move, is_chess960
+from ..position.board import encode_move, is_chess960, key_text_of_words
 from ..position.values import negate
 from ..query.steps import MoveList
-from ..record.node import Edge, NodeRecord
-from ..record.ranking import edge_of, node_mean, ranking
+from ..store.record.node import Edge, NodeRecord
+from ..store.record.ranking import edge_of, node_mean, ranking
 from ..store.store import Store
 from ..store.tables import games
 from . import tables
@@ -87,7 +87,7 @@ class Seen:
     @property
     def key(self) -> str:
         """Its key as the tables have it."""
-        return f"{int(self.met.words[9]) ^ clock_term(self.clock):016x}"
+        return key_text_of_words(self.met.words)
 
     @property
     def polyglot_key(self) -> str:
@@ -132,7 +132,7 @@ def edges_by_move(record: NodeRecord) -> list[Edge]:
 
 
 def graph_source() -> Source:
-    """Returns the moves that a search has visited, best first as `query.ranking` orders them."""
+    """Returns the moves that a search has visited, best first as `store.record.ranking` orders them."""
 
     def choices(seen: Seen) -> Candidates | None:
         record = seen.record

@@ -1,7 +1,7 @@
 """Records as columns for analysis: what each says of its position and of every legal move, thousands at once.
 
-The common case is arithmetic on arrays. What carries a proof is rare, and asked of `record.bounds` and
-`record.ranking` one by one, so that their rules stand in one place.
+The common case is arithmetic on arrays. What carries a proof is rare, and asked of `store.record.bounds` and
+`store.record.ranking` one by one, so that their rules stand in one place.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ..position.board import (
 from ..position.steps_kernel import MATE, list_moves, make_steps
 from ..position.values import D_SCALE
 from ..position.words import BLACK, CLOCK_BITS, CLOCK_SHIFT, KEY, META, PAWNS, WHITE
-from ..record import bounds as rules
-from ..record.node import LOWER_SHIFT, MAX_CODE, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
-from ..record.ranking import ranking
 from ..store.codec.bulk import board_tables, owned
+from ..store.record import bounds as rules
+from ..store.record.node import LOWER_SHIFT, MAX_CODE, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
+from ..store.record.ranking import ranking
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -45,16 +45,17 @@ class MoveColumns:
 
     Attributes:
       of: `[M]` the position. code: as `encode_move`. mark: CHECK, CHECK | MATE or 0.
-      child: key of the position behind it. p: prior.
+      child, child_meta: key and META of the position behind it. p: prior.
       n, r, q, draw: of its visits, as `Edge` has them (`value`, `draws`); 0 where n = 0.
       lower, upper: what is proven. mate: plies of it, negative if it is suffered; 0 for none.
-      rank: 1 for the best move, as `record.ranking` orders them.
+      rank: 1 for the best move, as `store.record.ranking` orders them.
     """
 
     of: Ints
     code: NDArray[np.uint16]
     mark: NDArray[np.uint8]
     child: Words
+    child_meta: Words
     p: Floats
     n: NDArray[np.uint32]
     r: NDArray[np.uint32]
@@ -104,7 +105,7 @@ def columns_of(batch: RecordBatch) -> tuple[NodeColumns, MoveColumns]:
 # ------------------------------------------------------------------ visited edges
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """The visited edges of some records, as they lie in the batch; what they carry, by `record.bounds`.
+    """The visited edges of some records, as they lie in the batch; what they carry, by `store.record.bounds`.
 
     Attributes:
       of: `[E]` the record. begins: `[R + 1]` where those of each record begin.
@@ -168,7 +169,7 @@ class _Edges:
 
 @cache
 def _edge_rules() -> dict[str, NDArray[np.int16]]:
-    """Returns what `record.bounds` says of every sign of q and every d, `[3, 1022]` each."""
+    """Returns what `store.record.bounds` says of every sign of q and every d, `[3, 1022]` each."""
     found = {name: np.zeros((3, _CODES), np.int16) for name in ("lower", "upper", "share", "mate", "plies")}
     for i, q in enumerate(_SIGNS):
         for d in range(_CODES):
@@ -193,6 +194,7 @@ def _clocks(words: Words) -> Ints:
 def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
     of, code, mark = _listed(batch)
     place, into = _places(batch, edges, of)
+    child, child_meta = _children(batch.words, of, code)
     with np.errstate(invalid="ignore", divide="ignore"):
         q = np.where(edges.n > 0, edges.others * edges.q / edges.n, 0.0)
         draw = np.where(edges.n > 0, edges.drawn / edges.n, 0.0)
@@ -209,7 +211,8 @@ def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
         of=of,
         code=code,
         mark=mark,
-        child=_children(batch.words, of, code),
+        child=child,
+        child_meta=child_meta,
         p=_priors(batch),
         n=n,
         r=spread(batch.r),
@@ -243,12 +246,13 @@ def _listed(batch: RecordBatch) -> tuple[Ints, NDArray[np.uint16], NDArray[np.ui
     return np.repeat(np.arange(rows), held), moves[here], marks[here]
 
 
-def _children(words: Words, of: Ints, code: NDArray[np.uint16]) -> Words:
+def _children(words: Words, of: Ints, code: NDArray[np.uint16]) -> tuple[Words, Words]:
+    """Returns keys and METAs of the positions after moves."""
     children, keys = np.zeros(len(of) * POSITION_WORDS, np.uint64), np.zeros(len(of), np.uint64)
     make_steps(
         board_tables(), owned(words, np.uint64).reshape(-1), of, owned(code, np.uint16), children, keys
     )
-    return keys
+    return keys, children.reshape(-1, POSITION_WORDS)[:, META].copy()
 
 
 def _places(batch: RecordBatch, edges: _Edges, of: Ints) -> tuple[Ints, Ints]:

@@ -3,7 +3,7 @@
 acd   plies of `pv`          acn   node N            bm, pv   SAN; the line of the most visits
 c2    score type of ce: a book's values are `centipawn`
 ce    centipawns for the side to move (of the book, else of the node); 32767 less the plies to a mate
-dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, 16 hex digits
+dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, as the tables have it
 c0    Q and the chances to win, draw and lose; c1  what is proven
 """
 
@@ -17,9 +17,9 @@ import numpy as np
 from ..position.board import CHECKMATE
 from ..position.values import cp_of, shown_score_type, wdl_from_q
 from ..query.steps import MoveList, move_lists, positions_after, sans
-from ..record.node import NodeRecord
-from ..record.ranking import has_best_move, node_mean, ranking
 from ..store.reading import Reader
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import has_best_move, node_mean, ranking
 from ..store.store import Store
 from .export_report import ExportReport
 from .graph_epd import MATE_CE, MAX_PV, epd_texts

@@ -13,7 +13,7 @@ import chess
 
 from ..errors import InvalidPositionError
 from ..limits import shortened
-from ..position.board import MAX_MOVE_NUMBER, board_of, check, fen_of, key_of
+from ..position.board import MAX_MOVE_NUMBER, board_of, check, fen_of, key_text
 from ..position.notation import check_length
 from ..store.tables import games as tables
 from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
@@ -86,7 +86,7 @@ def _take_line(importing: Importing, number: int, text: str, rows: list[tables.E
         importing.report.problems.append(Problem(number, str(error)))
         importing.report.skipped += 1
         return
-    key = f"{key_of(board):016x}"
+    key = key_text(board)
     rows.append((importing.source.id, number, key, fen_of(board), json.dumps(operations, ensure_ascii=False)))
     importing.report.taken += 1
 

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from ..position.board import CHECKMATE, FREE_CLOCK
 from ..position.values import shown_score_type
 from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
-from ..record.node import TERMINAL_MASK
 from ..store.codec.bulk import board_tables, columns_of
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from .centipawns import cps_of
 from .graph_rows import Part, Text
 from .graph_walk import Visits
 from .mapped import Rows
 from .pool import Ints, RecordPool, Words
-from .text_kernel import FEN_BODY, FIXED, HEX, INTEGER, NAME, TEXT
-from .text_rows import Field, Joints, fixed, literal, names_of, records_text
+from .text_kernel import FEN_BODY, FIXED, INTEGER, NAME, TEXT
+from .text_rows import Field, Joints, fixed, key_field, literal, names_of, records_text
 from .walk import RESULTS, TERMINALS
 from .worth_kernel import best_moves
 
@@ -83,7 +83,7 @@ def epd_lines(part: Part, lines: Lines) -> Text:
         Field(" dm ", INTEGER, (mate + 1) // 2, mate > 0, after=";"),
         Field(" fmvn ", INTEGER, visits.ply[rows] // 2 + 1, after=";"),
         Field(" hmvc ", INTEGER, clocks, after=";"),
-        Field(' id "', HEX, part.keys, after='";'),
+        key_field(' id "', part.keys, part.metas, '";'),
     ]
     items = [Field("", NAME, sans)]
     joints = Joints(" pv ", " ", ";")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..position.board import key_text_of_words
 from ..position.steps_kernel import MATE
 from ..position.values import shown_score_type
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
-from ..record.node import TERMINAL_MASK
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from ..store.tables import games
 from . import tables
@@ -24,7 +25,7 @@ from .columns import clock_terms, draws_of
 from .graph_walk import Moves, Visits
 from .pool import Ints, RecordPool
 from .text_kernel import FEN, FLOAT, HEX, INTEGER, NAME, TEXT
-from .text_rows import Field, Joints, literal, names_of, records_text
+from .text_rows import Field, Joints, key_field, literal, names_of, records_text
 from .walk import TERMINALS
 
 Text = NDArray[np.uint8]
@@ -67,6 +68,11 @@ class Part:
         of = place[moves.of]
         begins = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(rows)))])
         return cls(visits, rows, moves, of, begins)
+
+    @property
+    def metas(self) -> NDArray[np.uint64]:
+        """META of the positions in the graph."""
+        return np.asarray(self.visits.batch.words[self.rows, META])
 
     @property
     def keys(self) -> NDArray[np.uint64]:
@@ -135,7 +141,7 @@ def _opened(fields: list[Field], close: str = "") -> list[Field]:
 
 
 def _games(part: Part, store: Store) -> Field:
-    keys = [f"{key:016x}" for key in part.keys.tolist()]
+    keys = [key_text_of_words(words) for words in part.visits.batch.words[part.rows].tolist()]
     played = games.counts(store, keys)
     rows = [[asdict(game) for game in played.get(key, [])] for key in keys]
     texts = [json.dumps(row, ensure_ascii=False) for row in rows]
@@ -152,7 +158,7 @@ def _node_columns(part: Part) -> Columns:
     terminal = batch.flags[rows] & TERMINAL_MASK
     run = batch.run[rows]
     return {
-        "key": Field("", HEX, part.keys),
+        "key": key_field("", part.keys, part.metas),
         "fen": Field("", FEN, visits.ply[rows] // 2 + 1),
         "ply": Field("", INTEGER, visits.ply[rows]),
         "depth": Field("", INTEGER, visits.depth[rows]),
@@ -192,7 +198,7 @@ def _move_columns(part: Part) -> Columns:
         "draw": Field("", FLOAT, draw, visited),
         "cp": Field("", INTEGER, cp, visited),
         "mate": Field("", INTEGER, np.where(mates, 1, mate), mates | (mated > 0)),
-        "child": Field("", HEX, names.key),
+        "child": key_field("", names.key, names.meta),
     }
 
 

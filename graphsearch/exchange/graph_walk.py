@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ..position.board import MAX_MOVES, pack
 from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META
-from ..record.node import RecordBatch
 from ..store.codec.bulk import board_tables, columns_of, take
+from ..store.record.node import RecordBatch
 from ..store.store import Store
 from .export_report import ExportReport
 from .mapped import Column
@@ -307,7 +307,7 @@ class GraphWalk:
         count = list_choices(board_tables(), columns_of(batch), clocks, wanted, rules, listed, chosen, counts)
         self._report.left_out["moves_few_visits"] += int(counts[0])
         self._report.left_out["moves_beyond"] += int(counts[1])
-        return Moves(*(values[:count] for values in listed))
+        return Moves(listed.of[:count], listed.edge[:count], listed.place[:count], listed.code[:count])
 
     def _follow(
         self, batch: RecordBatch, chosen: Moves, depth: NDArray[np.int32], ply: NDArray[np.int32]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.store import open_to_write
 from ..errors import ImportFileError
+from ..search.shards.store import open_to_write
 from ..store.file import LOG_BYTES
 from ..store.store import Store
 from ..store.tables import games as tables

@@ -1,4 +1,4 @@
-"""Key and FEN of many boards that resemble each other, in a quarter of the time of `key_of` and `Board.fen`.
+"""Key and FEN of many similar boards, in a quarter of the time of `key_of` and `chess.Board.fen`.
 
 A board is looked at rank by rank; the same ranks come up again and again.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import chess
 import chess.polyglot
 
-from ..position.board import clock_term
+from ..position.board import castling_fields, clock_term, text_of_key
 
 MAX_RANKS = 50_000  # remembered of each rank: some 10 MB
 
@@ -31,7 +31,7 @@ class PositionNames:
         self._castling: dict[int, tuple[int, str]] = {}
 
     def name(self, board: chess.Board) -> tuple[str, str]:
-        """Returns the key of a board, 16 hex digits, and its FEN."""
+        """Returns the key of a board as text, and its FEN."""
         key, texts = 0, []
         for ranks, rank, index in zip(self._ranks, _ranks(board), range(7, -1, -1), strict=True):
             found = ranks.get(rank)
@@ -49,7 +49,8 @@ class PositionNames:
         key ^= castling[0] ^ _HASHER.hash_turn(board) ^ clock_term(board.halfmove_clock)
         side = "w" if board.turn else "b"
         clocks = f"{board.halfmove_clock} {board.fullmove_number}"
-        return f"{key:016x}", f"{'/'.join(texts)} {side} {castling[1]} {ep} {clocks}"
+        text = text_of_key(key, castling_fields(board) if board.chess960 else 0)
+        return text, f"{'/'.join(texts)} {side} {castling[1]} {ep} {clocks}"
 
     def _of_castling(self, board: chess.Board) -> tuple[int, str]:
         if board.chess960:  # what a rook's square means depends on the king

@@ -19,23 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ExportError
-from ..position.board import MOVE_CODES
+from ..position.board import MOVE_CODES, key_text_of_words
 from ..position.fens import fens
-from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META
+from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.steps import uci_of
-from ..record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
+from ..store.codec.bulk import take
+from ..store.record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
 from .candidates import source_of
 from .columns import MoveColumns, NodeColumns, columns_of
 from .export_report import ExportReport
+from .graph_walk import GraphWalk, Visits
 from .output import new_folder
-from .rows_export import moves_taken
 from .san_columns import SanTexts
 from .scratch import Scratch
-from .selection import Selection, plan
-from .streaming import fens_of
+from .selection import ExportPlan, Selection, plan
 from .walk import TERMINALS, OnProgress, Stop, Walk
 
 NODES, EDGES = "nodes.parquet", "edges.parquet"
@@ -45,6 +45,7 @@ NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB as they 
 # column -> its type in Arrow; `text` is a dictionary of texts
 NODE_COLUMNS = {
     "key": "uint64",
+    "rooks": "uint16",
     "key_hex": "string",
     "fen": "string",
     "turn": "text",
@@ -71,10 +72,12 @@ NODE_COLUMNS = {
 }
 EDGE_COLUMNS = {
     "key": "uint64",
+    "rooks": "uint16",
     "move": "text",
     "san": "text",
     "rank": "uint8",
     "child": "uint64",
+    "child_rooks": "uint16",
     "n": "uint32",
     "r": "uint32",
     "p": "float32",
@@ -170,6 +173,9 @@ def _walked(
 ) -> Iterator[_Part]:
     """Yields the positions of a selection, as the other exports walk over them."""
     wanted = plan(store, chosen)
+    if wanted.book is None:
+        yield from _walked_graph(store, wanted, folder, report, on_progress)
+        return
     with Scratch(folder.parent / "walk") as scratch:
         source = source_of(store, wanted.book)
         walk = Walk(store, wanted, source, scratch, report, leaves=True, on_progress=on_progress)
@@ -177,23 +183,59 @@ def _walked(
             own = [stop for stop in stops if stop.own]
             report.left_out["other_side"] += len(stops) - len(own)
             if own:
-                yield _part_of(own, chosen_only=wanted.book is not None)
+                yield _part_of(own)
 
 
-def _part_of(stops: list[Stop], *, chosen_only: bool) -> _Part:
+def _walked_graph(
+    store: Store, wanted: ExportPlan, folder: Path, report: ExportReport, on_progress: OnProgress | None
+) -> Iterator[_Part]:
+    """Yields the positions of a plan without a book."""
+    with GraphWalk(
+        store, wanted, folder.parent, report, leaves=True, rest=True, on_progress=on_progress
+    ) as walk:
+        for visits in walk.visits():
+            rows = np.flatnonzero(visits.own)
+            report.left_out["other_side"] += len(visits) - len(rows)
+            if len(rows):
+                yield _part_of_visits(visits, rows)
+
+
+def _part_of_visits(visits: Visits, rows: NDArray[np.int64]) -> _Part:
+    batch, moves = visits.batch, visits.moves
+    taken = np.zeros(len(batch.codes), bool)
+    taken[batch.code_offsets[moves.of] + moves.index] = True
+    of_rows = np.repeat(visits.own, np.diff(batch.code_offsets))
+    batch = take(batch, rows)
+    return _Part(
+        batch=batch,
+        known=np.ones(len(rows), bool),
+        fens=_numbered(batch.words, visits.ply[rows].tolist()),
+        ply=visits.ply[rows],
+        depth=visits.depth[rows],
+        taken=taken[of_rows],
+    )
+
+
+def _part_of(stops: list[Stop]) -> _Part:
+    """Returns positions of a book."""
     batch = RecordBatch.from_records([stop.record or _unknown(stop) for stop in stops])
     batch.words = np.array([stop.met.words for stop in stops], np.uint64)  # with the clock of the walk
     taken = np.zeros(len(batch.codes), bool)
     for begin, stop in zip(batch.code_offsets.tolist(), stops, strict=False):
-        taken[[begin + index for index in moves_taken(stop, chosen_only)]] = True
+        taken[[begin + choice.index for choice in stop.choices]] = True
     return _Part(
         batch=batch,
         known=np.array([stop.record is not None for stop in stops]),
-        fens=fens_of(stops),
+        fens=_numbered(batch.words, [stop.met.ply for stop in stops]),
         ply=np.array([stop.met.ply for stop in stops], np.int32),
         depth=np.array([stop.met.depth for stop in stops], np.int32),
         taken=taken,
     )
+
+
+def _numbered(words: NDArray[np.uint64], plies: list[int]) -> list[str]:
+    """Returns the FENs of positions, with their move numbers."""
+    return [f"{text.rpartition(' ')[0]} {ply // 2 + 1}" for text, ply in zip(fens(words), plies, strict=True)]
 
 
 def _unknown(stop: Stop) -> NodeRecord:
@@ -252,7 +294,8 @@ class _Tables:
         win, loss = ((1.0 - nodes.draw + sign * nodes.q) / 2 for sign in (1, -1))
         return {
             "key": Values(nodes.key),
-            "key_hex": Values(np.array([f"{key:016x}" for key in nodes.key.tolist()], object)),
+            "rooks": Values(rooks_of(part.batch.words[:, META])),
+            "key_hex": Values(np.array([key_text_of_words(w) for w in part.batch.words.tolist()], object)),
             "fen": Values(np.array(part.fens, object)),
             "turn": Values(meta & BLACK_TO_MOVE, texts=["w", "b"]),
             "clock": Values(meta >> CLOCK_SHIFT & CLOCK_BITS),
@@ -281,10 +324,12 @@ class _Tables:
         known, visited = part.known[moves.of], moves.n > 0
         return {
             "key": Values(nodes.key[moves.of]),
+            "rooks": Values(rooks_of(part.batch.words[moves.of, META])),
             "move": Values(moves.code, texts=_moves_in_uci()),
             "san": Values(sans, texts=self._sans.texts),
             "rank": Values(moves.rank, known),
             "child": Values(moves.child),
+            "child_rooks": Values(rooks_of(moves.child_meta)),
             "n": Values(moves.n),
             "r": Values(moves.r),
             "p": Values(moves.p, known),
@@ -294,6 +339,11 @@ class _Tables:
             "upper": Values(moves.upper),
             "mate": Values(moves.mate, moves.mate != 0),
         }
+
+
+def rooks_of(metas: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Returns bits 20-32 of METAs, which say what rooks may castle where that is not standard, else 0."""
+    return (metas >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)).astype(np.uint16)
 
 
 def _at(values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import chess
 
@@ -36,8 +35,7 @@ NAMES_KEPT = 1 << 16  # positions whose way up is remembered
 OPEN, CLOSE = "open", "close"
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
+class _Move(NamedTuple):
     """A move of the tree with what is known about the position behind it.
 
     Attributes:

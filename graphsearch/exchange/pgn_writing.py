@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 COLUMNS = 80
+WORDS = 1 << 12  # that are written at once
 # least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??
 MISTAKES = ((0.3, 4), (0.2, 2), (0.1, 6))
 JUDGED_VISITS = 10  # of a move, before it is called a mistake
@@ -18,12 +19,11 @@ class MoveText:
         self._out = out
         self._column = 0
         self._opening = ""
-        self._last = ""  # not written yet: a parenthesis may follow
+        self._words: list[str] = []  # not written yet: a parenthesis may follow the last one
 
     def word(self, text: str) -> None:
         """Writes a word, after a blank or a line end."""
-        self._write_last()
-        self._last = self._opening + text
+        self._words.append(self._opening + text if self._opening else text)
         self._opening = ""
 
     def open(self) -> None:
@@ -32,30 +32,37 @@ class MoveText:
 
     def close(self) -> None:
         """Ends a variation; the parenthesis follows the last word."""
-        self._last += ")"
-
-    def _write_last(self) -> None:
-        if not self._last:
-            return
-        if self._column:
-            fits = self._column + 1 + len(self._last) <= COLUMNS
-            self._out.write(b" " if fits else b"\n")
-            self._column = self._column + 1 if fits else 0
-        self._out.write(self._last.encode())
-        self._column += len(self._last)
-        self._last = ""
+        self._words[-1] += ")"
 
     def comment(self, parts: Iterable[str]) -> None:
         """Writes a comment; each part stays in one piece."""
         words = list(parts)
-        words[0] = "{" + words[0]
+        words[0] = f"{self._opening}{{{words[0]}"
         words[-1] += "}"
+        self._opening = ""
+        self._words += words
+        if len(self._words) > WORDS:
+            self._write(self._words[:-1])
+            del self._words[:-1]
+
+    def _write(self, words: list[str]) -> None:
+        column, pieces = self._column, []
         for word in words:
-            self.word(word)
+            if column and column + 1 + len(word) <= COLUMNS:
+                pieces.append(" ")
+                column += 1
+            elif column:
+                pieces.append("\n")
+                column = 0
+            pieces.append(word)
+            column += len(word)
+        self._out.write("".join(pieces).encode())
+        self._column = column
 
     def end(self) -> None:
         """Ends the line."""
-        self._write_last()
+        self._write(self._words)
+        self._words = []
         self._out.write(b"\n")
         self._column = 0
 

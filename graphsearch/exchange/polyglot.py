@@ -17,8 +17,6 @@ from operator import xor
 import chess
 import chess.polyglot
 
-from ..position.board import encode_move
-
 ENTRY = struct.Struct(">QHHI")  # key, raw move, weight, learn
 ENTRY_BYTES = 8 + 2 + 2 + 4
 MAX_WEIGHT = (1 << 16) - 1
@@ -47,8 +45,7 @@ class PolyglotEntry:
     def pack(self) -> bytes:
         """Returns its 16 bytes.
 
-        >>> e2e4 = raw_move_of(chess.Board(), chess.Move.from_uci("e2e4"))
-        >>> PolyglotEntry(0x463B96181691FC9C, e2e4, 7).pack().hex()
+        >>> PolyglotEntry(0x463B96181691FC9C, 0x31C, 7).pack().hex()
         '463b96181691fc9c031c000700000000'
         """
         return ENTRY.pack(self.key, self.raw_move, self.weight, self.learn)
@@ -64,7 +61,7 @@ def raw_move(code: int, *, two_steps: bool) -> int:
     """Returns a move as a book writes it.
 
     Args:
-      code: as `position.encode_move`.
+      code: as `encode_move`.
       two_steps: it is castling as a standard position has it.
 
     >>> raw_move(4 | 6 << 6, two_steps=True) == 7 | 4 << 6
@@ -74,16 +71,6 @@ def raw_move(code: int, *, two_steps: bool) -> int:
     if two_steps:
         target = (origin & ~7) + (7 if target > origin else 0)
     return target | origin << 6 | code & 7 << 12
-
-
-def raw_move_of(board: chess.Board, move: chess.Move) -> int:
-    """Returns a legal move of a position as a book writes it.
-
-    >>> board = chess.Board("4k3/8/8/8/8/8/8/4K2R w K - 0 1")
-    >>> raw_move_of(board, chess.Move.from_uci("e1g1")) == chess.E1 << 6 | chess.H1
-    True
-    """
-    return raw_move(encode_move(move), two_steps=board.is_castling(move) and not board.chess960)
 
 
 def written_move(raw: int) -> chess.Move | None:
@@ -167,13 +154,3 @@ def _double_push(board: chess.Board, target: int) -> int:
     )
     enemies = board.pawns & board.occupied_co[not board.turn]
     return _RANDOM[772 + file] if beside & enemies else 0
-
-
-def check_order(keys: Iterable[int]) -> int | None:
-    """Returns the place of the first key that is smaller than the one before it; None if all are in order."""
-    before = -1
-    for place, key in enumerate(keys):
-        if key < before:
-            return place
-        before = key
-    return None

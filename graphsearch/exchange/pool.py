@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..graph.sweeps.parts import LOAD
+from ..graph.sweeps.sweep_kernel import PLACE_WORDS
 from ..position.board import POSITION_WORDS
-from ..record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
 from ..store.codec.bulk import board_tables, owned, take
 from ..store.order import identities
 from ..store.reading import Reader
+from ..store.record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
 from ..store.store import Store
-from ..sweep.parts import LOAD
-from ..sweep.sweep_kernel import PLACE_WORDS
 from .mapped import MOST_MAPPED, Column
 from .pool_kernel import enter, find, find_children
 

@@ -1,28 +1,27 @@
 """Where the records of a walk are, by position, and which positions it has met.
 
-table   as in `sweep_kernel.py`; the second word holds the number of the record plus 1 in its upper half
+table   as in `graph/sweeps/sweep_kernel.py`; the upper half of its second word is the record plus 1
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64
+from numpy.typing import NDArray
 
+from ..graph.sweeps.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
 from ..jit.compiler import kernel
 from ..jit.pointers import ZERO, ptr
+from ..jit.types import int64
 from ..position.board_kernel import PW, hashes_of, make_child
 from ..position.words import META
-from ..sweep.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
 
 
 @kernel
-def enter(T: Any, table: Any, words: Any, first: Any) -> None:
+def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], words: NDArray[np.uint64], first: int64) -> None:
     """Enters positions, whose records have the numbers from `first` on; there is room.
 
     Args:
-      T: the table of `tables.py`. table: `[places * 2]` uint64. words: `[R * 10]` uint64.
+      T: the table of `position/tables.py`. table: `[places * 2]` uint64. words: `[R * 10]` uint64.
     """
     Tp, t = ptr(T, 0), table_of(table)
     for i in range(len(words) // PW):
@@ -33,7 +32,9 @@ def enter(T: Any, table: Any, words: Any, first: Any) -> None:
 
 
 @kernel
-def find(T: Any, table: Any, words: Any, numbers: Any) -> None:
+def find(
+    T: NDArray[np.uint64], table: NDArray[np.uint64], words: NDArray[np.uint64], numbers: NDArray[np.int64]
+) -> None:
     """Fills the number of the record of each position, -1 where there is none.
 
     Args:
@@ -47,8 +48,15 @@ def find(T: Any, table: Any, words: Any, numbers: Any) -> None:
 
 @kernel
 def find_children(
-    T: Any, table: Any, words: Any, of: Any, codes: Any, numbers: Any, metas: Any, unknown: Any
-) -> Any:
+    T: NDArray[np.uint64],
+    table: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    of: NDArray[np.int64],
+    codes: NDArray[np.uint16],
+    numbers: NDArray[np.int64],
+    metas: NDArray[np.uint64],
+    unknown: NDArray[np.uint64],
+) -> int64:
     """Fills the numbers of the positions behind moves, -1 where there is none; returns how many those are.
 
     Args:
@@ -73,7 +81,13 @@ def find_children(
 
 
 @kernel
-def meet(numbers: Any, follow: Any, ids: Any, next_id: Any, met: Any) -> Any:
+def meet(
+    numbers: NDArray[np.int64],
+    follow: NDArray[np.uint8],
+    ids: NDArray[np.int64],
+    next_id: int64,
+    met: NDArray[np.int64],
+) -> int64:
     """Gives the next ids to positions that are met for the first time; returns how many those are.
 
     Args:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ..position.board import key_text_of_words
 from ..position.values import cp_of, shown_score_type, wdl_from_q
 from ..query.steps import positions_after, uci_of
-from ..record.node import Edge, NodeRecord
-from ..record.ranking import node_mean
 from ..store.reading import Reader
+from ..store.record.node import Edge, NodeRecord
+from ..store.record.ranking import node_mean
 from ..store.store import Store
 from ..store.tables import games
 from . import tables
@@ -155,7 +156,7 @@ def moves_of(stops: list[Stop], chosen_only: bool) -> list[list[dict[str, Any]]]
     of = [i for i, found in enumerate(indices) for _ in found]
     codes = [stops[i].moves.codes[k] for i, found in enumerate(indices) for k in found]
     words = np.array([stop.met.words for stop in stops], np.uint64).reshape(-1, 10)
-    keys = iter(positions_after(words, of, codes)[1].tolist())
+    keys = map(key_text_of_words, positions_after(words, of, codes)[0].tolist())
     return [
         [_move(stop, edges, priors, k, next(keys)) for k in found]
         for stop, found in zip(stops, indices, strict=True)
@@ -179,7 +180,7 @@ def _numbers(record: NodeRecord | None) -> tuple[list[Edge], list[float]]:
     return edges_by_move(record), record.priors
 
 
-def _move(stop: Stop, edges: list[Edge], priors: list[float], k: int, key: int) -> dict[str, Any]:
+def _move(stop: Stop, edges: list[Edge], priors: list[float], k: int, key: str) -> dict[str, Any]:
     edge = edges[k] if edges else Edge(0)
     q = edge.value if edge.n else None
     return {
@@ -192,7 +193,7 @@ def _move(stop: Stop, edges: list[Edge], priors: list[float], k: int, key: int) 
         "draw": edge_draws(edge),
         "cp": None if q is None else cp_of(q, edge.draws),
         "mate": 1 if stop.sans[k].endswith("#") else _mate(edge, stop.seen.clock),
-        "child": f"{key:016x}",
+        "child": key,
     }
 
 

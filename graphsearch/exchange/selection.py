@@ -12,10 +12,10 @@ import chess
 
 from ..errors import ExportError, InvalidParameterError, InvalidPositionError
 from ..limits import toml_tables
-from ..position.board import board_of, check, fen_of, key_of
+from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import START_WORD, named_board, play_moves, read_position
 from ..position.values import CENTIPAWN
-from ..record.provenance import RootInfo
+from ..store.record.provenance import RootInfo
 from ..store.store import Store
 from ..store.tables.books import book_named, book_roots
 
@@ -141,7 +141,7 @@ def _most_visited(store: Store) -> Iterator[RootInfo]:
 
 def _distinct(boards: Sequence[chess.Board]) -> tuple[chess.Board, ...]:
     """Returns boards without their games, each position once."""
-    return tuple({key_of(board): board.copy(stack=False) for board in reversed(boards)}.values())[::-1]
+    return tuple({key_text(board): board.copy(stack=False) for board in reversed(boards)}.values())[::-1]
 
 
 def read_root(text: str) -> chess.Board:

@@ -13,7 +13,6 @@ from ..position.board import encode_move
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.books import asked
-from ..store.tables.games import has_tables
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 
@@ -81,12 +80,12 @@ def book_moves(store: Store, number: int, key: str) -> list[BookMoveRow]:
 
 def has_games(store: Store) -> bool:
     """Returns whether games were imported into a file."""
-    return has_tables(store) and _has_rows(store, "game_move")
+    return _has_rows(store, "game_move")
 
 
 def has_entries(store: Store) -> bool:
     """Returns whether Polyglot books were imported into a file."""
-    return has_tables(store) and _has_rows(store, "polyglot_entry")
+    return _has_rows(store, "polyglot_entry")
 
 
 def _has_rows(store: Store, table: str) -> bool:

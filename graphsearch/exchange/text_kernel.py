@@ -8,13 +8,14 @@ name     the SAN or UCI of a move in one word, its first letter in the lowest by
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy import int64, uint8
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, ZERO, U, adv, ptr
+from ..jit.types import Pointer, int64, uint8, uint16, uint64
 from ..position.board_kernel import (
     PW,
     from_square,
@@ -30,7 +31,7 @@ from ..position.decimal_kernel import write_float, write_integer
 from ..position.fen_kernel import DASH, LETTERS, LOWER_A, NOUGHT, RANK_ONE, SMALL, SPACE, write_fen
 from ..position.legality_kernel import ROOM
 from ..position.steps_kernel import CHECK, MATE
-from ..position.words import BLACK, KINGS, PAWNS, WHITE
+from ..position.words import BLACK, KINGS, PAWNS, WHITE, BoardTable, Position
 
 INTEGER, FLOAT, NAME, HEX, TEXT, FEN, FEN_BODY, FIXED = range(8)  # kinds of values
 FIELD_WORDS = 8  # kind, decimals, then begin and end of the three literals
@@ -46,28 +47,39 @@ class Form(NamedTuple):
     digits, plus 1 if it is negative. `valid`: uint8[F * rows]. `texts`: uint8; `ends`: int64 of each.
     """
 
-    fields: Any
-    literals: Any
-    data: Any
-    valid: Any
-    texts: Any
-    ends: Any
+    fields: NDArray[np.int64]
+    literals: NDArray[np.uint8]
+    data: NDArray[np.int64]
+    valid: NDArray[np.uint8]
+    texts: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+
+
+class FormPointers(NamedTuple):
+    """Pointers to the same."""
+
+    fields: Pointer[int64]
+    literals: Pointer[uint8]
+    data: Pointer[int64]
+    valid: Pointer[uint8]
+    texts: Pointer[uint8]
+    ends: Pointer[int64]
 
 
 # ------------------------------------------------------------------ names
 @inner
-def _put(name: Any, at: Any, letter: Any) -> Any:
+def _put(name: uint64, at: int64, letter: int64) -> uint64:
     return name | (U(letter) << U(8 * at))
 
 
 @inner
-def _put_square(name: Any, at: Any, square: Any) -> Any:
+def _put_square(name: uint64, at: int64, square: int64) -> uint64:
     name = _put(name, at, LOWER_A + (square & 7))
     return _put(name, at + 1, RANK_ONE + (square >> 3))
 
 
 @inner
-def _kind_on(s: Any, square: Any) -> Any:
+def _kind_on(s: Position, square: int64) -> int64:
     kind = int64(0)
     while not (s[kind] >> U(square)) & ONE:
         kind += 1
@@ -75,7 +87,7 @@ def _kind_on(s: Any, square: Any) -> Any:
 
 
 @inner
-def _rivals(s: Any, kind: Any, moves: Any, n: Any, m: Any) -> Any:
+def _rivals(s: Position, kind: int64, moves: Pointer[uint16], n: int64, m: uint16) -> tuple[bool, bool, bool]:
     """Returns (any, one on the same file, one on the same rank) of other pieces that reach the square."""
     some, file, rank = False, False, False
     origin, target = from_square(m), to_square(m)
@@ -89,7 +101,7 @@ def _rivals(s: Any, kind: Any, moves: Any, n: Any, m: Any) -> Any:
 
 
 @inner
-def _castling_name(origin: Any, target: Any) -> Any:
+def _castling_name(origin: int64, target: int64) -> tuple[uint64, int64]:
     name = _put(_put(_put(ZERO, int64(0), CASTLES), int64(1), DASH), int64(2), CASTLES)
     if target > origin:
         return name, int64(3)
@@ -97,7 +109,9 @@ def _castling_name(origin: Any, target: Any) -> Any:
 
 
 @inner
-def _piece_name(s: Any, kind: Any, moves: Any, n: Any, m: Any) -> Any:
+def _piece_name(
+    s: Position, kind: int64, moves: Pointer[uint16], n: int64, m: uint16
+) -> tuple[uint64, int64]:
     """Returns the letter of a piece, and what tells it from others."""
     name, at = _put(ZERO, int64(0), LETTERS[kind]), int64(1)
     some, file, rank = (False, False, False) if kind == KINGS else _rivals(s, kind, moves, n, m)
@@ -111,7 +125,7 @@ def _piece_name(s: Any, kind: Any, moves: Any, n: Any, m: Any) -> Any:
 
 
 @inner
-def _san(s: Any, moves: Any, n: Any, m: Any, mark: Any) -> Any:
+def _san(s: Position, moves: Pointer[uint16], n: int64, m: uint16, mark: int64) -> uint64:
     origin, target = from_square(m), to_square(m)
     kind = _kind_on(s, origin)
     ours = s[WHITE + side_to_move(s)]
@@ -143,7 +157,7 @@ def _san(s: Any, moves: Any, n: Any, m: Any, mark: Any) -> Any:
 
 
 @inner
-def _uci(m: Any) -> Any:
+def _uci(m: uint16) -> uint64:
     name = _put_square(_put_square(ZERO, int64(0), from_square(m)), int64(2), to_square(m))
     if promotion_of(m):
         name = _put(name, int64(4), LETTERS[promotion_of(m)] + SMALL)
@@ -151,7 +165,7 @@ def _uci(m: Any) -> Any:
 
 
 @inner
-def _mark(T: Any, c: Any, replies: Any) -> Any:
+def _mark(T: BoardTable, c: Position, replies: Pointer[uint16]) -> int64:
     """Returns whether the side to move is in check, or mated."""
     if not in_check(T, c):
         return int64(0)
@@ -159,11 +173,20 @@ def _mark(T: Any, c: Any, replies: Any) -> Any:
 
 
 @kernel
-def name_moves(T: Any, words: Any, of: Any, codes: Any, sans: Any, ucis: Any, keys: Any, marks: Any) -> Any:
+def name_moves(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    of: NDArray[np.int64],
+    codes: NDArray[np.uint16],
+    sans: NDArray[np.uint64],
+    ucis: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+) -> int64:
     """Fills the names of moves, the keys of the positions behind them, and whether they give check or mate.
 
     Args:
-      T: the table of `tables.py`. words: `[R * 10]` uint64.
+      T: the table of `position/tables.py`. words: `[R * 10]` uint64.
       of: `[M]` int64, the position of each move, those of one together. codes: `[M]` uint16.
       sans, ucis, keys: `[M]` uint64. marks: `[M]` uint8, CHECK | MATE.
     """
@@ -185,7 +208,7 @@ def name_moves(T: Any, words: Any, of: Any, codes: Any, sans: Any, ucis: Any, ke
 
 # ------------------------------------------------------------------ values
 @inner
-def _copy(source: Any, begin: Any, end: Any, out: Any, at: Any) -> Any:
+def _copy(source: Pointer[uint8], begin: int64, end: int64, out: Pointer[uint8], at: int64) -> int64:
     for i in range(begin, end):
         out[at] = source[i]
         at += 1
@@ -193,7 +216,7 @@ def _copy(source: Any, begin: Any, end: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _write_name(name: Any, out: Any, at: Any) -> Any:
+def _write_name(name: uint64, out: Pointer[uint8], at: int64) -> int64:
     while name:
         out[at] = uint8(name & U(255))
         name >>= U(8)
@@ -202,14 +225,14 @@ def _write_name(name: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _write_hex(value: Any, out: Any, at: Any) -> Any:
+def _write_hex(value: uint64, out: Pointer[uint8], at: int64) -> int64:
     for i in range(16):
         out[at + i] = HEX_DIGITS[int64(value >> U(60 - 4 * i)) & 15]
     return at + 16
 
 
 @inner
-def _write_fixed(value: Any, decimals: Any, out: Any, at: Any) -> Any:
+def _write_fixed(value: int64, decimals: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes a number by its digits, so many behind the point; `decimals` below 0: with a plus."""
     if value & 1:
         out[at] = DASH
@@ -232,7 +255,7 @@ def _write_fixed(value: Any, decimals: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _write_body(s: Any, out: Any, at: Any) -> Any:
+def _write_body(s: Position, out: Pointer[uint8], at: int64) -> int64:
     """Writes the first four fields of a FEN."""
     at = write_fen(s, int64(0), out, at) - 1
     for _ in range(2):
@@ -243,7 +266,16 @@ def _write_body(s: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _write_value(powers: Any, kind: Any, decimals: Any, value: Any, s: Any, f: Any, out: Any, at: Any) -> Any:
+def _write_value(
+    powers: Pointer[uint64],
+    kind: int64,
+    decimals: int64,
+    value: int64,
+    s: Position,
+    f: FormPointers,
+    out: Pointer[uint8],
+    at: int64,
+) -> int64:
     if kind == INTEGER:
         return write_integer(value, out, at)
     if kind == FLOAT:
@@ -262,7 +294,16 @@ def _write_value(powers: Any, kind: Any, decimals: Any, value: Any, s: Any, f: A
 
 
 @inner
-def _write_row(powers: Any, f: Any, count: Any, rows: Any, row: Any, s: Any, out: Any, at: Any) -> Any:
+def _write_row(
+    powers: Pointer[uint64],
+    f: FormPointers,
+    count: int64,
+    rows: int64,
+    row: int64,
+    s: Position,
+    out: Pointer[uint8],
+    at: int64,
+) -> int64:
     """Writes the fields of one row; returns where they end."""
     for i in range(count):
         field = adv(f.fields, FIELD_WORDS * i)
@@ -276,16 +317,24 @@ def _write_row(powers: Any, f: Any, count: Any, rows: Any, row: Any, s: Any, out
 
 
 @inner
-def _pointers(f: Any) -> Any:
-    return Form(
+def _pointers(f: Form) -> FormPointers:
+    return FormPointers(
         ptr(f.fields, 0), ptr(f.literals, 0), ptr(f.data, 0), ptr(f.valid, 0), ptr(f.texts, 0), ptr(f.ends, 0)
     )
 
 
 @kernel
 def write_records(
-    powers: Any, words: Any, head: Any, item: Any, tail: Any, begins: Any, joints: Any, places: Any, out: Any
-) -> Any:
+    powers: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    head: Form,
+    item: Form,
+    tail: Form,
+    begins: NDArray[np.int64],
+    joints: NDArray[np.uint8],
+    places: NDArray[np.int64],
+    out: NDArray[np.uint8],
+) -> int64:
     """Writes records; returns how many bytes they take.
 
     Args:

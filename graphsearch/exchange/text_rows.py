@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..position.board import text_of_key
 from ..position.decimals import load_powers
+from ..position.words import CHESS960, META
+from ..query.steps import positions_after
 from ..store.codec.bulk import board_tables, owned
 from .text_kernel import (
     FIELD_WORDS,
@@ -68,12 +71,16 @@ class Joints:
 
 
 class Names(NamedTuple):
-    """Names of moves in words, keys of the positions behind them, and marks, as `name_moves` fills them."""
+    """Names of moves in words, keys and METAs of the positions behind them, and marks.
+
+    METAs are 0 where castling is standard.
+    """
 
     san: Words
     uci: Words
     key: Words
     mark: NDArray[np.uint8]
+    meta: Words
 
 
 def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
@@ -84,15 +91,33 @@ def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
         np.empty(size, np.uint64),
         np.empty(size, np.uint64),
         np.empty(size, np.uint8),
+        _metas_after(words, of, codes),
     )
     name_moves(
         board_tables(),
         owned(words, np.uint64).reshape(-1),
         owned(of, np.int64),
         owned(codes, np.uint16),
-        *found,
+        *found[:4],
     )
     return found
+
+
+def _metas_after(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Words:
+    """Returns META of the positions after moves where castling is not standard before them, 0 elsewhere."""
+    metas = np.zeros(len(of), np.uint64)
+    others = np.flatnonzero(words[of, META] & np.uint64(CHESS960))
+    if len(others):
+        metas[others] = positions_after(words, of[others], codes[others])[0][:, META]
+    return metas
+
+
+def key_field(before: str, keys: Words, metas: Words, after: str = "") -> Field:
+    """Returns a field of keys as `text_of_key` writes them; a kernel does where castling is standard."""
+    if not (metas & np.uint64(CHESS960)).any():
+        return Field(before, HEX, keys, after=after)
+    texts = [text_of_key(*pair) for pair in zip(keys.tolist(), metas.tolist(), strict=True)]
+    return Field(before, TEXT, np.arange(len(texts)), after=after, texts=texts)
 
 
 def literal(text: str, rows: int) -> Field:

@@ -15,8 +15,8 @@ import numpy as np
 from ..position.board import pack
 from ..position.values import cp_of
 from ..query.steps import MoveList, move_lists, positions_after, sans
-from ..record.node import NodeRecord
 from ..store.reading import Reader
+from ..store.record.node import NodeRecord
 from ..store.store import Store
 from .candidates import Candidates, Choice, Seen, Source
 from .export_report import ExportReport

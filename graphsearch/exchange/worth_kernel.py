@@ -1,4 +1,4 @@
-"""What records say of their positions and moves, for many at once; `record/ranking.py` says it in Python.
+"""Values and ranks of positions and moves, for many records at once, as `store/record/ranking.py` in Python.
 
 record i of a batch   edges edge_offsets[i] .. edge_offsets[i + 1], in descending P: edge k, of move order[k]
 rank                  edges in the order of `ranking`: group, length, -n, -value, k; least first
@@ -9,21 +9,26 @@ Every sum is taken in the order in which Python takes it, so all numbers are the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy import float64, int16, int64, uint8, uint16
+from numpy.typing import NDArray
 
 from ..graph.heap_kernel import rank_codes, ranked_move
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import U, adv, as_f32, ptr
+from ..jit.types import Pointer, float64, int16, int64, uint8, uint16
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
 from ..position.mates_kernel import mate_in_one
-from ..record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
-from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import pointers
+from ..store.codec.batch_kernel import Columns, Records, pointers
+from ..store.record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
+from ..store.record.node_kernel import lower_in, upper_in
+
+Words: TypeAlias = NDArray[np.uint64]
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
 
 MOST_MOVES = 256
 THOUSAND = 1000.0
@@ -35,30 +40,39 @@ NO_NOTE, WON, DRAWN_NOTE, LOST_NOTE = 0, 1, 2, 3  # notes: what is proven at a c
 class Rank(NamedTuple):
     """Room for the ranking of one record's edges, `[MOST_MOVES]` each."""
 
-    order: Any  # int64: edges, best first
-    group: Any  # int64
-    length: Any  # int64
-    worth: Any  # float64
+    order: Pointer[int64]  # edges, best first
+    group: Pointer[int64]
+    length: Pointer[int64]
+    worth: Pointer[float64]
 
 
 class Listed(NamedTuple):
     """Moves of records: those chosen, best first, then those never visited in descending P."""
 
-    of: Any  # int64[M], the record
-    edge: Any  # int64[M], which of the batch; -1 without one
-    index: Any  # int16[M], place in canonical order
-    code: Any  # uint16[M], the move
+    of: NDArray[np.int64]  # [M], the record
+    edge: NDArray[np.int64]  # [M], which of the batch; -1 without one
+    place: NDArray[np.int16]  # [M], place in canonical order
+    code: NDArray[np.uint16]  # [M], the move
+
+
+class ListedPointers(NamedTuple):
+    """Pointers to the same."""
+
+    of: Pointer[int64]
+    edge: Pointer[int64]
+    place: Pointer[int16]
+    code: Pointer[uint16]
 
 
 @inner
-def _value(c: Any, e: Any) -> Any:
+def _value(c: Records, e: int64) -> float64:
     """Returns the value of all visits of an edge, as `Edge.value`."""
     n = int64(c.n[e])
     return float64(n - int64(c.r[e])) * float64(as_f32(c.q)[e]) / float64(n) if n else 0.0
 
 
 @inner
-def _draws(c: Any, e: Any) -> Any:
+def _draws(c: Records, e: int64) -> float64:
     """Returns the draw probability of all visits of an edge, as `Edge.draws`."""
     n, r = int64(c.n[e]), int64(c.r[e])
     if n == 0:
@@ -68,14 +82,14 @@ def _draws(c: Any, e: Any) -> Any:
 
 
 @inner
-def _edge_bounds(c: Any, e: Any) -> Any:
+def _edge_bounds(c: Records, e: int64) -> tuple[int64, int64]:
     if c.n[e] == c.r[e]:
         return int64(-1), int64(1)
     return bounds_of(as_f32(c.q)[e], int64(c.edge_d[e]))
 
 
 @inner
-def _bounds(c: Any, i: Any) -> Any:
+def _bounds(c: Records, i: int64) -> tuple[int64, int64]:
     """Returns the bounds of a record, as `NodeRecord.bounds`."""
     lower, upper = int64(lower_in(int64(c.flags[i]))), int64(upper_in(int64(c.flags[i])))
     begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
@@ -94,8 +108,8 @@ def _bounds(c: Any, i: Any) -> Any:
 
 
 @inner
-def _proof(c: Any, i: Any, lower: Any, upper: Any, clock: Any) -> Any:
-    """Returns (mate, plies) of a record whose bounds leave one result, as `bounds.node_proof`."""
+def _proof(c: Records, i: int64, lower: int64, upper: int64, clock: int64) -> tuple[int64, int64]:
+    """Returns (mate, plies) of a record with one proven result, as `store.record.bounds.node_proof`."""
     if lower == 0:
         return int64(NO_MATE), int64(0)
     v = float64(as_f32(c.v)[i])
@@ -124,8 +138,8 @@ def _proof(c: Any, i: Any, lower: Any, upper: Any, clock: Any) -> Any:
 
 
 @inner
-def _result(c: Any, e: Any, clock: Any) -> Any:
-    """Returns the result that is proven of an edge at a clock, as `ranking.proof_at`; 2 if none is."""
+def _result(c: Records, e: int64, clock: int64) -> int64:
+    """Returns the proven result of an edge at a clock, as `store.record.ranking.proof_at`; 2 if none."""
     low, high = _edge_bounds(c, e)
     if low != high:
         return int64(2)
@@ -135,7 +149,7 @@ def _result(c: Any, e: Any, clock: Any) -> Any:
 
 
 @inner
-def _draws_lead(c: Any, begin: Any, end: Any, clock: Any) -> Any:
+def _draws_lead(c: Records, begin: int64, end: int64, clock: int64) -> bool:
     """Returns whether proven draws come before what is open."""
     most, worth, found = int64(0), 0.0, False
     for e in range(begin, end):
@@ -147,7 +161,7 @@ def _draws_lead(c: Any, begin: Any, end: Any, clock: Any) -> Any:
 
 
 @inner
-def _classify(c: Any, begin: Any, end: Any, clock: Any, longest: Any, x: Any) -> None:
+def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64, x: Rank) -> None:
     """Fills what the edges of a record are ranked by."""
     lead = _draws_lead(c, begin, end, clock)
     for e in range(begin, end):
@@ -167,7 +181,7 @@ def _classify(c: Any, begin: Any, end: Any, clock: Any, longest: Any, x: Any) ->
 
 
 @inner
-def _comes_before(c: Any, begin: Any, x: Any, a: Any, b: Any) -> Any:
+def _comes_before(c: Records, begin: int64, x: Rank, a: int64, b: int64) -> bool:
     if x.group[a] != x.group[b]:
         return x.group[a] < x.group[b]
     if x.length[a] != x.length[b]:
@@ -180,7 +194,7 @@ def _comes_before(c: Any, begin: Any, x: Any, a: Any, b: Any) -> Any:
 
 
 @inner
-def _rank(c: Any, i: Any, clock: Any, own_clock: Any, x: Any) -> Any:
+def _rank(c: Records, i: int64, clock: int64, own_clock: int64, x: Rank) -> int64:
     """Fills `x.order` with a record's edges, best first; returns how many there are.
 
     `clock`: of the path. `own_clock`: at which the record was evaluated.
@@ -201,36 +215,29 @@ def _rank(c: Any, i: Any, clock: Any, own_clock: Any, x: Any) -> Any:
 
 
 @inner
-def _list(L: Any, at: Any, i: Any, e: Any, index: Any, moves: Any) -> Any:
-    L.of[at], L.edge[at], L.index[at], L.code[at] = int64(i), e, int16(index), moves[index]
+def _list(L: ListedPointers, at: int64, i: int64, e: int64, index: int64, moves: Pointer[uint16]) -> int64:
+    L.of[at], L.edge[at], L.place[at], L.code[at] = int64(i), e, int16(index), moves[index]
     return at + 1
 
 
 @kernel
 def list_choices(
-    T: Any,
-    columns: Any,
-    clocks: Any,
-    wanted: Any,
-    limits: Any,
-    listed: Any,
-    chosen: Any,
-    counts: Any,
-) -> Any:
+    T: Words, columns: Columns, clocks: Ints, most: Ints, limits: Ints, out: Listed, taken: Ints, counts: Ints
+) -> int64:
     """Lists moves of records, best first as `ranking` has them; returns their number.
 
     Args:
-      T: the table of `tables.py`. columns: sound records, as `codec.Columns`, at the clocks of the paths.
+      T: the table of `position/tables.py`. columns: sound records, as `Columns`, at the clocks of the paths.
       clocks: `[R]` int64, at which they were evaluated.
-      wanted: `[R]` int64, of the visited moves so many, the best; below 0 all.
+      most: `[R]` int64, of the visited moves so many, the best; below 0 all.
       limits: int64, the visits that a listed move has at least; then whether those without visits follow, 1
-        if those of all records, 2 if of those that `wanted` does not limit.
-      listed: `Listed`, filled; there is room for the moves of all records.
-      chosen: `[R]` int64, filled: how many of each record's moves were chosen.
+        if those of all records, 2 if of those that `most` does not limit.
+      out: `Listed`, filled; there is room for the moves of all records.
+      taken: `[R]` int64, filled: how many of each record's moves were chosen.
       counts: int64, added to: moves with too few visits; moves beyond those wanted.
     """
     Tp, c = ptr(T, 0), pointers(columns)
-    L = Listed(ptr(listed.of, 0), ptr(listed.edge, 0), ptr(listed.index, 0), ptr(listed.code, 0))
+    L = ListedPointers(ptr(out.of, 0), ptr(out.edge, 0), ptr(out.place, 0), ptr(out.code, 0))
     order, group = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
     length, worth = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.float64)
     moves, keys = np.zeros(ROOM, np.uint16), np.zeros(MOST_MOVES, np.int64)
@@ -238,10 +245,10 @@ def list_choices(
     m, K = ptr(moves, 0), ptr(keys, 0)
     at = int64(0)
     for i in range(len(clocks)):
-        chosen[i] = 0
+        taken[i] = 0
         edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
         count = c.code_offsets[i + 1] - c.code_offsets[i]
-        rest = limits[1] == 1 or (limits[1] == 2 and wanted[i] < 0)
+        rest = limits[1] == 1 or (limits[1] == 2 and most[i] < 0)
         if count == 0 or (edges == 0 and not rest):
             continue
         s = adv(c.words, PW * i)
@@ -256,11 +263,11 @@ def list_choices(
                 continue
             if n < limits[0]:
                 counts[0] += 1
-            elif 0 <= wanted[i] <= chosen[i]:
+            elif 0 <= most[i] <= taken[i]:
                 counts[1] += 1
             else:
                 at = _list(L, at, int64(i), begin + k, ranked_move(K[k]), m)
-                chosen[i] += 1
+                taken[i] += 1
         for k in range(count if rest else int64(0)):
             if k >= edges or c.n[begin + k] == 0:
                 at = _list(L, at, int64(i), int64(-1), ranked_move(K[k]), m)
@@ -268,8 +275,8 @@ def list_choices(
 
 
 @inner
-def _mean(c: Any, i: Any, lower: Any, upper: Any) -> Any:
-    """Returns Q and the draw probability of a record, as `ranking.node_mean`."""
+def _mean(c: Records, i: int64, lower: int64, upper: int64) -> tuple[float64, float64]:
+    """Returns Q and the draw probability of a record, as `store.record.ranking.node_mean`."""
     total, drawn, visits = float64(as_f32(c.v)[i]), 0.0, int64(1)
     for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
         n = int64(c.n[e])
@@ -288,7 +295,7 @@ def _mean(c: Any, i: Any, lower: Any, upper: Any) -> Any:
 
 
 @inner
-def _note(lower: Any, upper: Any) -> Any:
+def _note(lower: int64, upper: int64) -> int64:
     if lower != upper:
         return int64(NO_NOTE)
     return int64(WON) if lower == 1 else int64(DRAWN_NOTE) if lower == 0 else int64(LOST_NOTE)
@@ -296,8 +303,8 @@ def _note(lower: Any, upper: Any) -> Any:
 
 @kernel
 def describe(
-    T: Any, columns: Any, clocks: Any, q: Any, draw: Any, bounds: Any, mates: Any, notes: Any
-) -> Any:
+    T: Words, columns: Columns, clocks: Ints, q: Floats, draw: Floats, bounds: Ints, mates: Ints, notes: Ints
+) -> int64:
     """Fills what records say of their positions.
 
     Args:
@@ -333,7 +340,7 @@ def describe(
 
 
 @kernel
-def value_edges(columns: Any, q: Any, draw: Any, mates: Any, mated: Any) -> None:
+def value_edges(columns: Columns, q: Floats, draw: Floats, mates: Ints, mated: NDArray[np.uint8]) -> None:
     """Fills what the edges of records are worth, at the clocks of the paths.
 
     Args:
@@ -355,7 +362,7 @@ def value_edges(columns: Any, q: Any, draw: Any, mates: Any, mated: Any) -> None
 
 
 @kernel
-def best_moves(T: Any, columns: Any, best: Any, codes: Any) -> Any:
+def best_moves(T: Words, columns: Columns, best: Ints, codes: NDArray[np.uint16]) -> int64:
     """Fills the best move of each record, of all moves, at the clock at which it was evaluated.
 
     Args:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
 from ..position.tables import load_tables
-from ..record import transposition_kernel
-from ..record.node import NodeRecord, RecordBatch
-from ..record.node_layout import CAPACITIES, CAPACITY, WIDE
+from ..store.codec.bulk import columns_of
 from ..store.codec.layout import BLOCK
 from ..store.order import newest_in_order
+from ..store.record import transposition_kernel
+from ..store.record.node import NodeRecord, RecordBatch
+from ..store.record.node_layout import CAPACITIES, CAPACITY, WIDE
 from ..store.sizes import SIZES
 from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
 from .memory import default_budget, reserve
@@ -101,7 +102,7 @@ class Arena:
     @property
     def counters(self) -> NDArray[np.int64]:
         """The kernels' counters, by the indices of `arena_kernel`."""
-        return self.arrays.counters  # type: ignore[no-any-return]
+        return self.arrays.counters
 
     @property
     def node_count(self) -> int:
@@ -171,6 +172,11 @@ class Arena:
         self._grow_table(nodes)
         self.fold_overlay()
         self._grow_log(nodes)
+
+    def expect(self, nodes: int) -> None:
+        """Gives the table room for so many more nodes at once, if they fit."""
+        if nodes > 0 and self.fits(nodes):
+            self._grow_table(nodes)
 
     def full(self) -> CapacityError:
         """Returns the error that says that the byte limit is reached."""
@@ -376,7 +382,7 @@ class Arena:
             q=np.empty(edges, np.float32),
             edge_d=np.empty(edges, np.uint16),
         )
-        transfer_kernel.copy_out(self.arrays, slots, _columns(batch))
+        transfer_kernel.copy_out(self.arrays, slots, columns_of(batch))
         return batch
 
     def load(self, batch: RecordBatch, *, strict: bool = False) -> int:
@@ -385,39 +391,15 @@ class Arena:
         Raises:
           CapacityError: if there is no more memory, or the byte limit is taken strictly and reached.
         """
-        words = np.ascontiguousarray(batch.words).reshape(-1)
-        columns = _columns(batch)
+        columns = columns_of(batch)
         begin, misfits = 0, 0
         while begin < len(batch):
             self.make_room(len(batch) - begin, strict=strict)
-            reached, bad = transfer_kernel.copy_in(self.tables, self.arrays, words, columns, begin)
+            reached, bad = transfer_kernel.copy_in(self.tables, self.arrays, columns, begin)
             if reached == begin:
                 raise CapacityError(f"cannot get more memory for the graph of {self.node_count} nodes")
             begin, misfits = reached, misfits + bad
         return misfits
-
-
-def _columns(batch: RecordBatch) -> tuple[NDArray[np.generic], ...]:
-    columns = (
-        batch.v,
-        batch.d,
-        batch.evaluator,
-        batch.run,
-        batch.flags,
-        batch.code_offsets,
-        batch.codes,
-        batch.edge_offsets,
-        batch.n,
-        batch.r,
-        batch.q,
-        batch.edge_d,
-    )
-    return tuple(_writable(column) for column in columns)
-
-
-def _writable(column: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Returns the column, copied if it is read-only: Numba would compile another variant for it."""
-    return column if column.flags.writeable and column.flags.c_contiguous else column.copy()
 
 
 def _capacities() -> list[int]:

@@ -2,24 +2,26 @@
 
     key -> table  .. | slot, check hash | ..
                           |
-           records .. | key | block, V | moves, state, D, flags | P codes .. |     `record/node_layout.py`
+           records .. | key | block, V | moves, state, D, flags | P codes .. |   `store/record/node_layout.py`
                                   |
            blocks  .. | norm, sum n, Q, draws | edge | edge | .. |
 
-What a search keeps in `floats` and `ints` is laid out in `search/layout.py`. `docs/kernels.md` lists all
+`search/param_layout.py` lays out the search's part of `floats` and `ints`; `docs/kernels.md` lists all
 bundles.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner
 from ..jit.pointers import U, as_f32, ptr
+from ..jit.types import Pointer, float32, float64, int64, uint16, uint32, uint64
 from ..position.board_kernel import PW
-from ..record.transposition_kernel import entry_pointers
+from ..store.record.transposition_kernel import EntryArrays, EntryPointers, entry_pointers
 
 LOG_WORDS = PW + 1  # position, slot of its record
 LOG_SLOT = PW
@@ -55,70 +57,70 @@ INTS = SEARCH_INTS + 8 + 256
 class ArenaArrays(NamedTuple):
     """The arrays of an arena, which `graph.arena.Arena` owns."""
 
-    table: Any  # uint64[places]: slot | check hash << 32, 0 empty
-    records: Any  # uint64[words]
-    blocks: Any  # uint32[words]
-    counters: Any  # int64[COUNTERS]
-    floats: Any  # float64[FLOATS]
-    ints: Any  # int64[INTS]
-    moves: Any  # uint16[256] scratch: legal moves of the position at hand
-    overlay: Any  # int64[2 * ..]: (`overlay_item`, visits) that the file never holds
-    history: Any  # uint64: Polyglot keys of positions that stood twice before the root
-    log: Any  # uint64[LOG_WORDS * ..]: position and slot of every dirty record; empty if there is no file
-    entries: Any  # EntryArrays: what searches of fixed depth and mate proofs have found out
+    table: NDArray[np.uint64]  # [places]: slot | check hash << 32, 0 empty
+    records: NDArray[np.uint64]  # [words]
+    blocks: NDArray[np.uint32]  # [words]
+    counters: NDArray[np.int64]  # [COUNTERS]
+    floats: NDArray[np.float64]  # [FLOATS]
+    ints: NDArray[np.int64]  # [INTS]
+    moves: NDArray[np.uint16]  # [256] scratch: legal moves of the position at hand
+    overlay: NDArray[np.int64]  # [2 * ..]: (`overlay_item`, visits) that the file never holds
+    history: NDArray[np.uint64]  # Polyglot keys of positions that stood twice before the root
+    log: NDArray[np.uint64]  # [LOG_WORDS * ..]: position and slot of every dirty record; empty without a file
+    entries: EntryArrays  # of searches of fixed depth and mate proofs
 
 
 class ArenaPointers(NamedTuple):
     """Pointers to them, in the same order, and their sizes."""
 
-    table: Any
-    records: Any
-    blocks: Any
-    values: Any  # float32: the same memory as blocks
-    counters: Any
-    floats: Any
-    ints: Any
-    moves: Any
-    overlay: Any
-    history: Any
-    log: Any
-    entries: Any
-    size: Any  # uint64, places of the table
-    record_limit: Any  # int64, words of records
-    block_limit: Any  # int64, words of blocks
-    overlay_size: Any  # int64, items of the overlay
-    history_size: Any  # int64, keys of the history
-    log_size: Any  # int64, rows of the log
+    table: Pointer[uint64]
+    records: Pointer[uint64]
+    blocks: Pointer[uint32]
+    values: Pointer[float32]  # the same memory as blocks
+    counters: Pointer[int64]
+    floats: Pointer[float64]
+    ints: Pointer[int64]
+    moves: Pointer[uint16]
+    overlay: Pointer[int64]
+    history: Pointer[uint64]
+    log: Pointer[uint64]
+    entries: EntryPointers
+    size: uint64  # places of the table
+    record_limit: int64  # words of records
+    block_limit: int64  # words of blocks
+    overlay_size: int64  # items of the overlay
+    history_size: int64  # keys of the history
+    log_size: int64  # rows of the log
 
 
 # ------------------------------------------------------------------ items of the overlay
 @inner
-def overlay_item(rec: Any, j: Any, drawn: Any) -> Any:
+def overlay_item(rec: int64, j: int64, drawn: int64) -> int64:
     """Returns an item of the overlay: slot << 10 | edge << 1 | whether the visit ended there as a draw."""
     return (rec << OVERLAY_SLOT_SHIFT) | (j << 1) | drawn
 
 
 @inner
-def overlay_slot(item: Any) -> Any:
+def overlay_slot(item: int64) -> int64:
     """Returns the slot of the record that an item of the overlay belongs to."""
     return item >> OVERLAY_SLOT_SHIFT
 
 
 @inner
-def overlay_edge(item: Any) -> Any:
+def overlay_edge(item: int64) -> int64:
     """Returns the number of the edge that an item of the overlay belongs to."""
     return (item >> 1) & OVERLAY_EDGE_BITS
 
 
 @inner
-def overlay_draws(item: Any) -> Any:
+def overlay_draws(item: int64) -> int64:
     """Returns 1 if the visits of an item of the overlay are draws of the path on this edge, else 0."""
     return item & 1
 
 
 # ------------------------------------------------------------------ the bundle
 @inner
-def pointers(A: Any) -> Any:
+def pointers(A: ArenaArrays) -> ArenaPointers:
     """Returns the pointer bundle of an arena's arrays."""
     return ArenaPointers(
         ptr(A.table, 0),

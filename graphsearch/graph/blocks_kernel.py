@@ -9,14 +9,12 @@ word of a free piece leads back to its beginning.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64, uint32
-
 from ..jit.compiler import inner
-from ..record import node_layout as layout
-from ..record.node_kernel import stride_of
+from ..jit.types import int64, uint32
+from ..store.record import node_layout as layout
+from ..store.record.node_kernel import stride_of
 from . import arena_kernel as arena
+from .arena_kernel import ArenaPointers
 
 FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
 CLASS_SHIFT = 16
@@ -26,13 +24,13 @@ TRIES = 8  # pieces of a list of several sizes that are looked at
 
 
 @inner
-def block_words(A: Any, block_class: Any) -> Any:
+def block_words(A: ArenaPointers, block_class: int64) -> int64:
     """Returns the size of a block of a class."""
     return layout.BLOCK_HEADER + A.ints[layout.CAPACITY + block_class] * stride_of(block_class)
 
 
 @inner
-def _list_of(words: Any) -> Any:
+def _list_of(words: int64) -> int64:
     """Returns the list of free pieces of a size: one for each small size, then one for each power of two."""
     if words < arena.EXACT_LISTS:
         return int64(arena.BLOCK_LISTS + words)
@@ -45,7 +43,7 @@ def _list_of(words: Any) -> Any:
 
 
 @inner
-def _push(A: Any, piece: Any, words: Any) -> None:
+def _push(A: ArenaPointers, piece: int64, words: int64) -> None:
     head = _list_of(words)
     following = A.counters[head]
     A.blocks[piece + FOLLOWING] = uint32(following)
@@ -60,7 +58,7 @@ def _push(A: Any, piece: Any, words: Any) -> None:
 
 
 @inner
-def _unlink(A: Any, piece: Any) -> Any:
+def _unlink(A: ArenaPointers, piece: int64) -> int64:
     """Takes a free piece out of its list; returns its words."""
     following, previous = int64(A.blocks[piece + FOLLOWING]), int64(A.blocks[piece + PREVIOUS])
     words = int64(A.blocks[piece + WORDS])
@@ -75,12 +73,12 @@ def _unlink(A: Any, piece: Any) -> Any:
 
 
 @inner
-def _fits(found: Any, words: Any) -> Any:
+def _fits(found: int64, words: int64) -> bool:
     return found == words or found >= words + LEAST_PIECE
 
 
 @inner
-def _find(A: Any, words: Any) -> Any:
+def _find(A: ArenaPointers, words: int64) -> int64:
     """Returns a free piece that can give `words`, 0 if none is at hand."""
     if A.counters[arena.FREED_WORDS] < words:
         return int64(0)
@@ -99,7 +97,7 @@ def _find(A: Any, words: Any) -> Any:
 
 
 @inner
-def take_block(A: Any, block_class: Any) -> Any:
+def take_block(A: ArenaPointers, block_class: int64) -> int64:
     """Returns a block of a class; of its header only the tag is set."""
     words = block_words(A, block_class)
     piece = _find(A, words)
@@ -117,7 +115,7 @@ def take_block(A: Any, block_class: Any) -> Any:
 
 
 @inner
-def give_block(A: Any, block_class: Any, block: Any) -> None:
+def give_block(A: ArenaPointers, block_class: int64, block: int64) -> None:
     """Frees a block, joined with free neighbours."""
     begin = int64(block)
     end = begin + block_words(A, block_class)
@@ -134,13 +132,13 @@ def give_block(A: Any, block_class: Any, block: Any) -> None:
 
 
 @inner
-def draws_of(A: Any, block: Any) -> Any:
+def draws_of(A: ArenaPointers, block: int64) -> int64:
     """Returns the node's draw share per mille in a block's header."""
     return int64(A.blocks[block + layout.BLOCK_D] & uint32(layout.DRAW_BITS))
 
 
 @inner
-def set_draws(A: Any, block: Any, draws: Any) -> None:
+def set_draws(A: ArenaPointers, block: int64, draws: int64) -> None:
     """Sets it."""
     tag = A.blocks[block + layout.BLOCK_D] & uint32(0xFFFFFFFF - layout.DRAW_BITS)
     A.blocks[block + layout.BLOCK_D] = tag | uint32(draws)

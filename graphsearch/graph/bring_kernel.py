@@ -7,17 +7,18 @@ Nothing is evicted here: where that is due, or where a record cannot be read so,
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, ptr
+from ..jit.types import int64
 from ..position.board_kernel import hashes_of
-from ..store.index.locate_kernel import filter_pointers
-from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, read_record
+from ..position.words import BoardTable, Position
+from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
+from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, ReaderArrays, read_record
 from . import arena_kernel as arena
-from .arena_kernel import pointers
+from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .heap_kernel import find
 from .transfer_kernel import enter_record, has_room_for_record
 
@@ -25,7 +26,7 @@ BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
 
 
 @inner
-def _has_room(A: Any, budget: Any) -> Any:
+def _has_room(A: ArenaPointers, budget: int64) -> bool:
     """Returns whether one more record may be entered without evicting any."""
     counters = A.counters
     records = 8 * counters[arena.RECORD_WORDS]
@@ -41,7 +42,7 @@ def _has_room(A: Any, budget: Any) -> Any:
 
 
 @inner
-def _bring_one(T: Any, A: Any, F: Any, R: Any, s: Any) -> Any:
+def _bring_one(T: BoardTable, A: ArenaPointers, F: FilterPointers, R: ReaderArrays, s: Position) -> bool:
     """Enters the record of a position, if there is one; returns False if the caller has to see to it."""
     key, check = hashes_of(T, s)
     if find(A, key, check):
@@ -52,36 +53,31 @@ def _bring_one(T: Any, A: Any, F: Any, R: Any, s: Any) -> Any:
     if found == REFUSED:
         return False
     if found == FOUND:
-        c = R.columns
-        columns = (
-            c.v,
-            c.d,
-            c.evaluator,
-            c.run,
-            c.flags,
-            c.code_offsets,
-            c.codes,
-            c.edge_offsets,
-            c.n,
-            c.r,
-            c.q,
-            c.edge_d,
-        )
-        if not enter_record(T, A, ptr(c.words, 0), key, check, columns, int64(0)):
+        if not enter_record(T, A, ptr(R.columns.words, 0), key, check, R.columns, int64(0)):
             return False
         R.states[READ] += 1
     return True
 
 
 @kernel
-def bring(T: Any, A: Any, F: Any, R: Any, words: Any, stride: Any, which: Any, counts: Any, at: Any) -> Any:
+def bring(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    F: FilterArrays,
+    R: ReaderArrays,
+    words: NDArray[np.uint64],
+    stride: int64,
+    which: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    at: int64,
+) -> int64:
     """Enters the records of some positions; returns 1, or 0 if the caller has to see to one of them.
 
     Args:
       T: the table of `tables.py`.
-      A: `ArenaArrays`. F: `FilterArrays`. R: `ReaderArrays` of the same state of the file.
-      words: uint64, a position every `stride` words.
-      which: int64, which of them; the first `counts[at]`.
+      F, R: of the same state of the file.
+      words: a position every `stride` words.
+      which: which of them; the first `counts[at]`.
     """
     Ap = pointers(A)
     Fp = filter_pointers(F)

@@ -6,17 +6,17 @@ being written, belongs to the wave under way or carries visits that the file nev
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
+from ..jit.types import int64
 from ..position.board_kernel import PW, hashes_of
-from ..record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
-from ..record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
+from ..store.record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
+from ..store.record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
 from . import arena_kernel as arena
-from .arena_kernel import overlay_slot, pointers
+from .arena_kernel import ArenaArrays, ArenaPointers, overlay_slot, pointers
 from .blocks_kernel import give_block
 from .heap_kernel import find, remove
 from .space_kernel import give_words, join_pieces, piece_words
@@ -26,7 +26,7 @@ HAND_ROUNDS = 2  # the first may only find what was visited
 
 
 @inner
-def _enough(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
+def _enough(A: ArenaPointers, record_words: int64, block_words: int64, nodes: int64) -> bool:
     counters = A.counters
     return (
         counters[arena.FREED_RECORD_WORDS] >= record_words
@@ -36,7 +36,7 @@ def _enough(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
 
 
 @inner
-def _drop(A: Any, rec: Any, words: Any, before: Any) -> Any:
+def _drop(A: ArenaPointers, rec: int64, words: int64, before: int64) -> int64:
     """Evicts a record; returns the free piece that it leaves."""
     remove(A, rec)
     if has_block(A, rec):
@@ -47,7 +47,7 @@ def _drop(A: Any, rec: Any, words: Any, before: Any) -> Any:
 
 
 @inner
-def _switch(A: Any, rec: Any, bit: Any, on: Any) -> None:
+def _switch(A: ArenaPointers, rec: int64, bit: int64, on: bool) -> None:
     if on:
         add_state(A, rec, bit)
     else:
@@ -55,7 +55,7 @@ def _switch(A: Any, rec: Any, bit: Any, on: Any) -> None:
 
 
 @kernel
-def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
+def evict(A: ArenaArrays, record_words: int64, block_words: int64, nodes: int64) -> bool:
     """Moves the hand until so many words are free and at most `nodes` are left, or it has gone round twice.
 
     Returns whether that was reached.
@@ -93,7 +93,7 @@ def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
 
 
 @kernel
-def forget(T: Any, A: Any, words: Any) -> Any:
+def forget(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> int64:
     """Drops the records of some positions, `uint64[10 R]`, unless they have to stay; returns how many.
 
     The hand begins anew: it may have stood at a piece that has joined another one.
@@ -113,7 +113,7 @@ def forget(T: Any, A: Any, words: Any) -> Any:
 
 
 @kernel
-def pin(A: Any, slots: Any, on: Any) -> None:
+def pin(A: ArenaArrays, slots: NDArray[np.uint64], on: bool) -> None:
     """Pins the records at some slots, `uint64[R]`, or lets them go; slot 0 is none."""
     Ap = pointers(A)
     for i in range(slots.size):
@@ -122,7 +122,7 @@ def pin(A: Any, slots: Any, on: Any) -> None:
 
 
 @kernel
-def hold(A: Any, on: Any) -> None:
+def hold(A: ArenaArrays, on: bool) -> None:
     """Holds the records that the overlay names in memory, or lets them go."""
     Ap = pointers(A)
     for i in range(Ap.counters[arena.OVERLAY_LENGTH]):

@@ -16,9 +16,9 @@ from ..errors import CapacityError, StoreError, StoreMovedError
 from ..evaluators.absent import AbsentEvaluator
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import Evaluator
-from ..record.node import NodeRecord
-from ..record.provenance import UNBOUND
-from ..record.transposition import EntryTable
+from ..store.record.node import NodeRecord
+from ..store.record.provenance import UNBOUND
+from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
 from ..store.transpositions.saved import Loaded
@@ -102,9 +102,9 @@ class Graph:
 
         Args:
           path: the graph file, made if it is missing; None keeps the graph in memory only.
-          evaluator: a name (`evaluators.NAMES`), a specification or an Evaluator. A file is bound to the one
-            that it was made with. The graph closes an evaluator that it makes; the caller closes one that
-            the caller passes.
+          evaluator: a name (`evaluators.factory.NAMES`), a specification or an Evaluator. A file is bound to
+            the one that it was made with. The graph closes an evaluator that it makes; the caller closes one
+            that the caller passes.
           ram_bytes: most bytes that the graph may take in memory; default: 80 % of the machine's memory.
 
         Raises:
@@ -240,11 +240,27 @@ class Graph:
         Raises:
           StoreError: if the file cannot be read.
         """
-        may_load = self.store and self.reads_alone and not self._has_loaded
-        if self._loader is None and may_load and is_due(self.pager, self._file_nodes):
-            assert self.store
-            self._loader = Loader(self.store.path, self.pager)
+        if self._loader is None and self._may_load and is_due(self.pager, self._file_nodes):
+            self._begin_loading()
         return self._loader
+
+    def load_ahead(self) -> None:
+        """Has `load_some` read the file before a search asks for it, if all of it fits into memory.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self._loader is None and self._may_load and self.pager.has_room_for(self._file_nodes):
+            self._begin_loading()
+
+    @property
+    def _may_load(self) -> bool:
+        has_more = self.store is not None and not self.pager.complete
+        return has_more and self.reads_alone and not self._has_loaded
+
+    def _begin_loading(self) -> None:
+        assert self.store
+        self._loader = Loader(self.store.path, self.pager)
 
     @property
     def loading(self) -> Loader | None:
@@ -257,11 +273,13 @@ class Graph:
         Raises:
           StoreError: if the file cannot be read.
         """
-        loader = self.loader()
-        if loader is None or loader.advance(seconds):
-            return loader is not None
-        self._end_loading()
-        return False
+        loader, more = self.loader(), False
+        try:
+            more = loader is not None and loader.advance(seconds)
+        finally:
+            if not more:
+                self._end_loading()
+        return more
 
     def _end_loading(self) -> None:
         loader, self._loader = self._loader, None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import float32, int64, uint16, uint32
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, ZERO, U, adv, mulhi, prefetch, ptr
+from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
-from ..record import node_layout as layout
-from ..record.node_kernel import (
+from ..position.words import BoardTable, Position
+from ..store.record import node_layout as layout
+from ..store.record.node_kernel import (
     add_state,
     best_code_of,
     block_class_of,
@@ -36,32 +36,32 @@ from ..record.node_kernel import (
     value_of,
 )
 from . import arena_kernel as arena
-from .arena_kernel import pointers
+from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .blocks_kernel import draws_of, give_block, set_draws, take_block
 from .space_kernel import take_words
 
 
 # ------------------------------------------------------------------ the table
 @inner
-def table_word(rec: Any, check: Any) -> Any:
+def table_word(rec: int64, check: uint64) -> uint64:
     """Returns the word of the table that leads to a record: slot | check hash << 32; 0 is an empty place."""
     return U(rec) | (check << U(32))
 
 
 @inner
-def slot_in(word: Any) -> Any:
+def slot_in(word: uint64) -> int64:
     """Returns the slot of a word of the table."""
     return int64(word & LOW32)
 
 
 @inner
-def check_in(word: Any) -> Any:
+def check_in(word: uint64) -> uint64:
     """Returns the check hash of a word of the table."""
     return word >> U(32)
 
 
 @inner
-def table_index(A: Any, key: Any) -> Any:
+def table_index(A: ArenaPointers, key: uint64) -> int64:
     """Returns where a key's probing starts.
 
     Monotonic in the key, so that the table can grow by any factor.
@@ -70,7 +70,7 @@ def table_index(A: Any, key: Any) -> Any:
 
 
 @inner
-def find(A: Any, key: Any, check: Any) -> Any:
+def find(A: ArenaPointers, key: uint64, check: uint64) -> int64:
     """Returns the slot of the record with this key and check hash, 0 if there is none."""
     i = table_index(A, key)
     while True:
@@ -87,7 +87,7 @@ def find(A: Any, key: Any, check: Any) -> Any:
 
 
 @inner
-def likely_slot(A: Any, key: Any, check: Any) -> Any:
+def likely_slot(A: ArenaPointers, key: uint64, check: uint64) -> int64:
     """Returns the first slot that `find` would look at, one with this check hash; 0 if there is none."""
     i = table_index(A, key)
     while True:
@@ -102,7 +102,7 @@ def likely_slot(A: Any, key: Any, check: Any) -> Any:
 
 
 @inner
-def insert(A: Any, key: Any, check: Any, rec: Any) -> None:
+def insert(A: ArenaPointers, key: uint64, check: uint64, rec: int64) -> None:
     """Enters a record that the table does not hold yet."""
     i = table_index(A, key)
     while A.table[i] != ZERO:
@@ -113,7 +113,7 @@ def insert(A: Any, key: Any, check: Any, rec: Any) -> None:
 
 
 @inner
-def remove(A: Any, rec: Any) -> None:
+def remove(A: ArenaPointers, rec: int64) -> None:
     """Takes a record out of the table, moving up what stands behind it, as if it had never been there."""
     last = int64(A.size) - 1
     gap = table_index(A, key_at(A, rec))
@@ -135,7 +135,7 @@ def remove(A: Any, rec: Any) -> None:
 
 # ------------------------------------------------------------------ records
 @inner
-def mark_dirty(A: Any, rec: Any, s: Any) -> None:
+def mark_dirty(A: ArenaPointers, rec: int64, s: Position) -> None:
     """Notes that the file does not hold a record as it is.
 
     Its position, which the record does not have, goes to the log.
@@ -151,7 +151,9 @@ def mark_dirty(A: Any, rec: Any, s: Any) -> None:
 
 
 @inner
-def new_record(A: Any, s: Any, key: Any, check: Any, n: Any, v: Any, d: Any, flags: Any) -> Any:
+def new_record(
+    A: ArenaPointers, s: Position, key: uint64, check: uint64, n: int64, v: float32, d: int64, flags: int64
+) -> int64:
     """Returns the slot of a new record of `n` moves without codes, block or source, entered in the table.
 
     Dirty and fresh. `set_source` must follow.
@@ -169,7 +171,7 @@ def new_record(A: Any, s: Any, key: Any, check: Any, n: Any, v: Any, d: Any, fla
 
 
 @inner
-def set_best(A: Any, rec: Any, moves: Any) -> None:
+def set_best(A: ArenaPointers, rec: int64, moves: Pointer[uint16]) -> None:
     """Keeps the first move in descending P, so that the first visit needs no move generation."""
     codes = code_bytes(A, rec)
     best = int64(0)
@@ -181,19 +183,19 @@ def set_best(A: Any, rec: Any, moves: Any) -> None:
 
 
 @inner
-def prior_norm(A: Any, rec: Any) -> Any:
+def prior_norm(A: ArenaPointers, rec: int64) -> float32:
     """Returns `1 / sum(code ** 4)` over all moves of a record, float32."""
     codes = code_bytes(A, rec)
     total = uint32(0)
     for j in range(move_count(A, rec)):
         x = uint32(codes[j] & layout.CODE)
         total += x * x * x * x
-    return float32(1.0 / np.float64(total))
+    return float32(1.0 / float64(total))
 
 
 # ------------------------------------------------------------------ blocks
 @inner
-def new_block(A: Any, rec: Any, block_class: Any) -> Any:
+def new_block(A: ArenaPointers, rec: int64, block_class: int64) -> int64:
     """Gives a record that has none a block without edges; returns it."""
     block = take_block(A, block_class)
     A.values[block + layout.NORM] = prior_norm(A, rec)
@@ -204,7 +206,7 @@ def new_block(A: Any, rec: Any, block_class: Any) -> Any:
 
 
 @inner
-def _first_block(A: Any, rec: Any) -> None:
+def _first_block(A: ArenaPointers, rec: int64) -> None:
     """Gives a record its first block: one edge, for the best move kept in the header."""
     move = uint16(block_of(A, rec))
     code = best_code_of(A, rec)
@@ -223,25 +225,25 @@ def _first_block(A: Any, rec: Any) -> None:
 
 
 @inner
-def rank_key(code: Any, j: Any) -> Any:
+def rank_key(code: int64, j: int64) -> int64:
     """Returns what moves are ranked by: code << 8 | 255 - j, `j` the place in canonical order."""
     return (code << 8) | (255 - j)
 
 
 @inner
-def ranked_move(key: Any) -> Any:
+def ranked_move(key: int64) -> int64:
     """Returns the place in canonical order of the move of a rank key."""
     return 255 - (key & 255)
 
 
 @inner
-def ranked_code(key: Any) -> Any:
+def ranked_code(key: int64) -> int64:
     """Returns the P code of a rank key."""
     return key >> 8
 
 
 @inner
-def rank_codes(codes: Any, n: Any, wanted: Any, keys: Any) -> None:
+def rank_codes(codes: Pointer[uint8], n: int64, wanted: int64, keys: Pointer[int64]) -> None:
     """Writes the rank keys of P codes, the best `wanted` in order at the front.
 
     Blocks grow by half, so selection costs O(n) per edge ever made; a whole sort would cost more than it
@@ -258,7 +260,9 @@ def rank_codes(codes: Any, n: Any, wanted: Any, keys: Any) -> None:
 
 
 @inner
-def _move_edges(A: Any, old: Any, old_class: Any, block: Any, new_class: Any, m: Any) -> None:
+def _move_edges(
+    A: ArenaPointers, old: int64, old_class: int64, block: int64, new_class: int64, m: int64
+) -> None:
     """Copies header and edges to a larger block and frees the old one."""
     for word in range(layout.BLOCK_D):
         A.blocks[block + word] = A.blocks[old + word]
@@ -276,7 +280,7 @@ def _move_edges(A: Any, old: Any, old_class: Any, block: Any, new_class: Any, m:
 
 
 @inner
-def grow_block(T: Any, A: Any, s: Any, rec: Any, wanted: Any, wide: Any) -> None:
+def grow_block(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, wanted: int64, wide: bool) -> None:
     """Moves a record's edges to the smallest block with room for `wanted` of them, with r if `wide`."""
     m = materialised(A, rec)
     if m == 0 and wanted == 1 and not wide:
@@ -310,7 +314,7 @@ def grow_block(T: Any, A: Any, s: Any, rec: Any, wanted: Any, wide: Any) -> None
 
 
 @kernel
-def rehash(A: Any, old: Any) -> None:
+def rehash(A: ArenaArrays, old: NDArray[np.uint64]) -> None:
     """Fills the arena's new, larger and empty table from the old one; counts key clashes on the way.
 
     The index grows with the key, so the new table is written nearly in order; equal keys of two
@@ -333,7 +337,7 @@ def rehash(A: Any, old: Any) -> None:
 
 
 @kernel
-def find_position(T: Any, A: Any, words: Any) -> Any:
+def find_position(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> int64:
     """Returns the slot of the record of a packed position (`uint64[10]`), 0 if there is none."""
     key, check = hashes_of(ptr(T, 0), ptr(words, 0))
     return find(pointers(A), key, check)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
-from ..record.transposition import ENTRY_BYTES, EntryTable, Words
+from ..store.record.transposition import ENTRY_BYTES, EntryTable, Words
 from ..store.store import Store
 from ..store.transpositions import saved
 from ..store.transpositions.pieces import depths

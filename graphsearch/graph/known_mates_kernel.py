@@ -5,17 +5,18 @@ V and D of such a record are the mate and its plies; the rules have spoken.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32, int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
+from ..jit.types import Pointer, float32, int64, uint16, uint64
 from ..position.board import CHECKMATE, CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, hashes_of, make_move
 from ..position.scores import MATE
-from ..record.bounds_kernel import mate_kept
-from ..record.node_kernel import (
+from ..position.words import BoardTable, Position
+from ..store.record.bounds_kernel import mate_kept
+from ..store.record.node_kernel import (
     add_state,
     code_at,
     code_bytes,
@@ -37,10 +38,10 @@ from ..record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..record.node_layout import STALE, TERMINAL_FLAGS, flags_with
-from ..record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
+from ..store.record.node_layout import STALE, TERMINAL_FLAGS, flags_with
+from ..store.record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
 from . import arena_kernel as arena
-from .arena_kernel import pointers
+from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .heap_kernel import find, grow_block, mark_dirty, new_record, rank_key, set_best
 from .statistics_kernel import refresh
 
@@ -51,7 +52,7 @@ KNOWN_SHARE = (
 
 
 @inner
-def mate_in(data: Any) -> Any:
+def mate_in(data: uint64) -> int64:
     """Returns the plies to the mate that an entry proves, negative if it is suffered; 0 if it proves none."""
     value, bound = value_in(data), bound_in(data)
     if not proves_mate(value, bound):
@@ -60,7 +61,7 @@ def mate_in(data: Any) -> Any:
 
 
 @inner
-def _settle(A: Any, rec: Any, plies: Any) -> None:
+def _settle(A: ArenaPointers, rec: int64, plies: int64) -> None:
     """Makes a record one of a mate in so many plies, which V and D then hold: the rules have spoken."""
     flags = WON_FLAGS if plies > 0 else LOST_FLAGS
     set_value(A, rec, float32(1.0) if plies > 0 else float32(-1.0))
@@ -70,7 +71,7 @@ def _settle(A: Any, rec: Any, plies: Any) -> None:
 
 
 @inner
-def take_known_mate(A: Any, rec: Any, s: Any) -> None:
+def take_known_mate(A: ArenaPointers, rec: int64, s: Position) -> None:
     """Gives an open record the mate that an entry proves of its position `s`, if there is one."""
     if A.entries.counters[STORED] == 0 or move_count(A, rec) == 0 or is_exact(A, rec):
         return
@@ -84,7 +85,16 @@ def take_known_mate(A: Any, rec: Any, s: Any) -> None:
 
 
 @inner
-def record_mate(A: Any, s: Any, key: Any, check: Any, moves: Any, n: Any, best: Any, plies: Any) -> Any:
+def record_mate(
+    A: ArenaPointers,
+    s: Position,
+    key: uint64,
+    check: uint64,
+    moves: Pointer[uint16],
+    n: int64,
+    best: int64,
+    plies: int64,
+) -> int64:
     """Returns a new record of a position that mates, or is mated, in so many plies by the move at `best`.
 
     `moves`: the `n` legal ones, in canonical order. `plies`: negative if the side to move is mated.
@@ -102,7 +112,7 @@ def record_mate(A: Any, s: Any, key: Any, check: Any, moves: Any, n: Any, best: 
 
 
 @inner
-def _place(moves: Any, n: Any, move: Any) -> Any:
+def _place(moves: Pointer[uint16], n: int64, move: uint16) -> int64:
     """Returns the place of a move in canonical order."""
     for j in range(n):
         if moves[j] == move:
@@ -111,7 +121,7 @@ def _place(moves: Any, n: Any, move: Any) -> Any:
 
 
 @inner
-def _rank(A: Any, rec: Any, j: Any) -> Any:
+def _rank(A: ArenaPointers, rec: int64, j: int64) -> int64:
     """Returns the place in descending P of the move at `j` in canonical order."""
     own = rank_key(code_at(A, rec, j), j)
     rank = int64(0)
@@ -122,7 +132,7 @@ def _rank(A: Any, rec: Any, j: Any) -> Any:
 
 
 @inner
-def _learn(T: Any, A: Any, s: Any, rec: Any, j: Any, plies: Any) -> Any:
+def _learn(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int64, plies: int64) -> bool:
     """Gives a record a mate, and the edge of its move at `j` the proof; returns whether it had none."""
     known = mate_kept(value_of(A, rec), value_draws(A, rec))
     if known == 0 or abs(plies) < known:
@@ -141,7 +151,9 @@ def _learn(T: Any, A: Any, s: Any, rec: Any, j: Any, plies: Any) -> Any:
 
 
 @inner
-def _find_or_record(T: Any, A: Any, s: Any, move: Any, plies: Any) -> Any:
+def _find_or_record(
+    T: BoardTable, A: ArenaPointers, s: Position, move: uint16, plies: int64
+) -> tuple[int64, int64]:
     """Returns (slot of a position's record, made if it is new, place of a move in canonical order)."""
     key, check = hashes_of(T, s)
     n = int64(generate_moves(T, s, A.moves))
@@ -151,7 +163,7 @@ def _find_or_record(T: Any, A: Any, s: Any, move: Any, plies: Any) -> Any:
 
 
 @inner
-def _record_mated(T: Any, A: Any, s: Any) -> None:
+def _record_mated(T: BoardTable, A: ArenaPointers, s: Position) -> None:
     """Records the end of a line, if it is new."""
     key, check = hashes_of(T, s)
     if find(A, key, check) == 0:
@@ -160,7 +172,9 @@ def _record_mated(T: Any, A: Any, s: Any) -> None:
 
 
 @kernel
-def learn_line(T: Any, A: Any, words: Any, moves: Any) -> None:
+def learn_line(
+    T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64], moves: NDArray[np.uint16]
+) -> None:
     """Has the records along a line to mate know it; those that are missing are made.
 
     There must be room in the arena, and no record of the line may be in the file alone.

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError
-from ..record.node import RecordBatch
-from ..record.node_layout import BLOCK_HEADER, HEADER_WORDS
 from ..store.codec.bulk import take
 from ..store.portions import portions
+from ..store.record.node import RecordBatch
+from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -63,6 +63,8 @@ class Loader:
         self._evictions = pager.evictions
         self._batches = portions(self._store, self._wanted)
         self._is_whole = self.least_visits == 0
+        if self._is_whole:
+            pager.expect(self.total)
 
     def advance(self, seconds: float) -> bool:
         """Enters records for about so many seconds; returns whether there are more.

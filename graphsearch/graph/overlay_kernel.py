@@ -5,10 +5,9 @@ Those that only the history of its game made draws, and those that it forced ove
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..jit.compiler import kernel
-from ..record.node_kernel import (
+from ..jit.types import int64
+from ..store.record.node_kernel import (
     draw_visits,
     edge_at,
     edge_visits,
@@ -18,12 +17,12 @@ from ..record.node_kernel import (
     stride_at,
 )
 from . import arena_kernel as arena
-from .arena_kernel import overlay_draws, overlay_edge, overlay_slot, pointers
+from .arena_kernel import ArenaArrays, overlay_draws, overlay_edge, overlay_slot, pointers
 from .statistics_kernel import refresh
 
 
 @kernel
-def shift_overlay(A: Any, sign: Any) -> None:
+def shift_overlay(A: ArenaArrays, sign: int64) -> None:
     """Takes back (`sign` -1) or gives again (+1) the visits of the overlay.
 
     The file holds the records without them, so this makes none dirty.

@@ -14,10 +14,11 @@ import numpy as np
 
 from ..errors import CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
-from ..record.node import NodeRecord, RecordBatch
 from ..store.index.locate_kernel import FilterArrays, no_filter
-from ..store.reading import Inside, Reader
+from ..store.inside import Inside
+from ..store.reading import Reader
 from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
+from ..store.record.node import NodeRecord, RecordBatch
 from ..store.store import Store
 from .arena import Arena, Words
 from .bring_kernel import BYTES_PER_NODE, bring
@@ -102,10 +103,15 @@ class Pager:
 
     def load_whole(self, store: Store) -> None:
         """Loads a file whole: then nothing has to be looked up in it. For the thread that has the store."""
+        self.expect(store.node_count)
         problems: list[CorruptRecordError] = []
         for batch in store.scan(on_corrupt=problems.append):
             self.enter(batch)
         self.complete = not problems
+
+    def expect(self, nodes: int) -> None:
+        """Makes the table large enough for so many nodes in all: it grows once then."""
+        self._arena.expect(nodes - self._arena.node_count)
 
     @property
     def bytes_used(self) -> int:

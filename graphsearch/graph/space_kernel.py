@@ -12,21 +12,19 @@ least HEADER_WORDS words, so a larger one is split only where that leaves as man
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ..jit.compiler import inner
 from ..jit.pointers import LOW32, ZERO, U
-from ..record.node_kernel import add_state, move_count, record_words, state_of
-from ..record.node_layout import FREE, HEADER_WORDS, MISC_WORD
+from ..jit.types import int64
+from ..store.record.node_kernel import add_state, move_count, record_words, state_of
+from ..store.record.node_layout import FREE, HEADER_WORDS, MISC_WORD
 from . import arena_kernel as arena
+from .arena_kernel import ArenaPointers
 
 PIECE_WORDS = 1  # word of a free piece that holds its length
 
 
 @inner
-def piece_words(A: Any, slot: Any) -> Any:
+def piece_words(A: ArenaPointers, slot: int64) -> int64:
     """Returns the words of what begins at a slot: a record, or a free piece."""
     if state_of(A, slot) & FREE:
         return int64(A.records[slot + PIECE_WORDS])
@@ -34,12 +32,12 @@ def piece_words(A: Any, slot: Any) -> Any:
 
 
 @inner
-def _list_of(words: Any) -> Any:
+def _list_of(words: int64) -> int64:
     return arena.RECORD_LISTS + min(int64(words), int64(arena.LARGEST_LIST))
 
 
 @inner
-def _push(A: Any, slot: Any, words: Any) -> None:
+def _push(A: ArenaPointers, slot: int64, words: int64) -> None:
     """Makes words free and puts them first in their list."""
     head = _list_of(words)
     following = A.counters[head]
@@ -54,7 +52,7 @@ def _push(A: Any, slot: Any, words: Any) -> None:
 
 
 @inner
-def _unlink(A: Any, slot: Any) -> Any:
+def _unlink(A: ArenaPointers, slot: int64) -> int64:
     """Takes a free piece out of its list; returns its words."""
     words = int64(A.records[slot + PIECE_WORDS])
     following = int64(A.records[slot] & LOW32)
@@ -70,7 +68,7 @@ def _unlink(A: Any, slot: Any) -> Any:
 
 
 @inner
-def take_words(A: Any, words: Any) -> Any:
+def take_words(A: ArenaPointers, words: int64) -> int64:
     """Returns the slot of free words: a piece of that size, part of a larger one, or new ones at the end."""
     counters = A.counters
     if counters[arena.FREED_RECORD_WORDS] >= words:
@@ -89,7 +87,7 @@ def take_words(A: Any, words: Any) -> Any:
 
 
 @inner
-def give_words(A: Any, slot: Any, words: Any, before: Any) -> Any:
+def give_words(A: ArenaPointers, slot: int64, words: int64, before: int64) -> int64:
     """Frees words, joined with free neighbours; returns the slot of the piece.
 
     Args:
@@ -107,7 +105,7 @@ def give_words(A: Any, slot: Any, words: Any, before: Any) -> Any:
 
 
 @inner
-def join_pieces(A: Any, first: Any, second: Any) -> None:
+def join_pieces(A: ArenaPointers, first: int64, second: int64) -> None:
     """Makes one free piece of two that stand side by side."""
     words = _unlink(A, first)
     words += _unlink(A, second)

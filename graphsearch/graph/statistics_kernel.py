@@ -8,13 +8,10 @@ The update is idempotent: it reads the edges of one record and writes that recor
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32, float64, int64, uint32
-
 from ..jit.compiler import inlined, inner
-from ..record.bounds_kernel import is_special, share_of, tighten
-from ..record.node_kernel import (
+from ..jit.types import float32, float64, int64, uint32
+from ..store.record.bounds_kernel import is_special, share_of, tighten
+from ..store.record.node_kernel import (
     block_of,
     clear_state,
     draw_visits,
@@ -31,8 +28,9 @@ from ..record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..record.node_layout import BLOCK_Q, BLOCK_VISITS, STALE
+from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, STALE
 from . import arena_kernel as arena
+from .arena_kernel import ArenaPointers
 from .blocks_kernel import draws_of, set_draws
 
 DRAW_MILLE = 1000
@@ -40,25 +38,25 @@ MAX_VISITS = 0xFFFFFFFF
 
 
 @inner
-def clamp_to_bounds(flags: Any, q: Any) -> Any:
+def clamp_to_bounds(flags: int64, q: float64) -> float64:
     """Returns a Q inside the proven bounds that a record's flags hold."""
     return min(max(q, float64(lower_in(flags))), float64(upper_in(flags)))
 
 
 @inner
-def cap_draws(draws: Any, q: Any) -> Any:
+def cap_draws(draws: int64, q: float32) -> int64:
     """Returns a draw share per mille of at most 1 - |Q|: means of rounded shares drift past it."""
     return min(int64(draws), int64(float64(DRAW_MILLE) * (1.0 - abs(float64(q))) + 0.5))
 
 
 @inlined
-def weighed(n: Any, r: Any, q: Any, draws: Any) -> Any:
+def weighed(n: int64, r: int64, q: float32, draws: int64) -> tuple[float64, int64]:
     """Returns what an edge adds to its node's sums of Q and of draws per mille; `draws`: its draw field."""
     return float64(n - r) * float64(q), (n - r) * share_of(q, draws) + r * DRAW_MILLE
 
 
 @inner
-def mean(flags: Any, total: Any, draws: Any, node_n: Any) -> Any:
+def mean(flags: int64, total: float64, draws: int64, node_n: int64) -> tuple[float32, int64]:
     """Returns node Q = clamp(L, H, total / N), float32, and the draw share per mille, from its sums."""
     q = float32(clamp_to_bounds(flags, total / float64(node_n)))
     if lower_in(flags) == upper_in(flags):
@@ -67,7 +65,7 @@ def mean(flags: Any, total: Any, draws: Any, node_n: Any) -> Any:
 
 
 @inner
-def refresh(A: Any, rec: Any) -> None:
+def refresh(A: ArenaPointers, rec: int64) -> None:
     """Recomputes a block's header and the bounds from its edges.
 
     Sum of n, Q = clamp(L, H, (V + sum n E) / N), D likewise.
@@ -105,7 +103,7 @@ def refresh(A: Any, rec: Any) -> None:
 
 
 @inner
-def child_visits(A: Any, rec: Any) -> Any:
+def child_visits(A: ArenaPointers, rec: int64) -> int64:
     """Returns the sum of n of a record's edges, node N - 1."""
     if not has_block(A, rec):
         return int64(0)
@@ -113,7 +111,7 @@ def child_visits(A: Any, rec: Any) -> Any:
 
 
 @inner
-def node_q(A: Any, rec: Any) -> Any:
+def node_q(A: ArenaPointers, rec: int64) -> float32:
     """Returns node Q, float32; the header must be fresh."""
     if not has_block(A, rec):
         return value_of(A, rec)
@@ -121,7 +119,7 @@ def node_q(A: Any, rec: Any) -> Any:
 
 
 @inner
-def node_draws(A: Any, rec: Any) -> Any:
+def node_draws(A: ArenaPointers, rec: int64) -> int64:
     """Returns the node's draw share per mille; the header must be fresh."""
     if not has_block(A, rec):
         return value_draws(A, rec)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import chess
 
-from ..position.board import fen_of, key_of
-from ..record.ranking import best_move, node_mean
+from ..position.board import fen_of, key_text
+from ..store.record.ranking import best_move, node_mean
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
 from ..store.tables.top import Row, rows_of
@@ -31,7 +31,7 @@ class RootTables:
 
     def note_root(self, board: chess.Board) -> None:
         """Notes a position that is searched, to list it in the file by the FEN that was asked for."""
-        key = f"{key_of(board):016x}"
+        key = key_text(board)
         self._roots.pop(key, None)
         self._roots[key] = board.copy(stack=False)
 
@@ -64,7 +64,7 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
     best = best_move(record, root)
     q, draw = node_mean(record)
     return RootValues(
-        key=f"{key_of(root):016x}",
+        key=key_text(root),
         n=record.visits,
         q=q,
         draw=draw,
@@ -81,7 +81,7 @@ def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:
     queue = deque([root])
     while queue and len(positions) < TOP_NODES:
         board = queue.popleft()
-        key = f"{key_of(board):016x}"
+        key = key_text(board)
         record = None if key in positions else read(board)
         if record is None:
             continue

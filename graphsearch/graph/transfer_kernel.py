@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32, int64, uint8, uint16, uint32
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, prefetch, ptr
+from ..jit.types import float32, int64, uint8, uint16, uint32, uint64
 from ..position.board_kernel import PW, generate_moves, hashes_of, position_key, with_clock
-from ..position.words import META
-from ..record.node_kernel import (
+from ..position.words import META, BoardTable, Position
+from ..store.codec.batch_kernel import Columns
+from ..store.index.locate_kernel import sort_key
+from ..store.record.node_kernel import (
     add_state,
     block_of,
     clear_state,
@@ -36,10 +38,9 @@ from ..record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
-from ..store.index.locate_kernel import sort_key
+from ..store.record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
 from . import arena_kernel as arena
-from .arena_kernel import pointers
+from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .heap_kernel import find, grow_block, mark_dirty, new_record, set_best, table_index
 from .statistics_kernel import refresh
 
@@ -47,7 +48,7 @@ AHEAD = 16  # records: the memory of those that follow loads while one is copied
 
 
 @inner
-def _last_visited(A: Any, rec: Any) -> Any:
+def _last_visited(A: ArenaPointers, rec: int64) -> int64:
     """Returns how many edges of a block reach to the last one with visits."""
     m = materialised(A, rec)
     last = int64(0)
@@ -62,7 +63,7 @@ def _last_visited(A: Any, rec: Any) -> Any:
 
 
 @inner
-def _prefetch(A: Any, slots: Any, i: Any) -> None:
+def _prefetch(A: ArenaPointers, slots: NDArray[np.uint32], i: int64) -> None:
     """Asks for the records of slots that come after `i`, and for the blocks of those before them."""
     if i + 2 * AHEAD < slots.size:
         prefetch(A.records, int64(slots[i + 2 * AHEAD]))
@@ -75,7 +76,7 @@ def _prefetch(A: Any, slots: Any, i: Any) -> None:
 
 
 @inner
-def _unmark(A: Any, rec: Any) -> None:
+def _unmark(A: ArenaPointers, rec: int64) -> None:
     """Takes a record that was just made, and so is the last of the log, off it."""
     if state_of(A, rec) & DIRTY:
         A.counters[arena.DIRTY_NODES] -= 1
@@ -85,26 +86,26 @@ def _unmark(A: Any, rec: Any) -> None:
 
 @inner
 def _fill_edges(
-    T: Any, A: Any, s: Any, rec: Any, begin: Any, end: Any, n: Any, r: Any, q: Any, edge_d: Any
+    T: BoardTable, A: ArenaPointers, s: Position, rec: int64, begin: int64, end: int64, c: Columns
 ) -> None:
     wide = False
     for k in range(begin, end):
-        if r[k]:
+        if c.r[k]:
             wide = True
     grow_block(T, A, s, rec, end - begin, wide)
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
     for k in range(begin, end):
-        set_edge_visits(A, edge, n[k])
-        set_edge_value(A, edge, q[k], edge_d[k])
+        set_edge_visits(A, edge, c.n[k])
+        set_edge_value(A, edge, c.q[k], c.edge_d[k])
         if stride == 4:
-            set_draw_visits(A, edge, r[k])
+            set_draw_visits(A, edge, c.r[k])
         edge += stride
     refresh(A, rec)
 
 
 @kernel
-def log_sort_keys(A: Any, keys: Any) -> None:
+def log_sort_keys(A: ArenaArrays, keys: NDArray[np.uint64]) -> None:
     """Fills the sort keys of the dirty records, in the order of their log."""
     Ap = pointers(A)
     for i in range(keys.size):
@@ -112,7 +113,9 @@ def log_sort_keys(A: Any, keys: Any) -> None:
 
 
 @kernel
-def begin_saving(A: Any, order: Any, slots: Any, words: Any) -> Any:
+def begin_saving(
+    A: ArenaArrays, order: NDArray[np.int64], slots: NDArray[np.uint64], words: NDArray[np.uint64]
+) -> int64:
     """Lists dirty records, which are being saved from now on; `empty_log` must follow the last of them.
 
     Args:
@@ -147,13 +150,13 @@ def begin_saving(A: Any, order: Any, slots: Any, words: Any) -> Any:
 
 
 @kernel
-def empty_log(A: Any) -> None:
+def empty_log(A: ArenaArrays) -> None:
     """Empties the log of dirty records: all of them are being saved."""
     pointers(A).counters[arena.DIRTY_NODES] = 0
 
 
 @kernel
-def end_saving(A: Any, slots: Any, fresh: Any) -> None:
+def end_saving(A: ArenaArrays, slots: NDArray[np.uint64], fresh: int64) -> None:
     """Notes that the file holds the records that `begin_saving` listed as they were then."""
     Ap = pointers(A)
     for i in range(slots.size):
@@ -162,19 +165,24 @@ def end_saving(A: Any, slots: Any, fresh: Any) -> None:
 
 
 @kernel
-def undo_saving(A: Any, slots: Any, words: Any) -> None:
+def undo_saving(A: ArenaArrays, slots: NDArray[np.uint64], words: NDArray[np.uint64]) -> None:
     """Makes the records that `begin_saving` listed dirty again: they did not reach the file."""
     Ap = pointers(A)
     for i in range(slots.size):
         rec = int64(slots[i] & LOW32)
         clear_state(Ap, rec, SAVING)
-        if slots[i] >> U(32):
+        if slots[i] & ~LOW32:  # fresh
             add_state(Ap, rec, FRESH)
         mark_dirty(Ap, rec, ptr(words, i * PW))
 
 
 @kernel
-def measure(A: Any, slots: Any, code_offsets: Any, edge_offsets: Any) -> None:
+def measure(
+    A: ArenaArrays,
+    slots: NDArray[np.uint32],
+    code_offsets: NDArray[np.int64],
+    edge_offsets: NDArray[np.int64],
+) -> None:
     """Fills the offsets of the columns that `copy_out` fills."""
     Ap = pointers(A)
     code_offsets[0] = 0
@@ -187,38 +195,37 @@ def measure(A: Any, slots: Any, code_offsets: Any, edge_offsets: Any) -> None:
 
 
 @kernel
-def copy_out(A: Any, slots: Any, columns: Any) -> None:
-    """Copies records into the columns of a batch (a tuple in the order of `RecordBatch`, without words)."""
-    v, d, evaluator, run, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
+def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
+    """Copies records into the columns of a batch; its words stay."""
     Ap = pointers(A)
     for i in range(slots.size):
         _prefetch(Ap, slots, i)
         rec = int64(slots[i])
-        v[i] = value_of(Ap, rec)
-        d[i] = uint16(value_draws(Ap, rec))
-        flags[i] = uint8(flags_of(Ap, rec))
-        evaluator[i] = uint8(evaluator_of(Ap, rec))
-        run[i] = uint32(session_of(Ap, rec))
-        begin = code_offsets[i]
-        for j in range(code_offsets[i + 1] - begin):
-            codes[begin + j] = uint8(code_at(Ap, rec, j))
-        if edge_offsets[i + 1] == edge_offsets[i]:
+        c.v[i] = value_of(Ap, rec)
+        c.d[i] = uint16(value_draws(Ap, rec))
+        c.flags[i] = uint8(flags_of(Ap, rec))
+        c.evaluator[i] = uint8(evaluator_of(Ap, rec))
+        c.run[i] = uint32(session_of(Ap, rec))
+        begin = c.code_offsets[i]
+        for j in range(c.code_offsets[i + 1] - begin):
+            c.codes[begin + j] = uint8(code_at(Ap, rec, j))
+        if c.edge_offsets[i + 1] == c.edge_offsets[i]:
             continue
         stride = stride_at(Ap, rec)
         edge = edge_at(Ap, rec, int64(0))
-        for k in range(edge_offsets[i], edge_offsets[i + 1]):
+        for k in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
             visits = edge_visits(Ap, edge)
             drawn = draw_visits(Ap, edge, stride)
             valued = visits > drawn  # what no counted visit supports is not kept
-            n[k] = uint32(visits)
-            r[k] = uint32(drawn)
-            q[k] = edge_q(Ap, edge) if valued else float32(0.0)
-            edge_d[k] = uint16(edge_draws(Ap, edge)) if valued else uint16(0)
+            c.n[k] = uint32(visits)
+            c.r[k] = uint32(drawn)
+            c.q[k] = edge_q(Ap, edge) if valued else float32(0.0)
+            c.edge_d[k] = uint16(edge_draws(Ap, edge)) if valued else uint16(0)
             edge += stride
 
 
 @inner
-def has_room_for_record(A: Any) -> Any:
+def has_room_for_record(A: ArenaPointers) -> bool:
     """Returns whether one more record fits into the arrays of the arena."""
     counters = A.counters
     return (
@@ -229,43 +236,43 @@ def has_room_for_record(A: Any) -> Any:
 
 
 @inner
-def enter_record(T: Any, A: Any, s: Any, key: Any, check: Any, columns: Any, i: Any) -> Any:
+def enter_record(
+    T: BoardTable, A: ArenaPointers, s: Position, key: uint64, check: uint64, c: Columns, i: int64
+) -> bool:
     """Enters record `i` of some columns, clean; returns False if it does not fit its position `s`."""
-    v, d, evaluator, run, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
-    count = code_offsets[i + 1] - code_offsets[i]
-    if evaluator[i] > MAX_EVALUATOR or (count and generate_moves(T, s, A.moves) != count):
+    count = c.code_offsets[i + 1] - c.code_offsets[i]
+    if c.evaluator[i] > MAX_EVALUATOR or (count and generate_moves(T, s, A.moves) != count):
         return False
-    rec = new_record(A, s, key, check, count, v[i], int64(d[i]), int64(flags[i]))
+    rec = new_record(A, s, key, check, count, c.v[i], int64(c.d[i]), int64(c.flags[i]))
     _unmark(A, rec)
     target = code_bytes(A, rec)
     for j in range(count):
-        target[j] = codes[code_offsets[i] + j]
-    set_source(A, rec, evaluator[i], run[i])
+        target[j] = c.codes[c.code_offsets[i] + j]
+    set_source(A, rec, c.evaluator[i], c.run[i])
     if count:
         set_best(A, rec, A.moves)
-    if edge_offsets[i + 1] > edge_offsets[i]:
-        _fill_edges(T, A, s, rec, edge_offsets[i], edge_offsets[i + 1], n, r, q, edge_d)
+    if c.edge_offsets[i + 1] > c.edge_offsets[i]:
+        _fill_edges(T, A, s, rec, c.edge_offsets[i], c.edge_offsets[i + 1], c)
     return True
 
 
 @kernel
-def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
+def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> tuple[int64, int64]:
     """Enters records from `begin` on, clean; returns (next, misfits): it stops early when space is short.
 
     Records that are in the arena already are passed over; those whose P codes do not fit the legal moves, or
     whose evaluator has a number that is none, are misfits and left out.
     """
-    v = columns[0]
     Ap = pointers(A)
     Tp = ptr(T, 0)
     misfits = int64(0)
-    for i in range(begin, v.size):
+    for i in range(begin, c.v.size):
         if not has_room_for_record(Ap):
             return int64(i), misfits
-        if i + AHEAD < v.size:
-            prefetch(Ap.table, table_index(Ap, position_key(Tp, ptr(words, (i + AHEAD) * PW))))
-        s = ptr(words, i * PW)
+        if i + AHEAD < c.v.size:
+            prefetch(Ap.table, table_index(Ap, position_key(Tp, ptr(c.words, (i + AHEAD) * PW))))
+        s = ptr(c.words, i * PW)
         key, check = hashes_of(Tp, s)
-        if not find(Ap, key, check) and not enter_record(Tp, Ap, s, key, check, columns, int64(i)):
+        if not find(Ap, key, check) and not enter_record(Tp, Ap, s, key, check, c, int64(i)):
             misfits += 1
-    return int64(v.size), misfits
+    return int64(c.v.size), misfits

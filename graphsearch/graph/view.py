@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import chess
 import chess.polyglot
 
-from ..position.board import CLOCK_DRAW, check, fen_of, key_of, legal_moves
+from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
-from ..record.bounds import UNPROVEN as UNPROVEN
-from ..record.bounds import Bounds as Bounds
-from ..record.bounds import Proof, edge_code, proof_of, share_of
-from ..record.node import UNPROVEN as UNPROVEN_FLAGS
-from ..record.node import Edge, NodeRecord
-from ..record.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
+from ..store.record.bounds import UNPROVEN as UNPROVEN
+from ..store.record.bounds import Bounds as Bounds
+from ..store.record.bounds import Proof, edge_code, proof_of, share_of
+from ..store.record.node import UNPROVEN as UNPROVEN_FLAGS
+from ..store.record.node import Edge, NodeRecord
+from ..store.record.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
 
 if TYPE_CHECKING:
-    from ..record.provenance import EvaluatorIdentity, RunInfo
+    from ..store.record.provenance import EvaluatorIdentity, RunInfo
 
 Reader = Callable[[chess.Board], NodeRecord | None]
 
@@ -90,7 +90,7 @@ class NodeView:
       visits: node N = 1 + sum of edge n.
       q: node Q, in [-1, 1], seen by the side to move.
       wdl: q as win, draw and loss.
-      terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
+      terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
       bounds: proven lower and upper result, in -1, 0, 1.
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
       moves: every legal move, best first (`ranking`).
@@ -99,7 +99,7 @@ class NodeView:
     """
 
     position: str
-    key: int
+    key: str
     visits: int
     q: float
     wdl: WDL
@@ -114,7 +114,7 @@ class NodeView:
         """Returns the JSON object of `graphsearch show`, without `evaluator` and `run` (`Origin.as_dict`)."""
         return {
             "position": self.position,
-            "key": f"{self.key:016x}",
+            "key": self.key,
             "visits": self.visits,
             "q": self.q,
             "wdl": self.wdl.as_list(),
@@ -203,8 +203,8 @@ def view(
       read: returns the record of a position.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
       first: moves that stand before all others, whatever their visits.
-      doubtful: moves whose proofs do not count (`claims.doubtful_moves`); then what is proven of the position
-        itself counts only as far as the others prove it. None: no doubt.
+      doubtful: moves whose proofs do not count (`search.claims.doubtful_moves`); then what is proven of the
+        position itself counts only as far as the others prove it. None: no doubt.
     """
     record = read(board)
     if record is None:
@@ -228,7 +228,7 @@ def view(
     q, d = node_mean(record)
     return NodeView(
         position=fen_of(board),
-        key=key_of(board),
+        key=key_text(board),
         visits=record.visits,
         q=q,
         wdl=wdl_from_q(q, d),

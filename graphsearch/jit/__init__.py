@@ -1,3 +1,1 @@
-"""How kernels are compiled, kept, loaded and called; pointers and intrinsics; only it imports Numba.
-
-Any room may import it; it imports none."""
+"""Compiles, caches, loads and calls kernels; pointers, types, intrinsics. Only this room imports Numba."""

@@ -1,8 +1,8 @@
-"""Folders of compiled code: who may write there, and how their files are read and written.
+"""Folders of compiled code: their owners and rights, and safe reading and writing of their files.
 
-Code is run when it is loaded. So what another user could have written is not read, and neither is what this
-program did not write: each file of the cache begins with an HMAC of its name and content, whose key only the
-user can read. Whatever fails is as if it were not there, and is compiled again.
+Loaded code is executed. So only files are read that this user's program wrote: each file of the cache begins
+with an HMAC of its name and content, whose key only the user can read. Any other file counts as missing, and
+its kernel is compiled again.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ ABSENT = {errno.ENOENT, errno.ENOTDIR}
 # a link is not followed, a pipe not waited for; Windows translates line ends unless told not to
 SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
-_NOTED: set[Path] = set()  # folders that were complained of
+_NOTED: set[Path] = set()  # folders with a logged warning
 
 
 @dataclass(frozen=True, slots=True)
 class CodeFolder:
-    """A folder of files that this program wrote.
+    """A folder of files written by this program.
 
     Attributes:
       path: the folder; it need not exist.
-      key: signs the files; empty for code that came with the package, whose files may belong to anyone: they
-        are as safe as the modules beside them, and the signature is a checksum.
+      key: signs the files; empty for code that came with the package: its files may belong to anyone, are as
+        safe as the modules beside them, and the signature is a checksum.
     """
 
     path: Path
     key: bytes
 
     def read(self, name: str) -> bytes | None:
-        """Returns what `write` wrote under this name, None if it is not there or anything else is."""
+        """Returns the content that `write` wrote under this name, None if it is missing or anything else."""
         try:
             data = read_regular(self.path / name, owned=bool(self.key))
         except FileNotFoundError:
@@ -57,19 +57,19 @@ class CodeFolder:
         return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file, if it can be written; otherwise it is compiled again some day."""
+        """Writes a file if possible; without it the kernel is compiled again."""
         write_whole(self.path / name, self._signature(name, content) + content)
         if not self.key:  # of a package, which everybody reads
             with suppress(OSError):
                 (self.path / name).chmod(0o644)
 
     def note(self, name: str) -> None:
-        """Says, once for the folder, that a file is not what was written there."""
+        """Logs, once for the folder, that a file is not the one that was written."""
         complain(self.path, f"{self.path / name} is not what was written there; it is compiled again")
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """Lets one process at a time do something, where the system has such locks.
+        """Holds a lock between processes, where the system has such locks.
 
         The lock goes with the process, its empty file stays.
         """
@@ -98,12 +98,12 @@ class CodeFolder:
 
 
 def cache_folder(name: str) -> Path | None:
-    """Returns a writable folder of this program's caches, made if need be, or None if there can be none."""
+    """Returns a writable folder for this program's caches, created if necessary; None if there is none."""
     return next(_candidates(name), None)
 
 
 def code_cache(name: str) -> CodeFolder | None:
-    """Returns the user's folder of compiled code: the first where nobody else can write; None if none is."""
+    """Returns the user's folder of compiled code: the first that nobody else can write; None if none is."""
     for folder in _candidates(name):
         if not _is_private(folder.lstat()):
             complain(folder, f"{folder} is not used: it must belong to you, and nobody else may write there")
@@ -115,7 +115,7 @@ def code_cache(name: str) -> CodeFolder | None:
 
 
 def complain(folder: Path, text: str) -> None:
-    """Says once what is odd about a folder, on the log `graphsearch` (by default stderr)."""
+    """Logs once that a folder is unusable, on the log `graphsearch` (by default stderr)."""
     if folder not in _NOTED:
         import logging  # costs every start of the program 20 ms
 
@@ -158,7 +158,7 @@ def read_regular(path: Path, *, owned: bool) -> bytes:
       owned: whether it must belong to the user.
 
     Raises:
-      OSError: if it is no such file, or cannot be read.
+      OSError: if it is not such a file, or cannot be read.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | SAFELY), "rb") as file:
         status = os.fstat(file.fileno())
@@ -169,9 +169,9 @@ def read_regular(path: Path, *, owned: bool) -> bytes:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file that is there whole or not at all.
+    """Writes a file atomically.
 
-    It is not without space or rights, where a folder has its name, and on Windows if it is in use.
+    It is missing without space or rights, where a folder has its name, and on Windows if it is in use.
     """
     with suppress(OSError):
         number, temporary = tempfile.mkstemp(dir=path.parent)
@@ -184,7 +184,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _key(folder: Path) -> bytes:
-    """Returns the key of a folder, made if there is none; nothing if there can be none."""
+    """Returns the key of a folder, created if necessary; empty if that fails."""
     path = folder / KEY
     for _ in range(2):
         with suppress(OSError):
@@ -196,7 +196,7 @@ def _key(folder: Path) -> bytes:
 
 
 def _make_key(path: Path) -> None:
-    """Puts a new key in place of what is no key; of two processes the first one's stays."""
+    """Replaces an invalid key by a new one; of two processes the first one's stays."""
     with suppress(OSError):
         path.unlink()
     with suppress(OSError):

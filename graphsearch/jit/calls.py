@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import machine_code
 from .lazy import Inner
-from .machine_code import MOST_RESULTS, MachineCode
-from .places import Places, announce
+from .machine_code import MOST_RESULTS, Form, MachineCode
+from .places import LevelFolders, announce
 
 LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
 FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes
@@ -47,7 +48,7 @@ class Bound(NamedTuple):
     """A kernel and its arguments, for kernels that call it by address. The caller keeps the arguments."""
 
     code: Any  # the address of its entry
-    words: Any  # int64: its arguments; numbers among them may be changed
+    words: NDArray[np.int64]  # its arguments; numbers among them may be changed
 
 
 class _Code:
@@ -62,15 +63,15 @@ class _Code:
 
     @property
     def address(self) -> int:
-        """Where the entry is."""
+        """Address of the entry."""
         return ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
-    def packed(self, words: list[Any]) -> bytes:
-        """Returns the words as the entry reads them."""
+    def packed(self, words: list[object]) -> bytes:
+        """Returns the words in the entry's format."""
         return self._words.pack(*words)
 
-    def __call__(self, words: list[Any]) -> Any:
-        """Returns what the kernel returns; `words` are arguments whose objects the caller keeps."""
+    def __call__(self, words: list[object]) -> Any:
+        """Runs the code and returns its result; the caller keeps the objects of the arguments."""
         out = self._room()
         if self._function(self.packed(words), out):
             raise MemoryError("a kernel has too little memory")
@@ -78,9 +79,9 @@ class _Code:
 
 
 class Kernel(Inner):
-    """A function that Python calls, or another kernel."""
+    """A function called from Python or by another kernel."""
 
-    def __init__(self, function: Callable[..., Any], places: Places) -> None:
+    def __init__(self, function: Callable[..., Any], places: LevelFolders) -> None:
         """Keeps the function until it is called.
 
         Args:
@@ -89,9 +90,9 @@ class Kernel(Inner):
         super().__init__(function)
         self._places = places
         self._label = f"{function.__module__}.{function.__qualname__}"
-        self._codes: dict[tuple[Any, ...], _Code] = {}
+        self._codes: dict[tuple[object, ...], _Code] = {}
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         """Runs the code for these arguments, without Python's lock.
 
         Raises:
@@ -100,26 +101,26 @@ class Kernel(Inner):
         code, words = self._prepared(arguments)
         return code(words)
 
-    def bind(self, *arguments: Any) -> Bound:
-        """Returns the code for these arguments, with them."""
+    def bind(self, *arguments: object) -> Bound:
+        """Returns the code for these arguments, bound to them."""
         code, words = self._prepared(arguments)
         return Bound(code.address, np.frombuffer(bytearray(code.packed(words)), np.int64))
 
-    def _prepared(self, arguments: tuple[Any, ...]) -> tuple[_Code, list[Any]]:
-        kind: list[Any] = []
-        words: list[Any] = []
+    def _prepared(self, arguments: tuple[object, ...]) -> tuple[_Code, list[object]]:
+        kind: list[object] = []
+        words: list[object] = []
         _flatten(arguments, kind, words)
         key = tuple(kind)
         return self._codes.get(key) or self._code(arguments, key), words
 
-    def _code(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> _Code:
+    def _code(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> _Code:
         with _LOCK:  # of two threads one compiles
             if key not in self._codes:
                 words = "".join(_format(part) for part in key)
                 self._codes[key] = _Code(self._found(arguments, key), words)
             return self._codes[key]
 
-    def _found(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> MachineCode:
+    def _found(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
         found = self._read(key)
         if found is not None:
             return found
@@ -131,40 +132,40 @@ class Kernel(Inner):
             found = self._read(key)  # another process may have compiled it meanwhile
             return found or self._kept(arguments, key)
 
-    def _read(self, key: tuple[Any, ...]) -> MachineCode | None:
+    def _read(self, key: tuple[object, ...]) -> MachineCode | None:
         found = (place.read(self._label, key) for place in self._places.reading)
         return next(filter(None, found), None)
 
-    def _kept(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> MachineCode:
-        """Returns code for the first place, compiled now and kept in all of them."""
+    def _kept(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
+        """Compiles code for the first place, and writes it to all places."""
         places = self._places.writing
         codes = self._built(arguments, [place.level for place in places])
         for place, code in zip(places, codes, strict=True):
             place.write(self._label, key, code)
         return codes[0]
 
-    def _built(self, arguments: tuple[Any, ...], levels: list[str]) -> list[MachineCode]:
+    def _built(self, arguments: tuple[object, ...], levels: list[str]) -> list[MachineCode]:
         from .objects import build
 
         built: list[MachineCode] = build(self.dispatcher, arguments, levels)
         return built
 
 
-def _formed(form: Any, numbers: Iterator[Any]) -> Any:
+def _formed(form: Form, numbers: Iterator[Any]) -> Any:
     if isinstance(form, list):
         return tuple(_formed(part, numbers) for part in form)
     return None if form is None else next(numbers)
 
 
-def _format(part: Any) -> str:
-    """Returns the format of a word, by what decides how it is compiled; a tuple and its length have none."""
+def _format(part: object) -> str:
+    """Returns the format of a word, by its compiled type; a tuple and its length have none."""
     if isinstance(part, type):
         return FORMATS.get(part, "")
     return "" if isinstance(part, int) else "Q"  # of an array, or of an int that takes 64 bits
 
 
-def _flatten(values: tuple[Any, ...], kind: list[Any], words: list[Any]) -> None:
-    """Appends the words of some values, and what decides how they are compiled."""
+def _flatten(values: tuple[Any, ...], kind: list[object], words: list[object]) -> None:
+    """Appends the words of some values, and the types by which they are compiled."""
     for value in values:
         of = type(value)
         if of is np.ndarray or isinstance(value, np.ndarray):

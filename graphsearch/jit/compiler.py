@@ -23,7 +23,7 @@ from typing import Any, TypeVar, cast
 from .calls import Bound, Kernel
 from .lazy import Inner
 from .machine_code import CALL, MOST_RESULTS, SUFFIX
-from .places import Places
+from .places import LevelFolders
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
@@ -32,7 +32,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parents[1]
 CONSTANTS = (  # plain modules whose constants kernels compile in
-    "alphabeta/layout.py",
     "evaluators/builtin/layout.py",
     "evaluators/lc0/layout.py",
     "evaluators/lines.py",
@@ -43,22 +42,23 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "position/tables.py",
     "position/values.py",
     "position/words.py",
-    "record/bounds.py",
-    "record/node.py",
-    "record/node_layout.py",
-    "record/transposition_layout.py",
-    "search/layout.py",
+    "search/param_layout.py",
     "search/params.py",
     "search/puct.py",
     "search/rounds.py",
+    "solvers/alphabeta/frame_layout.py",
     "store/codec/layout.py",
     "store/index/layout.py",
+    "store/record/bounds.py",
+    "store/record/node.py",
+    "store/record/node_layout.py",
+    "store/record/transposition_layout.py",
     "store/sharded/ownership.py",
 )
 
 
 def kernel_sources() -> list[Path]:
-    """Returns every module that kernels are made of, of all folders, in a fixed order."""
+    """Returns all modules that kernels are made of, of all folders, in a fixed order."""
     kernels = [*PACKAGE.glob("jit/*.py"), *PACKAGE.rglob("*_kernel.py")]
     return sorted([*kernels, *(PACKAGE / name for name in CONSTANTS)])
 
@@ -72,7 +72,7 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-PLACES = Places("" if JIT_OFF else _sources_digest())
+PLACES = LevelFolders("" if JIT_OFF else _sources_digest())
 
 
 def kernel(function: _F) -> _F:
@@ -82,7 +82,7 @@ def kernel(function: _F) -> _F:
 
 def bind(kernel: Any, *arguments: Any) -> Bound:
     """Returns a kernel with its arguments, for `call_bound`; the caller keeps them alive."""
-    return Bound(kernel, list(arguments)) if JIT_OFF else kernel.bind(*arguments)
+    return Bound(kernel, cast(Any, list(arguments))) if JIT_OFF else kernel.bind(*arguments)
 
 
 class Call:
@@ -102,7 +102,7 @@ class Call:
             self._results = (ctypes.c_int64 * MOST_RESULTS)()
 
     def __call__(self) -> None:
-        """Runs the kernel, without Python's lock; what it returns is dropped.
+        """Runs the kernel, without Python's lock, and drops its result.
 
         Raises:
           MemoryError: if a kernel that allocates memory gets none.
@@ -124,7 +124,7 @@ def inner(function: _F) -> _F:
 
 
 def inlined(function: _F) -> _F:
-    """Compiles as `inner` does a small function that is to stand in the code of every caller, for speed."""
+    """Compiles a small function like `inner`, and inlines it into every caller, for speed."""
     return function if JIT_OFF else cast(_F, Inner(function, _nrt=False, forceinline=True))
 
 
@@ -132,7 +132,7 @@ _MARKED: set[str] = set()  # by this process
 
 
 def count_compiled() -> int:
-    """Returns how many kernels this user's cache keeps, each for one kind of arguments; 0 without one."""
+    """Returns the number of kernels in this user's cache, each for one kind of arguments; 0 without one."""
     return sum(1 for place in PLACES.writing for _ in place.folder.path.glob(f"*{SUFFIX}"))
 
 
@@ -151,7 +151,7 @@ def mark_compiled(purpose: str = "search") -> None:
 
 @contextmanager
 def alone(purpose: str) -> Iterator[None]:
-    """Lets one process of this user at a time compile the kernels of a purpose."""
+    """Holds a lock, so that one process of this user at a time compiles the kernels of a purpose."""
     with ExitStack() as stack:
         for place in () if JIT_OFF else PLACES.writing[:1]:
             stack.enter_context(place.folder.alone(purpose))

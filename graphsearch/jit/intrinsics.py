@@ -1,38 +1,46 @@
-"""The intrinsics that `pointers.py` names, as Numba takes them: importing this imports it."""
+"""Numba implementations of the intrinsics that `pointers.py` names: importing this imports Numba."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 from llvmlite import ir
+from llvmlite.ir import IRBuilder, Value
 from numba import types
 from numba.core import cgutils
+from numba.core.base import BaseContext
+from numba.core.types import Type
+from numba.core.typing import Context, Signature
 from numba.extending import intrinsic
 
 from .machine_code import MOST_RESULTS
 
+Values: TypeAlias = Sequence[Value]
+Typed: TypeAlias = tuple[Signature, Callable[[BaseContext, IRBuilder, Signature, Values], Value]]
+
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-def _pointer_as(target: Any, bits: int, *, floating: bool = False) -> Any:
+def _pointer_as(target: Type, bits: int, *, floating: bool = False) -> Callable[[Context, Type], Typed]:
     @intrinsic  # type: ignore[untyped-decorator]
-    def cast_pointer(typing_context: Any, p: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def cast_pointer(typing_context: Context, p: Type) -> Typed:
+        def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
             word = ir.FloatType() if floating else ir.IntType(bits)
             return builder.bitcast(args[0], word.as_pointer())
 
         return types.CPointer(target)(p), codegen
 
-    return cast_pointer
+    return cast(Callable[[Context, Type], Typed], cast_pointer)
 
 
-def _mulhi_ir(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _mulhi_ir(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
     wide = ir.IntType(128)
     product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
     return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
 
 
-def _mum_ir(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _mum_ir(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
     wide, word = ir.IntType(128), ir.IntType(64)
     product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
     high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
@@ -40,31 +48,31 @@ def _mum_ir(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def ctz(typing_context: Any, x: Any) -> Any:
+def ctz(typing_context: Context, x: Type) -> Typed:
     """Returns the index of the lowest set bit."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.uint64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def popc(typing_context: Any, x: Any) -> Any:
+def popc(typing_context: Context, x: Type) -> Typed:
     """Returns the number of set bits."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         return builder.ctpop(args[0])
 
     return types.int64(types.uint64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def ptr(typing_context: Any, array: Any, i: Any) -> Any:
+def ptr(typing_context: Context, array: types.Array, i: Type) -> Typed:
     """Returns a pointer to `array[i]`; the caller keeps the array alive."""
     signature = types.CPointer(array.dtype)(array, types.intp)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, sig: Signature, args: Values) -> Value:
         data = context.make_array(sig.args[0])(context, builder, args[0]).data
         return builder.gep(data, [args[1]])
 
@@ -72,10 +80,10 @@ def ptr(typing_context: Any, array: Any, i: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def adv(typing_context: Any, p: Any, i: Any) -> Any:
+def adv(typing_context: Context, p: Type, i: Type) -> Typed:
     """Returns `p + i`."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         return builder.gep(args[0], [args[1]])
 
     return p(p, types.intp), codegen
@@ -91,32 +99,32 @@ as_f32 = _pointer_as(types.float32, 32, floating=True)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def bytes_at(typing_context: Any, address: Any, size: Any) -> Any:
+def bytes_at(typing_context: Context, address: Type, size: Type) -> Typed:
     """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
 
     return types.CPointer(types.uint8)(types.int64, types.int64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def mulhi(typing_context: Any, a: Any, b: Any) -> Any:
+def mulhi(typing_context: Context, a: Type, b: Type) -> Typed:
     """Returns the upper 64 bits of a 128-bit product."""
     return types.uint64(types.uint64, types.uint64), _mulhi_ir
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def mum(typing_context: Any, a: Any, b: Any) -> Any:
+def mum(typing_context: Context, a: Type, b: Type) -> Typed:
     """Returns the XOR of both halves of a 128-bit product."""
     return types.uint64(types.uint64, types.uint64), _mum_ir
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typing_context: Any, p: Any, i: Any) -> Any:
+def prefetch(typing_context: Context, p: Type, i: Type) -> Typed:
     """Asks the processor to load `p[i]`."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         byte = ir.IntType(8).as_pointer()
         address = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
         i32 = ir.IntType(32)
@@ -131,16 +139,16 @@ def prefetch(typing_context: Any, p: Any, i: Any) -> Any:
 SUMS, AT_ONCE, LISTED = 16, 4, 8  # of `add_products`: sums, pairs that are multiplied, pairs that are listed
 
 
-def _vector(bits: int, count: int) -> Any:
+def _vector(bits: int, count: int) -> ir.VectorType:
     return ir.VectorType(ir.IntType(bits), count)
 
 
-def _splat(builder: Any, value: Any, count: int) -> Any:
+def _splat(builder: IRBuilder, value: Value, count: int) -> Value:
     one = builder.insert_element(ir.Constant(ir.VectorType(value.type, count), ir.Undefined), value, _I32(0))
     return builder.shuffle_vector(one, one, ir.Constant(_vector(32, count), [0] * count))
 
 
-def _list_pairs(builder: Any, pairs: Any, count: Any, out: Any) -> Any:
+def _list_pairs(builder: IRBuilder, pairs: Value, count: Value, out: Value) -> Value:
     """Lists the pairs that are not both 0, then AT_ONCE times the pair behind the last; returns how many."""
     places = [[i for i in range(LISTED) if mask >> i & 1] for mask in range(1 << LISTED)]
     row = ir.ArrayType(ir.IntType(16), LISTED)
@@ -164,10 +172,10 @@ def _list_pairs(builder: Any, pairs: Any, count: Any, out: Any) -> Any:
     return listed
 
 
-def _pair_products(builder: Any, pair: Any, weights: Any) -> Any:
+def _pair_products(builder: IRBuilder, pair: Value, weights: Value) -> Value:
     """Returns the sum of both products of a pair of int16 with each pair of weights: as x86's `pmaddwd`.
 
-    LLVM makes that one instruction of it where there is one, and several elsewhere.
+    LLVM makes one instruction of it where the processor has one, and several elsewhere.
     """
     pairs = builder.bitcast(_splat(builder, pair, SUMS), weights.type)
     wide = _vector(32, 2 * SUMS)
@@ -179,10 +187,12 @@ def _pair_products(builder: Any, pair: Any, weights: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def add_products(typing_context: Any, sums: Any, values: Any, weights: Any, pairs: Any, places: Any) -> Any:
+def add_products(
+    typing_context: Context, sums: Type, values: Type, weights: Type, pairs: Type, places: Type
+) -> Typed:
     """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         out = builder.bitcast(args[0], _vector(32, SUMS).as_pointer())
         inputs = builder.bitcast(args[1], _I32.as_pointer())
         rows = builder.bitcast(args[2], _vector(16, 2 * SUMS).as_pointer())
@@ -206,15 +216,15 @@ def add_products(typing_context: Any, sums: Any, values: Any, weights: Any, pair
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def call_c(typing_context: Any, function: Any, arguments: Any) -> Any:
-    """Returns what the C function at an address returns, as int64; of a `size_t`, negative for an error.
+def call_c(typing_context: Context, function: Type, arguments: types.BaseTuple) -> Typed:
+    """Calls the C function at an address; returns its result as int64; of a `size_t`, negative for an error.
 
     Args:
       function: int64, its address.
       arguments: a tuple of int64 (numbers, addresses) and pointers.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         address, packed = args
         values = [builder.extract_value(packed, i) for i in range(len(arguments))]
         kind = ir.FunctionType(ir.IntType(64), [value.type for value in values])
@@ -224,10 +234,10 @@ def call_c(typing_context: Any, function: Any, arguments: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def call_bound(typing_context: Any, bound: Any) -> Any:
+def call_bound(typing_context: Context, bound: types.NamedTuple) -> Typed:
     """Returns the first result word of the kernel that a `Bound` holds with its arguments."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         word = ir.IntType(64)
         kind = ir.FunctionType(ir.IntType(32), [word.as_pointer(), word.as_pointer()])
         results = cgutils.alloca_once(builder, ir.ArrayType(word, MOST_RESULTS), zfill=True)

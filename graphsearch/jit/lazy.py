@@ -1,4 +1,4 @@
-"""Stand-ins for what Numba makes of a function: Numba itself is imported when something is to be compiled.
+"""Stand-ins for Numba's objects: Numba itself is imported when a function is compiled.
 
 The compiler asks a global's `_numba_type_` when it meets one that it does not know.
 """
@@ -42,7 +42,7 @@ def intrinsic(name: str) -> Any:
 
 
 class _Intrinsic:
-    """What stands for an intrinsic."""
+    """Stand-in of an intrinsic."""
 
     def __init__(self, name: str) -> None:
         self._name = name

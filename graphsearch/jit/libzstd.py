@@ -28,7 +28,7 @@ class Owned:
     """An object of libzstd, freed together with this one.
 
     Attributes:
-      address: where it is.
+      address: of the object.
     """
 
     def __init__(self, address: int, free: Callable[[int], Any]) -> None:
@@ -53,7 +53,7 @@ class Libzstd:
     def new_context(self) -> Owned:
         """Returns a decompression context for one thread.
 
-        Threads that share one get reports of corruption where there is none.
+        Threads that share one get false reports of corruption.
         """
         address = self._library.ZSTD_createDCtx()
         if not address:
@@ -72,7 +72,7 @@ class Libzstd:
 def libzstd() -> Libzstd | None:
     """Returns the library that the `zstandard` package brings, or None if kernels cannot call it.
 
-    They cannot with NUMBA_DISABLE_JIT, and where the package hides the symbols, as on Windows.
+    Kernels cannot call it with NUMBA_DISABLE_JIT, and where the package hides the symbols, as on Windows.
     """
     if JIT_OFF:
         return None
@@ -81,7 +81,7 @@ def libzstd() -> Libzstd | None:
 
 
 def load(paths: Iterable[str]) -> Libzstd | None:
-    """Returns the first of some shared libraries that has all functions of libzstd in use, or None."""
+    """Returns the first of some shared libraries that has all required functions of libzstd, or None."""
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     for path in paths:
         try:

@@ -1,7 +1,7 @@
 """Machine code as bytes and in memory: `llvmlite` loads it, without Numba, whose import takes longer.
 
-The bytes are one line of JSON, the description, and an object file. The description says what the entry
-returns and what it calls outside.
+The bytes are one line of JSON, the description, and an object file. The description has the entry's results
+and the external functions that the code calls.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 ENTRY = "graphsearch_entry"
 MOST_RESULTS = 8  # words that a kernel returns, at most
 SUFFIX = ".code"  # of files
 RESULT = re.compile(r"\?7x|f4x|d|Q|q")  # a word of the results
 CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # drops Python's lock
+
+Form: TypeAlias = "int | list[Form] | None"  # of results: 0 a number, a list a tuple, None nothing
 
 _LOADED: list[Any] = []  # engines live as long as the process
 
@@ -36,7 +38,7 @@ class MachineCode:
 
     code: bytes
     results: str
-    form: Any
+    form: Form
     outside: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
@@ -46,10 +48,10 @@ class MachineCode:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MachineCode:
-        """Returns what `to_bytes` wrote.
+        """Returns the code from bytes written by `to_bytes`.
 
         Raises:
-          ValueError: if it is anything else.
+          ValueError: if they are anything else.
         """
         head, _, code = data.partition(b"\n")
         fields = json.loads(head)
@@ -63,7 +65,7 @@ class MachineCode:
         return cls(code, results, form, tuple(outside))
 
 
-def _fits(form: Any, results: str) -> bool:
+def _fits(form: Form, results: str) -> bool:
     """Returns whether a form takes as many numbers as there are results."""
     waiting, numbers = [form], 0
     while waiting:
@@ -78,7 +80,7 @@ def _fits(form: Any, results: str) -> bool:
 
 @cache
 def machine() -> str:
-    """Returns a hash of the processor and of what else decides which machine code runs here."""
+    """Returns a hash of the processor and of everything else that decides which machine code runs here."""
     llvm = _llvm()
     features = llvm.get_host_cpu_features().flatten()
     what = (llvm.get_process_triple(), llvm.get_host_cpu_name(), features, llvm.llvm_version_info)
@@ -101,7 +103,7 @@ def load(what: MachineCode) -> Any:
 
 
 def features() -> dict[str, bool]:
-    """Returns what this processor has and has not, by LLVM's names."""
+    """Returns this processor's features, present and missing, by LLVM's names."""
     return dict(_llvm().get_host_cpu_features())
 
 

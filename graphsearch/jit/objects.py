@@ -12,11 +12,16 @@ import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
+from numba.core.base import BaseContext
+from numba.core.codegen import CodeLibrary, CPUCodegen
+from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
+from numba.core.types import Type
 from numba.np.numpy_support import from_dtype
 
-from .machine_code import ENTRY, MOST_RESULTS, MachineCode
+from .machine_code import ENTRY, MOST_RESULTS, Form, MachineCode
 from .pipeline import codegen_for, parts_of, typing_remembered
 
 WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
@@ -66,7 +71,7 @@ define linkonce_odr void @NRT_MemInfo_call_dtor(i8* %info) {
 
 
 @global_compiler_lock  # type: ignore[untyped-decorator]
-def build(dispatcher: Any, arguments: tuple[Any, ...], levels: list[str]) -> list[MachineCode]:
+def build(dispatcher: Dispatcher, arguments: tuple[object, ...], levels: list[str]) -> list[MachineCode]:
     """Returns the machine code of a kernel for arguments of these kinds.
 
     Args:
@@ -79,7 +84,7 @@ def build(dispatcher: Any, arguments: tuple[Any, ...], levels: list[str]) -> lis
     return [_built(dispatcher.overloads[kinds], kinds, codegen_for(level)) for level in levels]
 
 
-def _built(compiled: Any, kinds: tuple[Any, ...], codegen: Any) -> MachineCode:
+def _built(compiled: CompileResult, kinds: tuple[Type, ...], codegen: CPUCodegen) -> MachineCode:
     """Returns the machine code of a compiled kernel for the processor of a `codegen`."""
     returned = compiled.signature.return_type
     results = _numbers(returned)
@@ -97,21 +102,21 @@ def _built(compiled: Any, kinds: tuple[Any, ...], codegen: Any) -> MachineCode:
     )
 
 
-def _numbers(returned: Any) -> list[Any]:
+def _numbers(returned: Type) -> list[Type]:
     """Returns the types of the numbers in a result."""
     if isinstance(returned, types.BaseTuple):
         return [kind for part in returned for kind in _numbers(part)]
     return [] if returned == types.none else [returned]
 
 
-def _form(returned: Any) -> Any:
+def _form(returned: Type) -> Form:
     """Returns how the numbers of a result are put together: `MachineCode.form`."""
     if isinstance(returned, types.BaseTuple):
         return [_form(part) for part in returned]
     return None if returned == types.none else 0
 
 
-def _parts(builder: Any, kind: Any, value: Any) -> list[Any]:
+def _parts(builder: ir.IRBuilder, kind: Type, value: ir.Value) -> list[ir.Value]:
     """Returns the values of the numbers in a result."""
     if not isinstance(kind, types.BaseTuple):
         return [value]
@@ -130,7 +135,7 @@ def _type_of(value: Any) -> Any:
     return numba.typeof(value)
 
 
-def _linked(library: Any, callee: Any) -> Any:
+def _linked(library: CodeLibrary, callee: CodeLibrary) -> binding.ModuleRef:
     """Returns the module of an entry with all that it calls, optimised."""
     module = library._final_module
     for part in parts_of(callee):
@@ -144,7 +149,9 @@ def _linked(library: Any, callee: Any) -> Any:
     return module
 
 
-def _entry(library: Any, compiled: Any, kinds: tuple[Any, ...], results: list[Any]) -> Any:
+def _entry(
+    library: CodeLibrary, compiled: CompileResult, kinds: tuple[Type, ...], results: list[Type]
+) -> ir.Module:
     """Returns the module of an entry: int32 status of (words, results)."""
     context = cpu_target.target_context
     module = library.create_ir_module(ENTRY)
@@ -167,11 +174,11 @@ def _entry(library: Any, compiled: Any, kinds: tuple[Any, ...], results: list[An
 class _Words:
     """The arguments of an entry, read one after the other."""
 
-    def __init__(self, context: Any, builder: Any, words: Any) -> None:
+    def __init__(self, context: BaseContext, builder: ir.IRBuilder, words: ir.Value) -> None:
         self._context, self._builder, self._words = context, builder, words
         self._next = 0
 
-    def take(self, kind: Any) -> Any:
+    def take(self, kind: Type) -> ir.Value:
         """Returns the value of the next argument of a type."""
         if isinstance(kind, types.BaseTuple):
             return self._context.make_tuple(self._builder, kind, [self.take(item) for item in kind])
@@ -183,8 +190,8 @@ class _Words:
         data = self._builder.bitcast(place, model.get_data_type().as_pointer())
         return model.from_data(self._builder, self._builder.load(data))
 
-    def _array(self, kind: Any, address: Any) -> Any:
-        """Returns numpy's array at an address, as nobody's: there is nothing to free."""
+    def _array(self, kind: types.Array, address: ir.Value) -> ir.Value:
+        """Returns numpy's array at an address, without an owner: there is nothing to free."""
         builder = self._builder
         start = builder.inttoptr(address, BYTE.as_pointer())
         array = self._context.make_array(kind)(self._context, builder)
@@ -208,6 +215,6 @@ class _Words:
             array.strides = builder.insert_value(array.strides, step, i)
         return array._getvalue()
 
-    def _word(self, start: Any, offset: int) -> Any:
+    def _word(self, start: ir.Value, offset: int) -> ir.Value:
         place = self._builder.gep(start, [WORD(offset)])
         return self._builder.load(self._builder.bitcast(place, WORD.as_pointer()))

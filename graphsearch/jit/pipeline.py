@@ -1,4 +1,5 @@
-"""A compiler pipeline for functions that only kernels call: lower them, and leave the rest to the kernel.
+"""A compiler pipeline for functions that only kernels call: it lowers them, and leaves the rest to the
+kernel.
 
 Numba finishes every function it compiles: it optimises the function with all it calls and translates that to
 machine code, at each level of the call graph again. A function inside a kernel needs none of it, since the
@@ -104,7 +105,7 @@ def _make_pipeline() -> Any:
             return whole[self]
 
     def _own_module(library: Any) -> Any:
-        """Returns a library's code; that of an inner function without what it calls."""
+        """Returns a library's code; that of an inner function without its callees."""
         if isinstance(library, InnerLibrary):
             return library._final_module
         return library._get_module_for_linking()
@@ -164,7 +165,7 @@ def offer_runtime() -> None:
 
 @cache
 def codegen_for(level: str) -> Any:
-    """Returns what makes code for a level of processors; for an empty one, for the processor at hand."""
+    """Returns the code generator for a level of processors; for an empty one, for the processor at hand."""
     if not level:
         return cpu_target.target_context.codegen()
     before = config.CPU_NAME, config.CPU_FEATURES
@@ -181,7 +182,7 @@ def parts_of(library: Any) -> list[Any]:
 
 
 def type_of_intrinsic(intrinsic: Any) -> Any:
-    """Returns the type of an intrinsic to Numba, which learns of it first."""
+    """Returns the type of an intrinsic to Numba, and registers it."""
     context = cpu_target.typing_context
     context.refresh()
     return context.resolve_value_type(intrinsic)

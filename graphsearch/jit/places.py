@@ -1,9 +1,9 @@
-"""Where machine code is found and kept: beside the package and in the user's cache.
+"""Folders of machine code: beside the package, and in the user's cache.
 
     jit/ready/DIGEST/LEVEL/               came with a wheel for the platform, for levels of processors
     ~/.cache/graphsearch/kernels-DIGEST/  was compiled here, for this processor
 
-A digest covers the kernels' sources and what compiles them, so code that does not fit is not found.
+A digest covers the kernels' sources and the compiler, so code that does not fit is not found.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ import sysconfig
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from . import machine_code
 from .cache import CodeFolder, code_cache
 from .machine_code import SUFFIX, MachineCode
 
 READY = Path(__file__).with_name("ready")
-BUILDING = "GRAPHSEARCH_BUILD_LEVELS"  # levels to compile for, into the package: for who makes a wheel
+BUILDING = "GRAPHSEARCH_BUILD_LEVELS"  # levels to compile for, into the package, when building a wheel
 COMPILING = "compiling kernels for graphsearch, once; this can take a minute"
 
-# of processors, the best first: the levels of the x86-64 psABI, with what LLVM calls their features
+# levels of processors, best first: the levels of the x86-64 psABI, with LLVM's names of their features
 _V2 = frozenset({"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"})
 _V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
 LEVELS = {"x86-64-v3": _V3, "x86-64-v2": _V2}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LevelFolder:
     """A folder of code for one kind of processor.
 
     Attributes:
@@ -42,14 +41,14 @@ class Place:
     folder: CodeFolder
     level: str
 
-    def file_name(self, label: str, kind: Any = None) -> str:
+    def file_name(self, label: str, kind: object = None) -> str:
         """Returns the name of the file for a kernel's kind of arguments; of a mark, which has none."""
         processor = self.level or machine_code.machine()
         if kind is None:
             return f"{label}-{processor}"
         return f"{label}-{hashlib.sha256(repr((processor, kind)).encode()).hexdigest()[:16]}{SUFFIX}"
 
-    def read(self, label: str, kind: Any) -> MachineCode | None:
+    def read(self, label: str, kind: object) -> MachineCode | None:
         """Returns the code of a kernel for a kind of arguments, None if it is not there."""
         name = self.file_name(label, kind)
         data = self.folder.read(name)
@@ -61,28 +60,28 @@ class Place:
             self.folder.note(name)
             return None
 
-    def write(self, label: str, kind: Any, code: MachineCode) -> None:
-        """Keeps the code of a kernel for a kind of arguments."""
+    def write(self, label: str, kind: object, code: MachineCode) -> None:
+        """Writes the code of a kernel for a kind of arguments."""
         self.folder.write(self.file_name(label, kind), code.to_bytes())
 
     def has_mark(self, purpose: str) -> bool:
-        """Returns whether all kernels of a purpose are here."""
+        """Returns whether all kernels of a purpose are in this folder."""
         return self.folder.read(self.file_name(purpose)) is not None
 
     def mark(self, purpose: str) -> None:
-        """Notes that all kernels of a purpose are here."""
+        """Records that all kernels of a purpose are in this folder."""
         self.folder.write(self.file_name(purpose), b"")
 
 
-class Places:
-    """The places of one digest of sources. Nothing is looked for until it is asked for."""
+class LevelFolders:
+    """The folders for one digest of sources, created and checked when needed."""
 
     def __init__(self, digest: str) -> None:
         self._digest = digest
 
     @cached_property
-    def writing(self) -> list[Place]:
-        """Where code is kept that is compiled now: one place, none, or those of a wheel in the making."""
+    def writing(self) -> list[LevelFolder]:
+        """Folders for code compiled now: one, none, or those of a wheel being built."""
         if BUILDING in os.environ:
             levels = [level for level in os.environ[BUILDING].split() if runs_here(level)]
             if not levels:
@@ -92,19 +91,19 @@ class Places:
                 place.folder.path.mkdir(parents=True, exist_ok=True)
             return made
         cache = code_cache(f"kernels-{self._digest}")
-        return [Place(cache, "")] if cache else []
+        return [LevelFolder(cache, "")] if cache else []
 
     @cached_property
-    def reading(self) -> list[Place]:
-        """Where code is looked for, in this order."""
+    def reading(self) -> list[LevelFolder]:
+        """Folders to read code from, in this order."""
         if BUILDING in os.environ:
             return self.writing
         came = [self._ready(level) for level in LEVELS if runs_here(level)] if READY.is_dir() else []
         return [place for place in came if place.folder.path.is_dir()] + self.writing
 
-    def _ready(self, level: str) -> Place:
+    def _ready(self, level: str) -> LevelFolder:
         what = self._digest, sys.implementation.cache_tag, sysconfig.get_platform(), object.__basicsize__
-        return Place(
+        return LevelFolder(
             CodeFolder(READY / hashlib.sha256(repr(what).encode()).hexdigest()[:16] / level, b""), level
         )
 
@@ -119,7 +118,7 @@ _announced = False
 
 
 def announce() -> None:
-    """Says, once in a process, that something is compiled, on the log `graphsearch` (by default stderr)."""
+    """Logs, once in a process, that kernels are compiled, on the log `graphsearch` (by default stderr)."""
     global _announced
     if not _announced:
         import logging  # costs every start of the program 20 ms
@@ -129,6 +128,6 @@ def announce() -> None:
 
 
 def announced() -> None:
-    """Notes that a person knows in another way that kernels are compiled, such as by a bar."""
+    """Records that the user already knows of the compilation, for example from a bar."""
     global _announced
     _announced = True

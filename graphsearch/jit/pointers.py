@@ -7,78 +7,106 @@ an array slice, and every intrinsic is a Python function.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .calls import Bound
 from .compiler import JIT_OFF
 from .lazy import intrinsic
+from .types import Pointer, float32, float64, int16, int32, int64, uint8, uint16, uint32, uint64
 
-U = np.uint64
+U = uint64
 ZERO, ONE = U(0), U(1)
 LOW32 = U(0xFFFFFFFF)
+
+T = TypeVar("T")
+Integers = TypeVar(
+    "Integers", np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.bool_
+)
 
 if JIT_OFF:
     np.seterr(over="ignore")  # 64-bit hashes wrap around, as in compiled code
 
-    def ctz(x: Any) -> int:
+    def _plain(value: object) -> Any:
+        """Returns an argument as it is here: a pointer as the slice of an array."""
+        return value
+
+    def ctz(x: uint64) -> int64:
         """Returns the index of the lowest set bit."""
         return (int(x) & -int(x)).bit_length() - 1
 
-    def popc(x: Any) -> int:
+    def popc(x: uint64) -> int64:
         """Returns the number of set bits."""
         return int(x).bit_count()
 
-    def ptr(array: Any, i: Any) -> Any:
+    @overload
+    def ptr(array: NDArray[np.uint64], i: int64) -> Pointer[uint64]: ...
+
+    @overload
+    def ptr(array: NDArray[Integers], i: int64) -> Pointer[int64]: ...
+
+    @overload
+    def ptr(array: NDArray[np.float32 | np.float64], i: int64) -> Pointer[float64]: ...
+
+    def ptr(array: NDArray[Any], i: int64) -> Any:
         """Returns a pointer to `array[i]`; the caller keeps the array alive."""
         return array[int(i) :]
 
-    def adv(p: Any, i: Any) -> Any:
+    def adv(p: Pointer[T], i: int64) -> Pointer[T]:
         """Returns `p + i`."""
-        return p[int(i) :]
+        return cast(Pointer[T], _plain(p)[int(i) :])
 
-    def as_u8(p: Any) -> Any:
+    def as_u8(p: Pointer[T]) -> Pointer[uint8]:
         """Returns the pointer as one to bytes."""
-        return p.view(np.uint8)
+        return cast(Pointer[uint8], _plain(p).view(np.uint8))
 
-    def as_i16(p: Any) -> Any:
+    def as_i16(p: Pointer[T]) -> Pointer[int16]:
         """Returns the pointer as one to int16."""
-        return p.view(np.int16)
+        return cast(Pointer[int16], _plain(p).view(np.int16))
 
-    def as_i32(p: Any) -> Any:
+    def as_i32(p: Pointer[T]) -> Pointer[int32]:
         """Returns the pointer as one to int32."""
-        return p.view(np.int32)
+        return cast(Pointer[int32], _plain(p).view(np.int32))
 
-    def as_u16(p: Any) -> Any:
+    def as_u16(p: Pointer[T]) -> Pointer[uint16]:
         """Returns the pointer as one to 16-bit words."""
-        return p.view(np.uint16)
+        return cast(Pointer[uint16], _plain(p).view(np.uint16))
 
-    def as_i64(p: Any) -> Any:
+    def as_i64(p: Pointer[T]) -> Pointer[int64]:
         """Returns the pointer as one to int64."""
-        return p.view(np.int64)
+        return cast(Pointer[int64], _plain(p).view(np.int64))
 
-    def as_u32(p: Any) -> Any:
+    def as_u32(p: Pointer[T]) -> Pointer[uint32]:
         """Returns the pointer as one to 32-bit words."""
-        return p.view(np.uint32)
+        return cast(Pointer[uint32], _plain(p).view(np.uint32))
 
-    def as_f32(p: Any) -> Any:
+    def as_f32(p: Pointer[T]) -> Pointer[float32]:
         """Returns the pointer as one to float32."""
-        return p.view(np.float32)
+        return cast(Pointer[float32], _plain(p).view(np.float32))
 
-    def bytes_at(address: Any, size: Any) -> Any:
+    def bytes_at(address: int64, size: int64) -> Pointer[uint8]:
         """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""
-        return np.ctypeslib.as_array((ctypes.c_uint8 * int(size)).from_address(int(address)))
+        items = (ctypes.c_uint8 * int(size)).from_address(int(address))
+        return cast(Pointer[uint8], np.ctypeslib.as_array(items))
 
-    def mulhi(a: Any, b: Any) -> Any:
+    def mulhi(a: uint64, b: uint64) -> uint64:
         """Returns the upper 64 bits of a 128-bit product."""
         return U(int(a) * int(b) >> 64)
 
-    def mum(a: Any, b: Any) -> Any:
+    def mum(a: uint64, b: uint64) -> uint64:
         """Returns the XOR of both halves of a 128-bit product."""
         product = int(a) * int(b)
         return U((product >> 64) ^ (product & 0xFFFFFFFFFFFFFFFF))
 
-    def add_products(sums: Any, values: Any, weights: Any, pairs: Any, places: Any) -> None:
+    def add_products(
+        sums: Pointer[int32],
+        values: Pointer[int16],
+        weights: Pointer[int16],
+        pairs: int64,
+        places: Pointer[uint16],
+    ) -> None:
         """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights.
 
         Pairs of zeros cost next to nothing.
@@ -90,24 +118,26 @@ if JIT_OFF:
           pairs: a multiple of 8, less than 65536.
           places: uint16[pairs + 8], for nothing that outlives the call.
         """
-        rows = weights[: 32 * int(pairs)].reshape(-1, 16, 2).astype(np.int32)
-        sums[:16] += (rows * values[: 2 * int(pairs)].reshape(-1, 1, 2)).sum(axis=(0, 2), dtype=np.int32)
+        rows = _plain(weights)[: 32 * int(pairs)].reshape(-1, 16, 2).astype(np.int32)
+        columns = _plain(values)[: 2 * int(pairs)].reshape(-1, 1, 2)
+        _plain(sums)[:16] += (rows * columns).sum(axis=(0, 2), dtype=np.int32)
 
-    def prefetch(p: Any, i: Any) -> None:
+    def prefetch(p: Pointer[T], i: int64) -> None:
         """Asks the processor to load `p[i]`."""
 
-    def call_bound(bound: Any) -> Any:
-        """Returns the number that a kernel bound to its arguments returns, as int64; 0 if it returns none."""
-        return bound.code(*bound.words) or 0
+    def call_bound(bound: Bound) -> int64:
+        """Runs a kernel bound to its arguments; returns its number as int64; 0 if it returns none."""
+        return int(bound.code(*bound.words) or 0)
 
-    def call_c(function: Any, arguments: tuple[Any, ...]) -> int:
-        """Returns what the C function at an address returns, as int64; of a `size_t`, negative for an error.
+    def call_c(function: int64, arguments: tuple[int64 | Pointer[uint8], ...]) -> int64:
+        """Calls the C function at an address; returns its result as int64; of a `size_t`, negative for an
+        error.
 
         Args:
           function: int64, its address.
           arguments: a tuple of int64 (numbers, addresses) and pointers.
         """
-        words = [a.ctypes.data if isinstance(a, np.ndarray) else int(a) for a in arguments]
+        words = [a.ctypes.data if isinstance(a, np.ndarray) else int(_plain(a)) for a in arguments]
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(words))
         return int(kind(int(function))(*words))
 

@@ -40,10 +40,10 @@ MAX_CLOCK = CLOCK_BITS
 MAX_MOVE_NUMBER = 1 << 15  # the longest game has 5,898 moves
 MOST_PAWNS = 8  # of a side
 MOVE_CODES = 5 << 12  # of `encode_move`: two squares, and four promotions or none
-MAX_MOVES = 255  # a byte of a record counts them; no position that is let in has more than 253
+MAX_MOVES = 255  # a byte of a record counts them; no legal position has more than 253
 FREE_CLOCK = 75  # clocks up to here share one key
 CHESS960_STARTS = 960
-CLOCK_DRAW = 100  # halfmoves without progress that make a draw
+CLOCK_DRAW = 100  # halfmoves without progress that draw the game
 
 CASTLING_FIELDS = CASTLING_BITS << CASTLING_SHIFT | CHESS960_BITS << CHESS960_SHIFT  # of META
 
@@ -67,7 +67,7 @@ class Chess960Board(chess.Board):
     """
 
     def settle(self) -> None:
-        """Finds out `chess960` anew, after the position was set by hand."""
+        """Recomputes `chess960`, after the position was set by hand."""
         self.chess960 = self.has_chess960_castling_rights()
 
     def push(self, move: chess.Move) -> None:
@@ -76,13 +76,13 @@ class Chess960Board(chess.Board):
         self.settle()
 
     def pop(self) -> chess.Move:
-        """Returns the last move, taken back."""
+        """Takes back the last move and returns it."""
         move = super().pop()
         self.settle()
         return move
 
     def root(self) -> Chess960Board:
-        """Returns the position that the game began with."""
+        """Returns the first position of the game."""
         board = super().root()
         board.settle()
         return board
@@ -143,9 +143,9 @@ def splitmix64(x: int) -> int:
 
 
 def clock_term(clock: int) -> int:
-    """Returns what the halfmove clock adds (by XOR) to the key: 0 up to 75, then `splitmix64(clock)`.
+    """Returns the halfmove clock's part of the key, for XOR: 0 up to 75, then `splitmix64(clock)`.
 
-    Near the 50-move limit the clock decides games, so positions there are kept apart by it.
+    Near the 50-move limit the clock decides games, so it distinguishes positions there.
 
     >>> clock_term(75), clock_term(76) != clock_term(77)
     (0, True)
@@ -164,7 +164,7 @@ def pack(board: chess.Board) -> Words:
 
 
 def pack_checked(board: chess.Board) -> Words:
-    """Returns the packed words of a position that `check` has let pass."""
+    """Returns the packed words of a position that passed `check`."""
     words = np.zeros(POSITION_WORDS, np.uint64)
     words[:META] = (
         board.pawns,
@@ -192,7 +192,7 @@ def _meta(board: chess.Board) -> int:
 
 
 def castling_fields(board: chess.Board) -> int:
-    """Returns what a position's META says of castling: the rights, and the files of rooks not at home.
+    """Returns the castling fields of a position's META: the rights, and the files of rooks not at home.
 
     >>> bin(castling_fields(chess.Board()))
     '0b11110'
@@ -249,8 +249,8 @@ def unpack(words: Iterable[int]) -> chess.Board:
 def fen_of(board: chess.Board) -> str:
     """Returns the FEN of a position, with the en passant square wherever the key counts it.
 
-    That is where a pawn stands beside, also if it is pinned and cannot take; python-chess leaves it out then,
-    and what it writes is another position of the graph.
+    It is set wherever a pawn stands beside, even if it is pinned and cannot take; python-chess leaves it out
+    then, and so writes another position of the graph.
 
     >>> fen_of(chess.Board("8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1"))
     '8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1'
@@ -281,11 +281,41 @@ def key_of_words(words: Words) -> int:
     return int(words[KEY]) ^ clock_term(clock_of_words(words))
 
 
+def key_text(board: chess.Board) -> str:
+    """Returns the key of a position as tables and JSON have it, as `text_of_key` writes it.
+
+    >>> key_text(chess.Board())
+    '463b96181691fc9c'
+    >>> [key_text(board_of(f"4k3/8/8/8/8/8/8/4KRR1 w {rook} - 0 1")) for rook in "FG"]
+    ['b9b0ecdc57d6e50a0005', 'b9b0ecdc57d6e50a0003']
+    """
+    return text_of_key(key_of(board), castling_fields(board) if board.chess960 else 0)
+
+
+def key_text_of_words(words: Words | Sequence[int]) -> str:
+    """Returns `key_text` of packed words."""
+    meta = int(words[META])
+    return text_of_key(int(words[KEY]) ^ clock_term(meta >> CLOCK_SHIFT & CLOCK_BITS), meta)
+
+
+def text_of_key(key: int, meta: int) -> str:
+    """Returns a key in 16 hex digits; 4 more are bits 20-32 of META, where castling is not standard.
+
+    The key says who may castle to which side, and not with which of two rooks.
+    """
+    return f"{key:016x}{meta >> CHESS960_SHIFT & CHESS960_BITS:04x}" if meta & CHESS960 else f"{key:016x}"
+
+
+def key_of_text(text: str) -> int:
+    """Returns the key in a text that `text_of_key` has made."""
+    return int(text[:16], 16)
+
+
 def check(board: chess.Board, given: str = "") -> None:
     """Raises InvalidPositionError, with the reason, unless the position can be searched.
 
     Args:
-      given: the FEN as it was given, for the message; a board keeps no rights that cannot be, for example.
+      given: the FEN as the user wrote it, for the message; a board drops impossible rights, for example.
     """
     _check_rules(board, given)
     if not 0 <= board.halfmove_clock <= MAX_CLOCK:
@@ -317,7 +347,7 @@ def _check_rules(board: chess.Board, given: str = "") -> None:
 
 
 def _fen_as_claimed(board: chess.Board) -> str:
-    """Returns the FEN with the rights to castle that it claims, impossible ones too.
+    """Returns the FEN with the castling rights that it claims, impossible ones too.
 
     >>> _fen_as_claimed(board_of("4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1"))
     '4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1'
@@ -334,8 +364,8 @@ def _fen_as_claimed(board: chess.Board) -> str:
 def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
     """Returns whether a side's pieces can all be those of the start or promoted pawns.
 
-    No move changes that from yes to no. Only so is the number of moves bounded: with fifteen queens there are
-    more than a record and the buffers of the kernels have room for (tests/position/test_material.py).
+    No move changes that from yes to no. This bounds the number of moves: with fifteen queens a record and the
+    buffers of the kernels would be too small (tests/position/test_material.py).
     """
     own = board.occupied_co[colour]
     pieces = ((board.queens, 1), (board.rooks, 2), (board.bishops, 2), (board.knights, 2))
@@ -428,7 +458,7 @@ def _pawn_rank(board: chess.Board, move: chess.Move) -> tuple[int, int, int]:
 def game_before(board: chess.Board, least: int) -> list[Words]:
     """Returns packed positions of a game before its last one, the latest first.
 
-    At least so many as there are; and with them all that one of these may have repeated.
+    At least so many, if there are; and with them all positions that one of these may have repeated.
 
     >>> board = chess.Board()
     >>> for san in "e4 e5 Nf3 Nc6".split():
@@ -446,7 +476,7 @@ def game_before(board: chess.Board, least: int) -> list[Words]:
 def history_keys(board: chess.Board) -> NDArray[np.uint64]:
     """Returns the Polyglot keys of positions that stood twice or more before the last position of a game.
 
-    Only what came after the last irreversible move can return.
+    Only positions after the last irreversible move can return.
 
     >>> board = chess.Board()
     >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():

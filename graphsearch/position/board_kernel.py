@@ -9,12 +9,9 @@ The generator's order is the canonical order of moves that every record relies o
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64, uint16
-
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U, ctz, mum, popc
+from ..jit.types import Pointer, int64, uint16, uint64
 from .board import FREE_CLOCK, MAX_CLOCK, POSITION_WORDS
 from .castling_kernel import KING_TO, ROOK_TO, castle, chess960_fields, is_chess960, kept_rights, rook_square
 from .tables import BE, BM, BT, CR, CT, KI, KN, LN, PA, RE, RM, ZC, ZO
@@ -39,6 +36,8 @@ from .words import (
     ROOKS,
     WHITE,
     WITHOUT_CLOCK,
+    BoardTable,
+    Position,
 )
 
 PW = POSITION_WORDS
@@ -50,44 +49,44 @@ DARK = U(0xAA55AA55AA55AA55)
 
 # ------------------------------------------------------------------ fields
 @inlined
-def side_to_move(s: Any) -> Any:
+def side_to_move(s: Position) -> int64:
     """Returns 0 if White is to move, 1 if Black is."""
     return int64(s[META] & ONE)
 
 
 @inlined
-def en_passant_of(s: Any) -> Any:
+def en_passant_of(s: Position) -> int64:
     """Returns the square behind a pawn that can be taken en passant, plus 1; 0 if there is none."""
     return int64((s[META] >> U(EN_PASSANT_SHIFT)) & U(EN_PASSANT_BITS))
 
 
 @inner
-def clock_of(s: Any) -> Any:
+def clock_of(s: Position) -> int64:
     """Returns the halfmove clock."""
     return int64((s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS))
 
 
 @inlined
-def with_clock(meta: Any, clock: Any) -> Any:
+def with_clock(meta: uint64, clock: int64) -> uint64:
     """Returns a META word with another halfmove clock."""
     return (meta & ~U(CLOCK_BITS << CLOCK_SHIFT)) | (U(clock) << U(CLOCK_SHIFT))
 
 
 @inlined
-def from_square(m: Any) -> Any:
+def from_square(m: uint16 | int64) -> int64:
     """Returns the square that a move leaves."""
     return int64(m) & 63
 
 
 @inlined
-def to_square(m: Any) -> Any:
-    """Returns the square that a move goes to."""
+def to_square(m: uint16 | int64) -> int64:
+    """Returns the square that a move enters."""
     return (int64(m) >> 6) & 63
 
 
 @inner
-def landing_of(s: Any, m: Any) -> Any:
-    """Returns where the man that moves ends: of a king that takes his rook, castling, the c- or g-file."""
+def landing_of(s: Position, m: int64 | uint16) -> int64:
+    """Returns the square on which the moving man ends; a castling king ends on the c- or g-file."""
     t = to_square(m)
     if (s[WHITE + side_to_move(s)] >> U(t)) & ONE:
         return (t & 56) | (KING_TO[0] if t > from_square(m) else KING_TO[1])
@@ -95,28 +94,28 @@ def landing_of(s: Any, m: Any) -> Any:
 
 
 @inlined
-def promotion_of(m: Any) -> Any:
-    """Returns the kind that a pawn becomes by a move, 0 if it stays what it is."""
+def promotion_of(m: uint16 | int64) -> int64:
+    """Returns the kind that a pawn becomes by a move, 0 if it is no promotion."""
     return int64(m) >> 12
 
 
 # ------------------------------------------------------------------ attacks and moves
 @inner
-def rook_attacks(T: Any, square: Any, occupied: Any) -> Any:
+def rook_attacks(T: BoardTable, square: int64, occupied: uint64) -> uint64:
     """Returns the squares a rook attacks."""
     i = RM + square * 4
     return T[T[i + 3] + (((occupied & T[i]) * T[i + 1]) >> T[i + 2])]
 
 
 @inner
-def bishop_attacks(T: Any, square: Any, occupied: Any) -> Any:
+def bishop_attacks(T: BoardTable, square: int64, occupied: uint64) -> uint64:
     """Returns the squares a bishop attacks."""
     i = BM + square * 4
     return T[T[i + 3] + (((occupied & T[i]) * T[i + 1]) >> T[i + 2])]
 
 
 @inner
-def is_attacked(T: Any, s: Any, square: Any, occupied: Any, stm: Any) -> Any:
+def is_attacked(T: BoardTable, s: Position, square: int64, occupied: uint64, stm: int64) -> bool:
     """Returns whether the side not to move attacks a square, given the occupied squares."""
     them = s[BLACK - stm]
     if T[KN + square] & s[KNIGHTS] & them:
@@ -135,14 +134,14 @@ def is_attacked(T: Any, s: Any, square: Any, occupied: Any, stm: Any) -> Any:
 
 
 @inner
-def in_check(T: Any, s: Any) -> Any:
+def in_check(T: BoardTable, s: Position) -> bool:
     """Returns whether the side to move is in check."""
     stm = side_to_move(s)
     return is_attacked(T, s, ctz(s[KINGS] & s[WHITE + stm]), s[WHITE] | s[BLACK], stm)
 
 
 @inner
-def checkers_of(T: Any, s: Any) -> Any:
+def checkers_of(T: BoardTable, s: Position) -> uint64:
     """Returns the men that give check to the side to move."""
     stm = side_to_move(s)
     king, occupied = ctz(s[KINGS] & s[WHITE + stm]), s[WHITE] | s[BLACK]
@@ -153,7 +152,7 @@ def checkers_of(T: Any, s: Any) -> Any:
 
 
 @inner
-def _emit(out: Any, n: Any, f: Any, targets: Any) -> Any:
+def _emit(out: Pointer[uint16], n: int64, f: int64, targets: uint64) -> int64:
     while targets:
         out[n] = uint16(f | (ctz(targets) << 6))
         n += 1
@@ -162,7 +161,9 @@ def _emit(out: Any, n: Any, f: Any, targets: Any) -> Any:
 
 
 @inner
-def _emit_pawns(T: Any, out: Any, n: Any, targets: Any, back: Any, pinned: Any, king: Any) -> Any:
+def _emit_pawns(
+    T: BoardTable, out: Pointer[uint16], n: int64, targets: uint64, back: int64, pinned: uint64, king: int64
+) -> int64:
     """Appends pawn moves; a pawn comes from `target + back`."""
     while targets:
         t = ctz(targets)
@@ -184,7 +185,7 @@ def _emit_pawns(T: Any, out: Any, n: Any, targets: Any, back: Any, pinned: Any, 
 
 
 @inner
-def _may_castle(T: Any, s: Any, king: Any, rook: Any, wing: Any, stm: Any) -> Any:
+def _may_castle(T: BoardTable, s: Position, king: int64, rook: int64, wing: int64, stm: int64) -> bool:
     """Returns whether a king, not in check, may castle with a rook: nobody between, no square attacked."""
     occupied = s[WHITE] | s[BLACK]
     king_to, rook_to = (king & 56) + KING_TO[wing], (king & 56) + ROOK_TO[wing]
@@ -201,7 +202,9 @@ def _may_castle(T: Any, s: Any, king: Any, rook: Any, wing: Any, stm: Any) -> An
 
 
 @inner
-def _emit_chess960_castling(T: Any, s: Any, out: Any, n: Any, rights: Any, stm: Any) -> Any:
+def _emit_chess960_castling(
+    T: BoardTable, s: Position, out: Pointer[uint16], n: int64, rights: int64, stm: int64
+) -> int64:
     """Appends castling moves, the king taking his rook, of a side that has these two rights."""
     king = ctz(s[KINGS] & s[WHITE + stm])
     for wing in range(2):
@@ -213,7 +216,9 @@ def _emit_chess960_castling(T: Any, s: Any, out: Any, n: Any, rights: Any, stm: 
 
 
 @inner
-def _emit_castling(T: Any, s: Any, out: Any, n: Any, occupied: Any, stm: Any) -> Any:
+def _emit_castling(
+    T: BoardTable, s: Position, out: Pointer[uint16], n: int64, occupied: uint64, stm: int64
+) -> int64:
     """Appends castling moves; the caller knows that the king is not in check."""
     rights = int64((s[META] >> U(CASTLING_SHIFT + 2 * stm)) & U(3))
     if is_chess960(s):
@@ -231,7 +236,16 @@ def _emit_castling(T: Any, s: Any, out: Any, n: Any, occupied: Any, stm: Any) ->
 
 
 @inner
-def _emit_pieces(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any, king: Any, us: Any) -> Any:
+def _emit_pieces(
+    T: BoardTable,
+    s: Position,
+    out: Pointer[uint16],
+    n: int64,
+    targets: uint64,
+    pinned: uint64,
+    king: int64,
+    us: uint64,
+) -> int64:
     """Appends knight moves, then diagonal, then straight moves of bishops, rooks and queens."""
     occupied = s[WHITE] | s[BLACK]
     pieces = s[KNIGHTS] & us & ~pinned
@@ -259,7 +273,16 @@ def _emit_pieces(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any, ki
 
 
 @inner
-def _emit_en_passant(T: Any, s: Any, out: Any, n: Any, ep: Any, checkers: Any, king: Any, stm: Any) -> Any:
+def _emit_en_passant(
+    T: BoardTable,
+    s: Position,
+    out: Pointer[uint16],
+    n: int64,
+    ep: int64,
+    checkers: uint64,
+    king: int64,
+    stm: int64,
+) -> int64:
     """Appends en-passant captures, each tested on the board after it (both pawns leave their rank)."""
     us = s[WHITE + stm]
     them = s[BLACK - stm]
@@ -280,7 +303,16 @@ def _emit_en_passant(T: Any, s: Any, out: Any, n: Any, ep: Any, checkers: Any, k
 
 
 @inner
-def _emit_pawn_moves(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any, king: Any, stm: Any) -> Any:
+def _emit_pawn_moves(
+    T: BoardTable,
+    s: Position,
+    out: Pointer[uint16],
+    n: int64,
+    targets: uint64,
+    pinned: uint64,
+    king: int64,
+    stm: int64,
+) -> int64:
     """Appends pawn captures towards the a-file, towards the h-file, single and double pushes."""
     pawns = s[PAWNS] & s[WHITE + stm]
     them = s[BLACK - stm]
@@ -304,7 +336,7 @@ def _emit_pawn_moves(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any
 
 
 @inner
-def generate_moves(T: Any, s: Any, out: Any) -> Any:
+def generate_moves(T: BoardTable, s: Position, out: Pointer[uint16]) -> int64:
     """Writes the legal moves of a position to `out` (uint16, room for 256) in canonical order.
 
     Returns their number.
@@ -350,7 +382,7 @@ def generate_moves(T: Any, s: Any, out: Any) -> Any:
 
 
 @inner
-def piece_at(s: Any, square: Any) -> Any:
+def piece_at(s: Position, square: int64) -> int64:
     """Returns the kind of piece on a square: 0 pawn to 5 king, 6 none."""
     bit = U(square)
     for kind in range(NO_MAN):
@@ -360,7 +392,7 @@ def piece_at(s: Any, square: Any) -> Any:
 
 
 @inner
-def victim_at(s: Any, square: Any) -> Any:
+def victim_at(s: Position, square: int64) -> int64:
     """Returns the kind of the man, not a king, on a square that is not empty; without branches."""
     bit = U(square)
     odd = ((s[KNIGHTS] | s[ROOKS]) >> bit) & ONE
@@ -368,18 +400,18 @@ def victim_at(s: Any, square: Any) -> Any:
 
 
 @inner
-def man_at(s: Any, square: Any) -> Any:
+def man_at(s: Position, square: int64) -> int64:
     """Returns the kind of the man on a square that is not empty; without branches."""
     return victim_at(s, square) + 5 * int64((s[KINGS] >> U(square)) & ONE)
 
 
 @inner
-def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
+def make_move(T: BoardTable, s: Position, c: Position, m: uint16 | int64) -> None:
     """Writes the position after move `m` in `s` to `c`, key included; returns nothing."""
     f, t, promotion = from_square(m), to_square(m), promotion_of(m)
     for i in range(META):
         c[i] = s[i]
-    meta = s[META]  # once: what is read again behind a store may have changed, for all the compiler knows
+    meta = s[META]  # once: the compiler must assume that a store in between changed it
     key = s[KEY]
     stm = int64(meta & U(BLACK_TO_MOVE))
     us = WHITE + stm
@@ -446,7 +478,7 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
 
 
 @inner
-def check_hash(s: Any) -> Any:
+def check_hash(s: Position) -> uint64:
     """Returns 32 bits of a second hash over the whole position, clock left out up to 75.
 
     It tells two positions with one key apart; folded products of 64-bit words as in wyhash.
@@ -463,7 +495,7 @@ def check_hash(s: Any) -> Any:
 
 
 @inner
-def is_dead(s: Any) -> Any:
+def is_dead(s: Position) -> bool:
     """Returns whether no sequence of moves can mate: bare kings, one minor piece, bishops of one colour."""
     if s[PAWNS] | s[ROOKS] | s[QUEENS]:
         return False
@@ -473,19 +505,19 @@ def is_dead(s: Any) -> Any:
 
 
 @inner
-def position_key(T: Any, s: Any) -> Any:
+def position_key(T: BoardTable, s: Position) -> uint64:
     """Returns the graph's key of a position: Polyglot's, XOR the clock term."""
     return s[KEY] ^ T[CT + clock_of(s)]
 
 
 @inner
-def hashes_of(T: Any, s: Any) -> Any:
+def hashes_of(T: BoardTable, s: Position) -> tuple[uint64, uint64]:
     """Returns (key, check hash) of a position: the two by which everything finds it."""
     return position_key(T, s), check_hash(s)
 
 
 @inner
-def make_child(T: Any, s: Any, c: Any, m: Any) -> Any:
+def make_child(T: BoardTable, s: Position, c: Position, m: uint16) -> tuple[uint64, uint64]:
     """Writes the position after move `m` in `s` to `c`; returns its (key, check hash)."""
     make_move(T, s, c, m)
     return hashes_of(T, c)

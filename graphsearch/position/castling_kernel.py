@@ -1,4 +1,4 @@
-"""Castling where a king or a rook that may castle is not at home: what META says of it, and what it does.
+"""Castling where a king or a rook that may castle is not at home: its fields in META, and its moves.
 
 META of such a position has the mark CHESS960 and the files of the rooks (`words.py`). In it all castling,
 also that of a side whose king and rook are at home, is the king taking his rook.
@@ -6,12 +6,9 @@ also that of a side whose king and rook are at home, is the king taking his rook
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U
+from ..jit.types import int64, uint64
 from .words import (
     CASTLING_BITS,
     CASTLING_SHIFT,
@@ -25,33 +22,35 @@ from .words import (
     ROOKS,
     STANDARD_ROOK_FILES,
     WHITE,
+    BoardTable,
+    Position,
 )
 
 KING_TO, ROOK_TO = (6, 2), (5, 3)  # files on which castling ends, on the king's and on the queen's side
 
 
 @inlined
-def is_chess960(s: Any) -> Any:
+def is_chess960(s: Position) -> bool:
     """Returns whether castling is not standard in a position."""
     return s[META] & U(CHESS960) != ZERO
 
 
 @inlined
-def has_right(s: Any, right: Any) -> Any:
+def has_right(s: Position, right: int64) -> bool:
     """Returns whether a castling right stands: 0..3 are K Q k q."""
     return (s[META] >> U(CASTLING_SHIFT + right)) & ONE != ZERO
 
 
 @inner
-def rook_square(meta: Any, right: Any) -> Any:
+def rook_square(meta: uint64, right: int64) -> int64:
     """Returns where the rook of a castling right stands; `meta`: the word of a position that has it."""
     files = int64(meta >> U(ROOK_FILES_SHIFT)) ^ STANDARD_ROOK_FILES
     return ((files >> (FILE_BITS * right)) & 7) + 56 * (right >> 1)
 
 
 @inner
-def chess960_fields(s: Any, rights: Any) -> Any:
-    """Returns what META says of rooks if only these of its castling rights stand; 0 if they are standard."""
+def chess960_fields(s: Position, rights: int64) -> uint64:
+    """Returns the rook fields of META if only these castling rights stand; 0 if they are standard."""
     found, other = int64(0), False
     for right in range(4):
         if (rights >> right) & 1:
@@ -63,10 +62,13 @@ def chess960_fields(s: Any, rights: Any) -> Any:
 
 
 @inner
-def castle(T: Any, c: Any, key: Any, us: Any, ours: Any, king: Any, rook: Any) -> Any:
-    """Puts king and rook where castling ends; before, the king stands on the rook's square. Returns the key.
+def castle(
+    T: BoardTable, c: Position, key: uint64, us: int64, ours: int64, king: int64, rook: int64
+) -> uint64:
+    """Puts king and rook on their squares after castling, when the king stands on the rook's; returns the
+    key.
 
-    Of their side's men, both are gone.
+    The caller has removed both from their side's men.
     """
     wing = int64(0) if rook > king else int64(1)
     king_to, rook_to = (rook & 56) + KING_TO[wing], (rook & 56) + ROOK_TO[wing]
@@ -78,7 +80,7 @@ def castle(T: Any, c: Any, key: Any, us: Any, ours: Any, king: Any, rook: Any) -
 
 
 @inner
-def kept_rights(meta: Any, kind: Any, f: Any, t: Any) -> Any:
+def kept_rights(meta: uint64, kind: int64, f: int64, t: int64) -> int64:
     """Returns the castling rights that a move of a man leaves, in a Chess960 position."""
     rights = int64(meta >> U(CASTLING_SHIFT)) & CASTLING_BITS
     kept = rights & ~(3 << (2 * int64(meta & ONE))) if kind == KINGS else rights

@@ -6,12 +6,9 @@ Schubfach way to render doubles"); its names are kept.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, mulhi
+from ..jit.types import Pointer, int64, uint8, uint64
 from .decimals import LEAST_POWER
 
 PLUS, DASH, POINT, NOUGHT, EXPONENT = b"+-.0e"
@@ -22,7 +19,7 @@ TWO, FOUR, TEN, FORTY = U(2), U(4), U(10), U(40)
 
 
 @inner
-def _count_digits(value: Any) -> Any:
+def _count_digits(value: uint64) -> int64:
     count, rest = int64(1), value // TEN
     while rest:
         count += 1
@@ -31,7 +28,7 @@ def _count_digits(value: Any) -> Any:
 
 
 @inner
-def _write_digits(value: Any, count: Any, out: Any, at: Any) -> Any:
+def _write_digits(value: uint64, count: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes so many digits of a number, the last ones; returns where they end."""
     for i in range(at + count - 1, at - 1, -1):
         out[i] = NOUGHT + int64(value % TEN)
@@ -40,7 +37,7 @@ def _write_digits(value: Any, count: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def write_integer(value: Any, out: Any, at: Any) -> Any:
+def write_integer(value: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes a whole number; returns where it ends."""
     if value < 0:
         out[at] = DASH
@@ -50,7 +47,7 @@ def write_integer(value: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _times_power(powers: Any, k: Any, factor: Any) -> Any:
+def _times_power(powers: Pointer[uint64], k: int64, factor: uint64) -> uint64:
     """Returns `factor * g >> 128`, where g is the power of ten; its last bit says whether it was rounded."""
     i = 2 * (k - LEAST_POWER)
     low = mulhi(powers[i], factor)
@@ -60,7 +57,7 @@ def _times_power(powers: Any, k: Any, factor: Any) -> Any:
 
 
 @inner
-def _shortest(powers: Any, fraction: Any, exponent: Any) -> Any:
+def _shortest(powers: Pointer[uint64], fraction: int64, exponent: int64) -> tuple[uint64, int64]:
     """Returns digits d and a power k of ten for a positive number, `d * 10 ** k`; d may end in zeros."""
     c, q = U(fraction), int64(1 - BIAS)
     if exponent:
@@ -84,14 +81,14 @@ def _shortest(powers: Any, fraction: Any, exponent: Any) -> Any:
 
 
 @inner
-def _write_zeros(count: Any, out: Any, at: Any) -> Any:
+def _write_zeros(count: int64, out: Pointer[uint8], at: int64) -> int64:
     for i in range(count):
         out[at + i] = NOUGHT
     return at + max(count, int64(0))
 
 
 @inner
-def _write_scientific(digits: Any, count: Any, exponent: Any, out: Any, at: Any) -> Any:
+def _write_scientific(digits: uint64, count: int64, exponent: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes `d.ddde-05`; returns where it ends."""
     end = _write_digits(digits, count, out, at + 1)
     out[at] = out[at + 1]
@@ -104,8 +101,8 @@ def _write_scientific(digits: Any, count: Any, exponent: Any, out: Any, at: Any)
 
 
 @inner
-def _write_fixed(digits: Any, count: Any, point: Any, out: Any, at: Any) -> Any:
-    """Writes `0.00ddd`, `dd.d` or `dd00.0`, where the point stands behind so many digits; returns the end."""
+def _write_fixed(digits: uint64, count: int64, point: int64, out: Pointer[uint8], at: int64) -> int64:
+    """Writes "0.00ddd", "dd.d" or "dd00.0", with the point behind so many digits; returns the end."""
     if point <= 0:
         out[at] = NOUGHT
         out[at + 1] = POINT
@@ -123,7 +120,7 @@ def _write_fixed(digits: Any, count: Any, point: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def write_float(powers: Any, bits: Any, out: Any, at: Any) -> Any:
+def write_float(powers: Pointer[uint64], bits: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes a finite float64 as `repr` does; returns where it ends.
 
     Args:

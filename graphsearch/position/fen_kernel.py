@@ -1,7 +1,8 @@
 """FENs and EPD lines as bytes <-> packed positions, many at once.
 
-What reads says of each line whether it is certain: what python-chess would read there, and that `board.check`
-lets it pass. All other lines are for `notation.read_fen_lines`, good and bad ones, with their messages.
+A reader says of each line whether it is certain: that python-chess would read the same, and that
+`board.check` would accept it. All other lines go to `notation.read_fen_lines`, good and bad ones, with their
+messages.
 
 text    line 0 \\n | line 1 \\n | ...
 words   position 0 | position 1 | ...
@@ -9,12 +10,12 @@ words   position 0 | position 1 | ...
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, ZERO, U, ctz, popc, ptr
+from ..jit.types import Pointer, int64, uint8, uint64
 from .board import MAX_CLOCK, MAX_MOVE_NUMBER, MOST_PAWNS
 from .board_kernel import PW, checkers_of, clock_of, en_passant_of, piece_at, side_to_move
 from .castling_kernel import chess960_fields, has_right, rook_square
@@ -39,6 +40,8 @@ from .words import (
     ROOKS,
     STANDARD_ROOK_FILES,
     WHITE,
+    BoardTable,
+    Position,
 )
 
 EMPTY, READ, UNCERTAIN = 0, 1, 2  # verdicts: a blank line or a comment, a position, not for this kernel
@@ -55,32 +58,32 @@ BACK_RANK, BACK_RANKS = U(0xFF), U(0xFF000000000000FF)
 
 
 # ------------------------------------------------------------------ fields
-# Where a field is not certain, what reads it ends at `stop`, the newline: there nothing else can be read.
+# A reader of an uncertain field ends at `stop`, the newline: there nothing else can be read.
 @inner
-def _is_blank(c: Any) -> Any:
+def _is_blank(c: uint8 | int64) -> bool:
     return c == SPACE or c == TAB or c == RETURN
 
 
 @inner
-def _is_digit(c: Any) -> Any:
+def _is_digit(c: uint8) -> bool:
     return NOUGHT <= c <= NINE
 
 
 @inner
-def _skip_blanks(text: Any, at: Any) -> Any:
+def _skip_blanks(text: Pointer[uint8], at: int64) -> int64:
     while _is_blank(text[at]):
         at += 1
     return at
 
 
 @inner
-def _next_field(text: Any, at: Any, stop: Any) -> Any:
-    """Returns where the field after one that ends here begins; `stop` if there is no blank."""
+def _next_field(text: Pointer[uint8], at: int64, stop: int64) -> int64:
+    """Returns the begin of the field after one that ends here; `stop` if there is no blank."""
     return _skip_blanks(text, at) if _is_blank(text[at]) else stop
 
 
 @inner
-def _kind_of_letter(c: Any) -> Any:
+def _kind_of_letter(c: int64) -> int64:
     """Returns the kind of man that a letter of either case stands for, NO_MAN for another byte."""
     for kind in range(NO_MAN):
         if c == LETTERS[kind] or c == LETTERS[kind] + SMALL:
@@ -89,7 +92,7 @@ def _kind_of_letter(c: Any) -> Any:
 
 
 @inner
-def _read_placement(T: Any, text: Any, at: Any, stop: Any, s: Any) -> Any:
+def _read_placement(T: BoardTable, text: Pointer[uint8], at: int64, stop: int64, s: Position) -> int64:
     """Sets the men and their part of the key; returns where the field ends."""
     rank, file, after_digit = int64(7), int64(0), False
     while True:
@@ -115,14 +118,14 @@ def _read_placement(T: Any, text: Any, at: Any, stop: Any, s: Any) -> Any:
 
 
 @inner
-def _read_turn(text: Any, at: Any, stop: Any) -> Any:
+def _read_turn(text: Pointer[uint8], at: int64, stop: int64) -> tuple[int64, int64]:
     """Returns 0 for White, 1 for Black, and where the field ends."""
     black = int64(text[at] == BLACK_TURN)
     return black, at + 1 if black or text[at] == WHITE_TURN else stop
 
 
 @inner
-def _rook_of_letter(rooks: Any, c: Any) -> Any:
+def _rook_of_letter(rooks: uint64, c: int64) -> int64:
     """Returns the file of the rook that `K`, `Q` or a file's letter means; -1 for no such rook.
 
     `rooks`: their files on the first rank of the side.
@@ -137,7 +140,7 @@ def _rook_of_letter(rooks: Any, c: Any) -> Any:
 
 
 @inner
-def _read_right(s: Any, c: Any) -> Any:
+def _read_right(s: Position, c: int64) -> tuple[int64, int64]:
     """Returns the castling right, 0..3, that a letter means, and its rook's file; -1 if it is not certain."""
     side = int64(c >= LOWER_A)
     letter = c - SMALL * side
@@ -153,7 +156,7 @@ def _read_right(s: Any, c: Any) -> Any:
 
 
 @inner
-def _read_castling(text: Any, at: Any, stop: Any, s: Any) -> Any:
+def _read_castling(text: Pointer[uint8], at: int64, stop: int64, s: Position) -> tuple[int64, int64]:
     """Returns the rights of a field such as `Kq`, `HAha` or `-`, and where it ends; puts files into META."""
     rights = int64(0)
     if text[at] == DASH:
@@ -173,7 +176,7 @@ def _read_castling(text: Any, at: Any, stop: Any, s: Any) -> Any:
 
 
 @inner
-def _read_square(text: Any, at: Any) -> Any:
+def _read_square(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
     """Returns the square of a field such as `e3`, -1 for `-`, and where it ends: -1 if it is not certain."""
     square, end = int64(-1), int64(-1)
     if text[at] == DASH:
@@ -185,7 +188,7 @@ def _read_square(text: Any, at: Any) -> Any:
 
 
 @inner
-def _read_digits(text: Any, at: Any) -> Any:
+def _read_digits(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
     """Returns the number that stands here, and where it ends; of too many digits only the first are read."""
     value, most = int64(0), at + MOST_DIGITS
     while at < most and _is_digit(text[at]):
@@ -195,7 +198,7 @@ def _read_digits(text: Any, at: Any) -> Any:
 
 
 @inner
-def _read_clock(text: Any, at: Any, missing: Any) -> Any:
+def _read_clock(text: Pointer[uint8], at: int64, missing: int64) -> tuple[int64, int64]:
     """Returns the number in the next field and where that ends; -1 and its begin if it is not plainly one.
 
     At the end of the line it is `missing`.
@@ -209,9 +212,9 @@ def _read_clock(text: Any, at: Any, missing: Any) -> Any:
     return int64(-1), begin
 
 
-# ------------------------------------------------------------------ what follows the first four fields
+# ------------------------------------------------------------------ after the first four fields
 @inner
-def _read_operand(text: Any, at: Any) -> Any:
+def _read_operand(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
     """Returns the number of an operation that goes on ` 12;`, and where that ends; -1 for another text."""
     begin = _skip_blanks(text, at)
     value, end = _read_digits(text, begin)
@@ -221,7 +224,7 @@ def _read_operand(text: Any, at: Any) -> Any:
 
 
 @inner
-def _read_operations(text: Any, at: Any) -> Any:
+def _read_operations(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
     """Returns clock and move number by all operations to the end of the line; -1 if they are not certain."""
     clock, number = int64(0), int64(1)
     complete, word, before = False, int64(0), int64(SPACE)  # the last four bytes, and the one before them
@@ -245,7 +248,7 @@ def _read_operations(text: Any, at: Any) -> Any:
 
 
 @inner
-def _begins_with_operation(text: Any, at: Any) -> Any:
+def _begins_with_operation(text: Pointer[uint8], at: int64) -> bool:
     """Returns whether neither of two words can be a clock: here is an opcode, and no lone number after it."""
     if text[at] < UPPER_A:
         return False
@@ -261,8 +264,8 @@ def _begins_with_operation(text: Any, at: Any) -> Any:
 
 
 @inner
-def _read_rest(text: Any, at: Any) -> Any:
-    """Returns halfmove clock and move number of what follows the en passant field; -1 if not certain."""
+def _read_rest(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
+    """Returns halfmove clock and move number from the text after the en passant field; -1 if not certain."""
     clock, at = _read_clock(text, at, int64(0))
     number, at = _read_clock(text, at, int64(1))
     at = _skip_blanks(text, at)
@@ -276,7 +279,7 @@ def _read_rest(text: Any, at: Any) -> Any:
 
 # ------------------------------------------------------------------ lines
 @inner
-def _may_have(s: Any, own: Any) -> Any:
+def _may_have(s: Position, own: uint64) -> bool:
     """Returns whether a side has one king, and no more promoted pieces than pawns that are gone."""
     pawns = popc(s[PAWNS] & own) + max(0, popc(s[QUEENS] & own) - 1)
     for kind in (KNIGHTS, BISHOPS, ROOKS):
@@ -285,7 +288,7 @@ def _may_have(s: Any, own: Any) -> Any:
 
 
 @inner
-def _accept(T: Any, s: Any, square: Any) -> Any:
+def _accept(T: BoardTable, s: Position, square: int64) -> bool:
     """Returns whether a position without en passant is certain to be legal; adds that of `square`, unless -1.
 
     Two checkers, and a check beside an en passant square, may be impossible: that is for python-chess.
@@ -306,7 +309,9 @@ def _accept(T: Any, s: Any, square: Any) -> Any:
 
 
 @inner
-def _read_line(T: Any, text: Any, at: Any, stop: Any, s: Any, numbers: Any) -> Any:
+def _read_line(
+    T: BoardTable, text: Pointer[uint8], at: int64, stop: int64, s: Position, numbers: Pointer[int64]
+) -> int64:
     """Returns the verdict on a line up to `stop`; if READ, its position is `s`, its number `numbers[0]`."""
     at = _skip_blanks(text, at)
     if at == stop or text[at] == HASH:
@@ -328,7 +333,14 @@ def _read_line(T: Any, text: Any, at: Any, stop: Any, s: Any, numbers: Any) -> A
 
 
 @kernel
-def read_fens(T: Any, text: Any, longest: Any, words: Any, numbers: Any, verdicts: Any) -> None:
+def read_fens(
+    T: NDArray[np.uint64],
+    text: NDArray[np.uint8],
+    longest: int64,
+    words: NDArray[np.uint64],
+    numbers: NDArray[np.int64],
+    verdicts: NDArray[np.uint8],
+) -> None:
     """Reads lines of FEN and EPD.
 
     Args:
@@ -352,7 +364,7 @@ def read_fens(T: Any, text: Any, longest: Any, words: Any, numbers: Any, verdict
 
 # ------------------------------------------------------------------ writing
 @inner
-def write_square(square: Any, out: Any, at: Any) -> Any:
+def write_square(square: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes the name of a square; returns where it ends."""
     out[at] = LOWER_A + (square & 7)
     out[at + 1] = RANK_ONE + (square >> 3)
@@ -360,7 +372,7 @@ def write_square(square: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _write_placement(s: Any, out: Any, at: Any) -> Any:
+def _write_placement(s: Position, out: Pointer[uint8], at: int64) -> int64:
     for place in range(64):
         square = int64(place) ^ 56
         if place & 7 == 0 and place:
@@ -379,7 +391,7 @@ def _write_placement(s: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _letter_of_right(s: Any, right: Any) -> Any:
+def _letter_of_right(s: Position, right: int64) -> int64:
     """Returns the letter of a castling right in X-FEN: its rook's file if another rook stands further out."""
     rook = rook_square(s[META], right)
     beyond = ((ONE << U(rook)) - ONE) & BACK_RANK << U(rook & 56)  # the squares below it on its rank
@@ -391,7 +403,7 @@ def _letter_of_right(s: Any, right: Any) -> Any:
 
 
 @inner
-def _write_rights(s: Any, out: Any, at: Any) -> Any:
+def _write_rights(s: Position, out: Pointer[uint8], at: int64) -> int64:
     begin = at
     for i in range(4):
         if has_right(s, i):
@@ -404,7 +416,7 @@ def _write_rights(s: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def write_fen(s: Any, number: Any, out: Any, at: Any) -> Any:
+def write_fen(s: Position, number: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes the FEN of a position as `board.fen_of` does; returns where it ends."""
     at = _write_placement(s, out, at)
     out[at] = SPACE

@@ -1,4 +1,4 @@
-"""Positions of many lines of FEN and EPD: a kernel reads those that are plain, python-chess the others."""
+"""Positions of many lines of FEN and EPD: a kernel reads the plain ones, python-chess the others."""
 
 from __future__ import annotations
 

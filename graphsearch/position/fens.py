@@ -48,7 +48,7 @@ def _placements(words: NDArray[np.uint64]) -> list[str]:
     """Returns the first field of each FEN."""
     if not len(words):
         return []
-    board = np.full((len(words), 8, 9), _EMPTY, np.uint8)  # rank by rank from the first, and what ends each
+    board = np.full((len(words), 8, 9), _EMPTY, np.uint8)  # rank by rank from the first, each with its end
     board[:, :, 8] = ord("/")
     board[:, 0, 8] = ord("\n")
     for kind in range(NO_MAN):

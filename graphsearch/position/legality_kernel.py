@@ -1,23 +1,32 @@
-"""Whether a position that comes from outside is one of chess."""
+"""Checks whether a position from outside is legal."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz
+from ..jit.types import int64
 from .board_kernel import en_passant_of, in_check, is_attacked, is_dead, side_to_move
 from .castling_kernel import chess960_fields, has_right, rook_square
 from .tables import PA
-from .words import BLACK, CASTLING_BITS, CASTLING_SHIFT, CHESS960_SHIFT, KINGS, META, PAWNS, ROOKS, WHITE
+from .words import (
+    BLACK,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CHESS960_SHIFT,
+    KINGS,
+    META,
+    PAWNS,
+    ROOKS,
+    WHITE,
+    BoardTable,
+    Position,
+)
 
 ROOM = 1024  # sixteen men have at most 16 * 28 moves; a damaged position may have more than a legal one
 
 
 @inner
-def _has_castling(s: Any, right: Any) -> Any:
+def _has_castling(s: Position, right: int64) -> bool:
     """Returns False if there is a castling right without its king and rook."""
     if not has_right(s, right):
         return True
@@ -29,8 +38,8 @@ def _has_castling(s: Any, right: Any) -> Any:
 
 
 @inner
-def _has_all_castling(s: Any) -> Any:
-    """Returns whether the castling rights fit the men, and the rest of META that tells of them fits these."""
+def _has_all_castling(s: Position) -> bool:
+    """Returns whether the castling rights fit the men, and the rest of META fits the rights."""
     for right in range(4):
         if not _has_castling(s, int64(right)):
             return False
@@ -39,7 +48,7 @@ def _has_all_castling(s: Any) -> Any:
 
 
 @inner
-def has_passed(s: Any, square: Any) -> Any:
+def has_passed(s: Position, square: int64) -> bool:
     """Returns whether a pawn of the side that has moved may have passed a square by a double step."""
     stm = side_to_move(s)
     ahead = int64(8) if stm == 0 else int64(-8)
@@ -51,21 +60,21 @@ def has_passed(s: Any, square: Any) -> Any:
 
 
 @inner
-def has_taker(T: Any, s: Any, square: Any) -> Any:
+def has_taker(T: BoardTable, s: Position, square: int64) -> bool:
     """Returns whether a pawn of the side to move attacks a square."""
     stm = side_to_move(s)
     return T[PA + 64 * (1 - stm) + square] & s[PAWNS] & s[WHITE + stm] != ZERO
 
 
 @inner
-def _has_en_passant(T: Any, s: Any) -> Any:
+def _has_en_passant(T: BoardTable, s: Position) -> bool:
     """Returns False if no pawn has passed the en-passant square, or none stands ready to take."""
     square = en_passant_of(s) - 1
     return square < 0 or (has_passed(s, square) and has_taker(T, s, square))
 
 
 @inner
-def is_legal(T: Any, s: Any) -> Any:
+def is_legal(T: BoardTable, s: Position) -> bool:
     """Returns whether a position with one king a side can be: the side that has moved is not in check, and
     castling rights and the en-passant square fit the men."""
     stm = side_to_move(s)
@@ -76,8 +85,8 @@ def is_legal(T: Any, s: Any) -> Any:
 
 
 @inner
-def kind_of(T: Any, s: Any, moves: Any) -> Any:
-    """Returns the terminal kind, as `position.terminal_kind`."""
+def kind_of(T: BoardTable, s: Position, moves: int64) -> int64:
+    """Returns the terminal kind, as `terminal_kind` of `board.py` does."""
     if is_dead(s):
         return int64(3)
     if moves:

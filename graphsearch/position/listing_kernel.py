@@ -7,25 +7,31 @@ offsets  0              ^              ^
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import kernel
 from ..jit.pointers import ptr
+from ..jit.types import int64
 from .board_kernel import PW, generate_moves
 from .legality_kernel import kind_of
 
 
 @kernel
-def list_all(T: Any, words: Any, offsets: Any, moves: Any, kinds: Any) -> None:
-    """Lists the legal moves of positions, and how those ended that have ended.
+def list_all(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    kinds: NDArray[np.uint8],
+) -> None:
+    """Lists the legal moves of positions, and the kind of the terminal ones.
 
     Args:
       T: the table of `tables.py`. words: `[10 B]` uint64.
       offsets: `[B + 1]` int64 out, where the moves of each position begin.
       moves: `[256 B]` uint16 out, in canonical order.
-      kinds: `[B]` uint8 out, as `position.terminal_kind`.
+      kinds: `[B]` uint8 out, as of `terminal_kind` in `board.py`.
     """
     offsets[0] = 0
     for b in range(len(kinds)):

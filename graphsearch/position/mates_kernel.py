@@ -1,13 +1,12 @@
-"""Which moves may give check, and mates in one: what a search sees of every new position."""
+"""Moves that may give check, and mates in one: the look that a search takes at every new position."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from numpy import int64
+from typing import NamedTuple
 
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz
+from ..jit.types import Pointer, int64, uint16, uint64
 from .board_kernel import (
     bishop_attacks,
     en_passant_of,
@@ -21,13 +20,13 @@ from .board_kernel import (
     to_square,
 )
 from .tables import BE, BT, KI, KN, PA, RE
-from .words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
+from .words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
 
 LAST_RANKS = U(0xFF000000000000FF)
 
 
 class CheckMasks(NamedTuple):
-    """Squares that a move must come to, or leave, to give check.
+    """Squares that a checking move must enter or leave.
 
     Attributes:
       pawn, knight, diagonal, straight: where such a piece attacks the opponent's king; `pawn` also has the
@@ -35,15 +34,15 @@ class CheckMasks(NamedTuple):
       screens: own pieces that stand between it and an own slider.
     """
 
-    pawn: Any
-    knight: Any
-    diagonal: Any
-    straight: Any
-    screens: Any
+    pawn: uint64
+    knight: uint64
+    diagonal: uint64
+    straight: uint64
+    screens: uint64
 
 
 @inner
-def check_masks(T: Any, s: Any) -> Any:
+def check_masks(T: BoardTable, s: Position) -> CheckMasks:
     """Returns the masks for the side to move."""
     stm = side_to_move(s)
     us = s[WHITE + stm]
@@ -68,7 +67,7 @@ def check_masks(T: Any, s: Any) -> Any:
 
 
 @inner
-def checking_squares(s: Any, M: Any, start: Any) -> Any:
+def checking_squares(s: Position, M: CheckMasks, start: int64) -> uint64:
     """Returns the squares to which a move from `start` may give check; to others it certainly gives none."""
     bit = ONE << U(start)
     if M.screens & bit:
@@ -88,13 +87,13 @@ def checking_squares(s: Any, M: Any, start: Any) -> Any:
 
 
 @inner
-def may_check(s: Any, M: Any, m: Any) -> Any:
+def may_check(s: Position, M: CheckMasks, m: uint16) -> bool:
     """Returns whether a move may give check; False is certain."""
     return (checking_squares(s, M, from_square(m)) >> U(to_square(m))) & ONE != ZERO
 
 
 @inner
-def king_can_move(T: Any, s: Any) -> Any:
+def king_can_move(T: BoardTable, s: Position) -> bool:
     """Returns whether the king of the side to move has a square to step to."""
     stm = side_to_move(s)
     us = s[WHITE + stm]
@@ -109,13 +108,15 @@ def king_can_move(T: Any, s: Any) -> Any:
 
 
 @inner
-def is_mated(T: Any, s: Any, replies: Any) -> Any:
+def is_mated(T: BoardTable, s: Position, replies: Pointer[uint16]) -> bool:
     """Returns whether the side to move is mated; `replies`: room for its moves."""
     return in_check(T, s) and not king_can_move(T, s) and generate_moves(T, s, replies) == 0
 
 
 @inner
-def mate_in_one(T: Any, s: Any, moves: Any, n: Any, c: Any, replies: Any) -> Any:
+def mate_in_one(
+    T: BoardTable, s: Position, moves: Pointer[uint16], n: int64, c: Position, replies: Pointer[uint16]
+) -> int64:
     """Returns the place of the first of `n` legal moves that mates, -1 if none does.
 
     `c`, `replies`: room for a child and its moves.

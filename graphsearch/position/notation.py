@@ -24,7 +24,7 @@ _PLACEMENT = re.compile(r"[1-8pnbrqkPNBRQK]+(?:/[1-8pnbrqkPNBRQK]+)+")  # perhap
 _UCI_MOVE = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 _MOVE_NUMBER = re.compile(r"\d+\.+|[1-9]\d*$|\.+")
 _CLOCK = re.compile(r"[+-]?\d{1,40}", re.ASCII)
-_CLOCKS = re.compile(r"\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)")  # the EPD operations that belong to the position
+_CLOCKS = re.compile(r"\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)")  # the EPD operations that are part of the position
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class GivenPosition:
 
     Attributes:
       board: the position; its move stack is the game so far.
-      notes: what the person who gave it should know, one line each.
+      notes: remarks for the user, one line each.
     """
 
     board: chess.Board
@@ -84,7 +84,7 @@ def _named_position(text: str, game: int | None, ply: int | None) -> GivenPositi
 
 
 def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board, tuple[str, ...]]:
-    """Returns the position that a file of games, or of positions, gives, and notes."""
+    """Returns the position from a file of games or of positions, and notes."""
     from .pgn_position import open_text, read_pgn  # python-chess's PGN reader takes 20 ms to import
 
     with open_text(path) as lines:
@@ -98,7 +98,7 @@ def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board
 
 
 def _through_first(lines: Iterator[str]) -> Iterator[str]:
-    """Yields lines up to the first one that says something in a file of positions."""
+    """Yields lines up to the first position of a file."""
     for line in lines:
         yield line
         if line.strip() and not line.startswith("#"):
@@ -131,10 +131,10 @@ def begins_with_fen(text: str) -> bool:
 
 
 def start_position(text: str) -> chess.Board | None:
-    """Returns the start position that a word names, None for any other text.
+    """Returns the start position with this name, None for any other text.
 
     Raises:
-      InvalidPositionError: if Chess960 has no start position of this number.
+      InvalidPositionError: if the number of a Chess960 position is out of range.
 
     >>> start_position("chess960:0").fen().split()[0]
     'bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR'
@@ -150,7 +150,7 @@ def start_position(text: str) -> chess.Board | None:
 
 
 def _is_there(text: str) -> bool:
-    """Returns whether a text is the path of something; one that no path can be is not."""
+    """Returns whether a text is the path of an existing file; False if it cannot be a path."""
     try:
         return Path(text).exists()
     except (OSError, ValueError):
@@ -158,7 +158,7 @@ def _is_there(text: str) -> bool:
 
 
 def named_board(text: str) -> chess.Board:
-    """Returns the position that a text names: as `start_position`, else as `board_from_fen`.
+    """Returns the position of a text: as `start_position`, else as `board_from_fen`.
 
     Raises:
       InvalidPositionError: if it is neither.
@@ -208,7 +208,7 @@ def _reason(error: ValueError) -> str:
 
 
 def _clock_fields(rest: list[str]) -> list[str]:
-    """Returns the halfmove clock and move number, as a FEN or EPD operations give them."""
+    """Returns the halfmove clock and move number of a FEN or of EPD operations."""
     clocks = [field for field in rest[:2] if _CLOCK.fullmatch(field)]
     if len(clocks) == len(rest):
         return clocks
@@ -232,7 +232,7 @@ def read_moves(board: chess.Board, text: str) -> list[chess.Move]:
     """Returns the moves of a list in SAN or UCI, each of them legal in this position.
 
     Raises:
-      InvalidPositionError: if the list is empty, or naming the first move that is no legal one.
+      InvalidPositionError: if the list is empty; or with the first illegal move.
 
     >>> [move.uci() for move in read_moves(chess.Board(), "e4, g1f3")]
     ['e2e4', 'g1f3']
@@ -266,12 +266,12 @@ def _parse_move(board: chess.Board, text: str, number: int) -> chess.Move:
 
 
 def read_uci(board: chess.Board, text: str) -> chess.Move:
-    """Returns the legal move, or the null move, that a text in UCI means.
+    """Returns the legal move, or the null move, of a text in UCI.
 
-    Castling is read as the king taking his rook, and as his steps where these are no other move.
+    Castling may be written as the king taking his rook, or as his steps where these are no other move.
 
     Raises:
-      ValueError: if it is none.
+      ValueError: if the text is neither.
 
     >>> board = board_from_fen("4k3/8/8/8/8/8/8/R2K2R1 w GA - 0 1")
     >>> read_uci(board, "d1g1").uci(), read_uci(board, "d1c1").uci()
@@ -289,7 +289,7 @@ def read_uci(board: chess.Board, text: str) -> chess.Move:
 
 
 def _castling_to(board: chess.Board, steps: chess.Move) -> chess.Move | None:
-    """Returns the legal castling by which the king comes to where a move goes; None for no such."""
+    """Returns the legal castling that takes the king to the target of a move; None if there is none."""
     away = abs(chess.square_file(steps.from_square) - chess.square_file(steps.to_square))
     file = {6: 1, 2: -1}.get(chess.square_file(steps.to_square), 0)
     if not board.chess960 or steps.promotion or away < 2 or not file:
@@ -316,7 +316,7 @@ def _candidates(board: chess.Board, san: str) -> str:
 def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | InvalidPositionError]]:
     """Yields `(line number, position or its error)` for every line that holds a FEN or EPD.
 
-    Blank lines and lines that begin with `#` are passed over.
+    Blank lines and lines that begin with `#` are skipped.
 
     >>> [(n, type(x).__name__) for n, x in read_fen_lines(["# two", "", "8/8/8/8/8/8/8/K1k5 w - -", "e4"])]
     [(3, 'Board'), (4, 'InvalidPositionError')]

@@ -1,6 +1,6 @@
-"""One position out of a PGN file: a game's mainline, strictly read.
+"""Reads one position from a PGN file: a game's mainline, strictly.
 
-A search of the wrong position is worse than none, so whatever cannot be read is an error or a note.
+A search of the wrong position is worse than none, so anything unreadable is an error or a note.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_pgn(
       lines: of the file, as `open_text` yields them. path: its name, for messages.
 
     Raises:
-      InvalidPositionError: if the game or the ply is not there, the game is a variant, or its moves up to
+      InvalidPositionError: if the game or the ply does not exist, the game is a variant, or its moves up to
         there cannot be read.
     """
     number = 1 if game is None else game
@@ -48,12 +48,12 @@ def read_pgn(
 
 @dataclass(frozen=True, slots=True)
 class GamePosition:
-    """What a game of a PGN file gives.
+    """A position from a game of a PGN file.
 
     Attributes:
       game: its number in the file, from 1.
       board: the position, its move stack the game up to there; None: it could not be read.
-      notes: what the person should know. problem: why there is no position.
+      notes: remarks for the user. problem: why there is no position.
       length: plies of its mainline that could be read; 0 where there is no position.
     """
 
@@ -69,20 +69,20 @@ def read_games(
 ) -> Iterator[GamePosition]:
     """Yields the position after at most `ply` half-moves of each game's mainline, game by game.
 
-    A game that breaks off before that is a problem; one that ends before that gives its last position.
+    A game that breaks off earlier is a problem; one that ends earlier gives its last position.
 
     Args:
       only: numbers of games; None: all.
 
     Raises:
-      InvalidPositionError: if the file cannot be read, or is none.
+      InvalidPositionError: if the file cannot be read, or is not PGN.
     """
     with open_text(path) as lines:
         yield from _games(lines, path, ply, only)
 
 
 def read_game_texts(lines: Iterable[str], name: str) -> Iterator[tuple[PgnGame, GamePosition]]:
-    """Yields each game of a PGN text as it is written, and its last position or what is wrong with it.
+    """Yields each game of a PGN text, and its last position or its problem.
 
     Args:
       lines: each with its end. name: of the text, for messages.
@@ -120,7 +120,7 @@ def open_text(path: Path) -> Iterator[Iterator[str]]:
     """Yields the lines of a PGN file, another text or a pipe.
 
     Raises:
-      InvalidPositionError: if it cannot be read, or is no text.
+      InvalidPositionError: if it cannot be read, or is not text.
     """
     try:
         with limits.open_file(path, piped=True) as file:
@@ -146,7 +146,7 @@ def _played(
     """Returns the position after `ply` half-moves, and how many the game has.
 
     Args:
-      at_most: a game that ends before that gives its last position.
+      at_most: a game that ends earlier gives its last position.
     """
     variant = variant_of(game.headers)
     if variant:
@@ -183,7 +183,7 @@ def _start_board(game: PgnGame, where: str) -> chess.Board:
 
 
 def _play(game: PgnGame, board: chess.Board) -> str:
-    """Plays the moves of a game; returns why it breaks off, empty if it does not."""
+    """Plays the moves of a game; returns why it breaks off, empty if it is complete."""
     for word in game.moves:
         if word in NULL_MOVES:
             return "a null move (--), which no game contains"

@@ -1,7 +1,8 @@
-"""The text of PGN files, game by game, strictly read: what python-chess would drop is an error here, or kept.
+"""Reads the text of PGN files game by game, strictly: words that python-chess would drop are errors or are
+kept.
 
-Nothing is played here; words that have the form of a move stand in `PgnGame.moves`. Only ASCII matters, so
-any encoding that extends it will do.
+It plays no moves; words that have the form of a move are in `PgnGame.moves`. Only ASCII matters, so any
+encoding that extends it will do.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import chess.pgn
 from ..limits import GAME, GAME_MOVES, HEADERS, size_text
 
 MAX_CACHED_WORDS = 50_000
-LONGEST_WORD = 100  # characters of a word that is kept or remembered
+LONGEST_WORD = 100  # characters of a word that is kept
 DEEPEST = 1000  # variations within each other
 NULL_MOVES = frozenset({"--", "Z0"})
 OPEN, CLOSE = "(", ")"  # stand for themselves among the moves
@@ -39,13 +40,13 @@ _NAGS = {"!": 1, "?": 2, "!!": 3, "??": 4, "!?": 5, "?!": 6}  # of the PGN stand
 
 
 class Kind(Enum):
-    """What a word of the movetext is."""
+    """Kinds of words in the movetext."""
 
     NOTHING = 0  # a move number, a glyph
     MOVE = 1
     RESULT = 2
-    STRAY = 3  # passed over
-    BAD = 4  # unreadable, and may have been a move
+    STRAY = 3  # skipped
+    BAD = 4  # unreadable, possibly a move
 
 
 @dataclass(slots=True)
@@ -53,14 +54,14 @@ class PgnGame:
     """One game as it is written.
 
     Attributes:
-      line: where it begins, from 1.
+      line: its first line, from 1.
       headers: by name.
       moves: words of the form of a move, without numbers and glyphs; with variations, each of them stands
         between OPEN and CLOSE behind the move that it replaces; with notes, COMMENT and NAG begin others.
       lines: the line of each of them.
       marker: the result that ends it; empty if it is missing.
-      strays: words that were passed over, such as `resigns`.
-      error, error_line: what is wrong with the text, and where; empty if nothing is.
+      strays: words that were skipped, such as `resigns`.
+      error, error_line: the first error in the text, and its line; empty if there is none.
       place, size: where its lines begin in the text and how long they are together, in characters, as far as
         the reader was given lines with their ends.
     """
@@ -78,17 +79,17 @@ class PgnGame:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it has neither headers nor moves, nor anything that might be one."""
+        """Whether it has neither headers nor moves, nor any word that might be a move."""
         return not (self.headers or self.moves or self.error)
 
     def fail(self, line: int, error: str) -> None:
-        """Notes the first thing that is wrong."""
+        """Records the first error."""
         if not self.error:
             self.error, self.error_line = error, line
 
 
 def kind_of(word: str) -> tuple[Kind, str]:
-    """Returns what a word of the movetext is, and the move in it if there is one.
+    """Returns the kind of a word of the movetext, and its move if there is one.
 
     >>> kind_of("12.Nxe4+!?"), kind_of("1/2-1/2")[0], kind_of("resigns")[0], kind_of("Nf9")[0]
     ((<Kind.MOVE: 1>, 'Nxe4'), <Kind.RESULT: 2>, <Kind.STRAY: 3>, <Kind.BAD: 4>)
@@ -102,12 +103,12 @@ def kind_of(word: str) -> tuple[Kind, str]:
 
 
 class GameReader:
-    """Yields the games of a text, one after the other; a broken one costs no other.
+    """Yields the games of a text, one after the other; a broken game does not affect others.
 
     Args:
       lines: with or without line ends.
       variations: keep them among the moves.
-      notes: keep comments and glyphs among them too; what follows the result of a game belongs to none.
+      notes: keep comments and glyphs among them too; those after the result of a game are dropped.
     """
 
     def __init__(self, lines: Iterable[str], *, variations: bool = False, notes: bool = False) -> None:
@@ -161,7 +162,7 @@ class GameReader:
                 self._take_moves(line, 0)
 
     def _measure(self, line: str) -> None:
-        """Fails a game whose text or headers are too long; what is kept of them is bounded anyway."""
+        """Fails a game whose text or headers are too long; the stored part is bounded anyway."""
         if self._game is None:
             return
         self._text += len(line)
@@ -169,9 +170,10 @@ class GameReader:
             self._game.fail(self._number, f"more than {size_text(self._most_text)} of text{GAME.hint}")
 
     def _is_header(self, line: str) -> bool:
-        """Returns whether a line that begins with a bracket is one of headers.
+        """Returns whether a line that begins with a bracket is a header.
 
-        An open comment or variation ends where the next game plainly begins: else it would swallow the rest.
+        An open comment or variation ends where the next game clearly begins; otherwise it would swallow the
+        rest.
         """
         if self._comment or self._opened:
             return self._blank and bool(_EVENT.match(line))
@@ -299,7 +301,7 @@ class GameReader:
         return self._game
 
     def _end(self, at: int) -> None:
-        """Ends the game, whose lines end at a place; what stands open then is an error of it."""
+        """Ends the game at a place in the text; comments and variations still open are errors of it."""
         if self._comment:
             self._current().fail(self._comment, "a comment that does not end")
         if self._opened:
@@ -318,7 +320,7 @@ class GameReader:
 
 
 def _tags(line: str) -> list[tuple[str, str]]:
-    """Returns the headers of a line, (name, value) each; none if any of it is something else."""
+    """Returns the headers of a line, (name, value) each; none if any part of it is not a header."""
     found = list(_TAG.finditer(line))
     if found and sum(len(tag[0]) for tag in found) == len(line):
         return [(tag[1], tag[2].replace('\\"', '"').replace("\\\\", "\\")) for tag in found]
@@ -327,7 +329,7 @@ def _tags(line: str) -> list[tuple[str, str]]:
 
 
 def as_text(latin: str) -> str:
-    """Returns what was read as Latin-1, byte by byte, as UTF-8 if it is that.
+    """Returns text that was read as Latin-1, byte by byte, as UTF-8 if it is valid UTF-8.
 
     >>> as_text("caf\u00c3\u00a9"), as_text("caf\u00e9")
     ('caf\u00e9', 'caf\u00e9')
@@ -338,7 +340,7 @@ def as_text(latin: str) -> str:
 
 
 def shown(word: str) -> str:
-    """Returns a word for a person, quoted; read as UTF-8 if it is that."""
+    """Returns a word quoted for a message; as UTF-8 if it is valid UTF-8."""
     word = as_text(word)
     return repr(word if len(word) <= 40 else word[:40] + "...")
 

@@ -1,14 +1,13 @@
-"""Legal moves and the positions behind them, for many positions at once: what walks through a file needs."""
+"""Legal moves and the positions behind them, for many positions at once."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int16, int64, uint8
+from numpy.typing import NDArray
 
 from ..jit.compiler import kernel
 from ..jit.pointers import U, adv, ptr
+from ..jit.types import int16, int64, uint8, uint64
 from .board import MAX_MOVES
 from .board_kernel import PW, generate_moves, in_check, make_move, position_key
 from .legality_kernel import ROOM
@@ -17,7 +16,13 @@ CHECK, MATE = 1, 2  # marks of a move
 
 
 @kernel
-def list_moves(T: Any, words: Any, counts: Any, moves: Any, marks: Any) -> Any:
+def list_moves(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    counts: NDArray[np.int16],
+    moves: NDArray[np.uint16],
+    marks: NDArray[np.uint8],
+) -> uint64:
     """Fills the legal moves of positions in canonical order, and whether each gives check or mate.
 
     Args:
@@ -38,17 +43,24 @@ def list_moves(T: Any, words: Any, counts: Any, moves: Any, marks: Any) -> Any:
         for k in range(n):
             moves[MAX_MOVES * i + k] = out[k]
             make_move(table, s, c, out[k])
-            mark: Any = int64(0)
+            mark = int64(0)
             if in_check(table, c):
                 mark = CHECK
                 if generate_moves(table, c, ptr(replies, 0)) == 0:
                     mark = CHECK | MATE
             marks[MAX_MOVES * i + k] = uint8(mark)
-    return child[0] + U(out[0] + replies[0])  # keeps them alive until here
+    return U(child[0]) + U(out[0] + replies[0])  # keeps the arrays alive until here
 
 
 @kernel
-def make_steps(T: Any, words: Any, of: Any, moves: Any, children: Any, keys: Any) -> None:
+def make_steps(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    of: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    children: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+) -> None:
     """Fills the positions after legal moves, and their keys.
 
     Args:

@@ -1,4 +1,4 @@
-"""Values as people read them: WDL, Q, centipawns, and whose they are.
+"""Values as people read them: WDL, Q, centipawns, and their score types.
 
 Every value is seen by the side to move at the node that holds it; `negate` is the only way
 to the other side.
@@ -19,13 +19,13 @@ D_SCALE = 1000  # draw probability is stored per mille, the unit of UCI_ShowWDL
 # lc0's score type `centipawn`: cp = 90 tan(1.5637541897 Q); Q = +-1 gives about +-12800.
 CP_FACTOR = 90.0
 CP_SLOPE = 1.5637541897
-# what its score type `WDL_mu` falls back to, and where: W, D or L at most 0.0001, W or L below some 0.002
+# the fallback of its score type `WDL_mu`: W, D or L at most 0.0001, W or L below some 0.002
 FALLBACK_FACTOR, FALLBACK_SLOPE = 45.0, 1.56728071628
 LEAST_CHANCE, MOST_CERTAIN = 0.0001, 0.996
 
 SCORE_TYPES = WDL_MU, CENTIPAWN = "WDL_mu", "centipawn"  # lc0's names; the first is the default
 _shown = [WDL_MU]  # the type of every cp that this process shows,
-_inside: ContextVar[str | None] = ContextVar("score_type", default=None)  # but for what `scores_by` encloses
+_inside: ContextVar[str | None] = ContextVar("score_type", default=None)  # except inside `scores_by`
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def show_scores_by(score_type: str) -> None:
 
 @contextmanager
 def scores_by(score_type: str | None) -> Iterator[None]:
-    """Has all that one thread does inside use a score type; None: that of the process."""
+    """Sets the score type for one thread inside a `with` block; None: that of the process."""
     token = _inside.set(score_type)
     try:
         yield

@@ -15,6 +15,13 @@ The word of a kind of men is also the number of that kind; a promotion is told b
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
+from ..jit.types import Pointer, uint64
+
+Position: TypeAlias = Pointer[uint64]  # these ten words
+BoardTable: TypeAlias = Pointer[uint64]  # [TABLE_WORDS], `tables.py`
+
 PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS, WHITE, BLACK, META, KEY = range(10)
 NO_MAN = 6  # of an empty square
 

@@ -1,6 +1,6 @@
-"""Two graph files compared: what changed of the positions of both, and what only one of them holds.
+"""Compares two graph files: changes of the positions of both, and positions that only one of them holds.
 
-Both are read in step, in the order in which their records lie; memory holds what is shown.
+Both are read in step, in the order of their records; memory holds only the rows of the answer.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..position.board import fen_of, key_of, key_of_words, legal_moves, unpack
+from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
-from ..record.node import RecordBatch
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
 from ..store.portions import all_records
+from ..store.record.node import RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
-ONLY_OLD, ONLY_NEW = "only_old", "only_new"
 
 OnProgress = Callable[[int, int], None]
 Ints = NDArray[np.int64]
@@ -33,7 +32,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What one file says of a position, seen by the side to move.
+    """One file's values of a position, seen by the side to move.
 
     Attributes:
       n, q, draw, cp: node N, node Q, its draw probability, centipawns. bounds: proven lower and upper result.
@@ -51,7 +50,7 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A position of both files that changed: FEN, key in 16 hex digits, what changed, and both values."""
+    """A position of both files that changed: FEN, key as text, kinds of change, both values."""
 
     position: str
     key: str
@@ -60,35 +59,34 @@ class Change:
     new: Worth
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the change as an object of the list `changes`."""
+        """Returns the JSON object of the list `changes`."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """A position that one file holds alone."""
+    """A position that only one file holds."""
 
     position: str
     key: str
     worth: Worth
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the position as an object of a list."""
+        """Returns the JSON object of a list."""
         return asdict(self)
 
 
 @dataclass(slots=True, kw_only=True)
 class Difference:
-    """How two files differ.
+    """The differences between two files.
 
     Attributes:
-      old, new: the files. evaluators: of both, as a person reads them; values of different ones differ in
-        everything.
-      cp: least change of Q in centipawns that counts.
-      same: positions of both whose records are the same in all numbers.
-      both: positions of both files. counts: of these, how many changed, by what.
-      only_old, only_new: how many positions one file holds alone.
-      changes: the most visited changed positions. gone, come: the most visited ones of one file alone.
+      old, new: the files. evaluators: descriptions of both; with different evaluators every value differs.
+      cp: least change of Q that counts, in centipawns.
+      same: positions of both files with equal numbers in their records.
+      both: positions of both files. counts: how many of them changed, by kind of change.
+      only_old, only_new: number of positions that only one file holds.
+      changes: the most visited changed positions. gone, come: the most visited positions of one file alone.
     """
 
     old: str
@@ -118,16 +116,16 @@ def diff(
     top: int = 20,
     on_progress: OnProgress | None = None,
 ) -> Difference:
-    """Returns how two graph files differ, each in the state in which it is now.
+    """Returns the differences of two graph files, each read in its present state.
 
     Args:
       old, new: the files; they are only read. cp: least change of Q that counts, in centipawns.
-      what: which changes make a position one of those that are listed; all are counted.
-      top: how many positions are listed of each kind, the most visited first.
-      on_progress: called with records done and records in all.
+      what: kinds of change whose positions are listed; all kinds are counted.
+      top: how many positions of each kind are listed, the most visited first.
+      on_progress: called with the records read and all records.
 
     Raises:
-      InvalidParameterError: if a number is out of range, or `what` names nothing that there is.
+      InvalidParameterError: if a number is out of range, or `what` names an unknown kind.
       CorruptRecordError: if a block is damaged.
       StoreError: if a file cannot be read.
     """
@@ -157,7 +155,7 @@ def diff(
 # ------------------------------------------------------------------ both files in step
 @dataclass(slots=True)
 class _Records:
-    """Records, their sort keys, and what they are worth: one number each."""
+    """Records with their sort keys and values, sharing one index."""
 
     batch: RecordBatch
     keys: NDArray[np.uint64]
@@ -180,7 +178,7 @@ def _stream(store: Store) -> Iterator[_Records]:
 
 
 def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
-    """Yields the records of two files side by side: those of the same positions come together."""
+    """Yields the records of two files side by side: those of the same positions together."""
     streams = (_stream(one), _stream(other))
     held = [next(stream, None) for stream in streams]
     nothing = _Records(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))
@@ -194,10 +192,10 @@ def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
         yield now[0], now[1]
 
 
-# ------------------------------------------------------------------ what they are worth
+# ------------------------------------------------------------------ values
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What some records are worth, as `diff_kernel.worth` fills it."""
+    """Values of some records, filled by `diff_kernel.worth`."""
 
     visits: Ints
     q: NDArray[np.float32]
@@ -207,7 +205,7 @@ class _Values:
 
 
 def values_of(batch: RecordBatch) -> _Values:
-    """Returns what records are worth."""
+    """Returns the values of records."""
     from .diff_kernel import worth
 
     size = len(batch)
@@ -239,23 +237,23 @@ def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
 
 
 class Most:
-    """The rows of most visits, so many of them."""
+    """Keeps the `count` rows of most visits."""
 
     def __init__(self, count: int) -> None:
-        """Takes how many."""
+        """Creates an empty list for `count` rows."""
         self._count = count
-        self._rows: list[tuple[int, int, Any]] = []  # N, minus the order of coming, row
+        self._rows: list[tuple[int, int, Any]] = []  # N, minus the order of arrival, row
         self._seen = 0
 
     def places(self, visits: Ints, places: Ints) -> list[int]:
-        """Returns which of some places may be among them, the most visited first."""
+        """Returns the indexes of rows that may be among them, the most visited first."""
         least = self._rows[0][0] if len(self._rows) == self._count else -1
         some = places[visits[places] > least] if self._count else places[:0]
         chosen: list[int] = some[np.argsort(-visits[some], kind="stable")][: self._count].tolist()
         return chosen
 
     def add(self, visits: int, row: Any) -> None:
-        """Keeps a row if it is one of them."""
+        """Keeps a row if it has enough visits."""
         self._seen += 1
         entry = (visits, -self._seen, row)
         if len(self._rows) < self._count:
@@ -264,7 +262,7 @@ class Most:
             heappushpop(self._rows, entry)
 
     def rows(self) -> list[Any]:
-        """Returns them, the most visited first."""
+        """Returns the rows, the most visited first."""
         return [row for _, _, row in sorted(self._rows, key=lambda entry: (-entry[0], -entry[1]))]
 
 
@@ -332,7 +330,7 @@ class _Comparison:
 
 
 def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
-    """Returns which values differ by so many centipawns."""
+    """Returns which values differ by at least so many centipawns."""
     found = np.zeros(len(a.q), bool)
     places = np.nonzero((a.q != b.q) | (a.draws != b.draws))[0]
     columns = (values[places].tolist() for values in (a.q, a.draws, b.q, b.draws))
@@ -341,14 +339,14 @@ def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
     return found
 
 
-# what is shown is made at the end, of few records: that takes longer than all else
+# rows are made at the end, of few records: making them takes longer than all else
 def alone_maker(record: RecordBatch) -> Callable[[], Alone]:
-    """Returns what makes a row of one record."""
+    """Returns a function that makes the row of one record."""
     record = record.copied()
 
     def make() -> Alone:
         board = unpack(record.words[0].tolist())
-        return Alone(fen_of(board), f"{key_of(board):016x}", _worth(values_of(record), 0, board))
+        return Alone(fen_of(board), key_text(board), _worth(values_of(record), 0, board))
 
     return make
 
@@ -358,7 +356,7 @@ def _change_maker(old: RecordBatch, new: RecordBatch, what: tuple[str, ...]) -> 
 
     def make() -> Change:
         board = unpack(new.words[0].tolist())
-        key = f"{key_of_words(new.words[0]):016x}"
+        key = key_text_of_words(new.words[0])
         return Change(
             fen_of(board), key, what, _worth(values_of(old), 0, board), _worth(values_of(new), 0, board)
         )

@@ -1,19 +1,21 @@
-"""What records are worth and their best moves, for all at once; `record/ranking.py` says it in Python."""
+"""Values and best moves of many records at once; `store/record/ranking.py` has the same rules in Python."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import float64, int64
+from numpy.typing import NDArray
 
 from ..graph.heap_kernel import rank_codes, ranked_move
+from ..graph.sweeps.sweep_kernel import mean_of
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, as_f32, ptr
+from ..jit.types import Pointer, float32, float64, int64, uint16
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
-from ..record.bounds_kernel import (
+from ..position.words import BoardTable, Position
+from ..store.codec.batch_kernel import Columns, Records, pointers
+from ..store.record.bounds_kernel import (
     DRAWN,
     MOST_MATE,
     bounds_of,
@@ -21,17 +23,17 @@ from ..record.bounds_kernel import (
     resets_clock,
     share_of,
 )
-from ..record.node_kernel import lower_in, upper_in
-from ..store.codec.batch_kernel import pointers
-from ..sweep.sweep_kernel import mean_of
+from ..store.record.node_kernel import lower_in, upper_in
 
 MOST_MOVES = 256
 OPEN = int64(2)  # of a move: nothing is proven exactly; else its result
 
 
 @inner
-def _resets(T: Any, s: Any, c: Any, i: Any, k: Any, moves: Any, keys: Any) -> Any:
-    """Returns whether the move of edge `k` of record `i` sets the clock back."""
+def _resets(
+    T: BoardTable, s: Position, c: Records, i: int64, k: int64, moves: Pointer[uint16], keys: Pointer[int64]
+) -> bool:
+    """Returns whether the move of edge `k` of record `i` resets the clock."""
     first = c.code_offsets[i]
     count = c.code_offsets[i + 1] - first
     if generate_moves(T, s, moves) != count:
@@ -41,7 +43,9 @@ def _resets(T: Any, s: Any, c: Any, i: Any, k: Any, moves: Any, keys: Any) -> An
 
 
 @inner
-def _result(T: Any, s: Any, c: Any, i: Any, k: Any, moves: Any, keys: Any) -> Any:
+def _result(
+    T: BoardTable, s: Position, c: Records, i: int64, k: int64, moves: Pointer[uint16], keys: Pointer[int64]
+) -> int64:
     """Returns the proven result of edge `k` at the clock of its record; OPEN if there is none."""
     e = c.edge_offsets[i] + k
     if c.n[e] == c.r[e]:
@@ -58,14 +62,14 @@ def _result(T: Any, s: Any, c: Any, i: Any, k: Any, moves: Any, keys: Any) -> An
 
 
 @inner
-def _value(c: Any, e: Any) -> Any:
+def _value(c: Records, e: int64) -> float64:
     """Returns the value of all visits of an edge, 0 without any."""
     n, r = int64(c.n[e]), int64(c.r[e])
     return float64(n - r) * float64(as_f32(c.q)[e]) / float64(n) if n else 0.0
 
 
 @inner
-def _is_draw_first(c: Any, i: Any, results: Any) -> Any:
+def _is_draw_first(c: Records, i: int64, results: Pointer[int64]) -> bool:
     """Returns whether a proven draw comes before the open moves: the most visited of them is worth less."""
     begin = c.edge_offsets[i]
     most, worth = int64(0), 0.0
@@ -78,8 +82,10 @@ def _is_draw_first(c: Any, i: Any, results: Any) -> Any:
 
 
 @inner
-def _place(result: Any, n: Any, value: Any, d: Any, longest: Any, draws_lead: Any) -> Any:
-    """Returns what an edge is ranked by, least first: group, length, -n, -value."""
+def _place(
+    result: int64, n: int64, value: float64, d: int64, longest: int64, draws_lead: bool
+) -> tuple[int64, int64, int64, float64]:
+    """Returns the ranking key of an edge, least first: group, length, -n, -value."""
     if result == 1:
         return int64(0), d, -n, 0.0
     if result == -1:
@@ -93,8 +99,17 @@ def _place(result: Any, n: Any, value: Any, d: Any, longest: Any, draws_lead: An
 
 
 @inner
-def _best_edge(T: Any, s: Any, c: Any, i: Any, longest: Any, results: Any, moves: Any, keys: Any) -> Any:
-    """Returns the edge, by place in descending P, that comes first in the ranking."""
+def _best_edge(
+    T: BoardTable,
+    s: Position,
+    c: Records,
+    i: int64,
+    longest: int64,
+    results: Pointer[int64],
+    moves: Pointer[uint16],
+    keys: Pointer[int64],
+) -> int64:
+    """Returns the edge that ranks first, as an index in descending P."""
     begin = c.edge_offsets[i]
     edges = c.edge_offsets[i + 1] - begin
     for k in range(edges):
@@ -113,7 +128,7 @@ def _best_edge(T: Any, s: Any, c: Any, i: Any, longest: Any, results: Any, moves
 
 
 @inner
-def _move_at(c: Any, i: Any, k: Any, keys: Any) -> Any:
+def _move_at(c: Records, i: int64, k: int64, keys: Pointer[int64]) -> int64:
     """Returns the place in canonical order of the move that is k-th in descending P."""
     first = c.code_offsets[i]
     rank_codes(adv(c.codes, first), c.code_offsets[i + 1] - first, k + 1, keys)
@@ -121,7 +136,7 @@ def _move_at(c: Any, i: Any, k: Any, keys: Any) -> Any:
 
 
 @inner
-def _share(flags: Any, code: Any, q: Any) -> Any:
+def _share(flags: int64, code: int64, q: float32) -> int64:
     """Returns the draw share per mille of a node by its code."""
     if lower_in(flags) == upper_in(flags) and lower_in(flags) != 0:
         return int64(0)
@@ -129,7 +144,7 @@ def _share(flags: Any, code: Any, q: Any) -> Any:
 
 
 @inner
-def _are_alike(a: Any, i: Any, b: Any, j: Any) -> Any:
+def _are_alike(a: Records, i: int64, b: Records, j: int64) -> bool:
     edges = a.edge_offsets[i + 1] - a.edge_offsets[i]
     if edges != b.edge_offsets[j + 1] - b.edge_offsets[j] or a.flags[i] != b.flags[j]:
         return False
@@ -149,11 +164,19 @@ def _are_alike(a: Any, i: Any, b: Any, j: Any) -> Any:
 
 
 @kernel
-def worth(T: Any, columns: Any, visits: Any, q: Any, draws: Any, bounds: Any, best: Any) -> Any:
-    """Fills what records are worth; returns their number.
+def worth(
+    T: NDArray[np.uint64],
+    columns: Columns,
+    visits: NDArray[np.int64],
+    q: NDArray[np.float32],
+    draws: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    best: NDArray[np.int64],
+) -> int64:
+    """Fills the values of records; returns the number of records.
 
     Args:
-      T: the table of `tables.py`. columns: a batch of sound records, as `codec.Columns`.
+      T: the table of `position/tables.py`. columns: a batch of sound records, as `Columns`.
       visits: int64, node N. q: float32, node Q. draws: int64, draw share per mille.
       bounds: int64, `lower * 4 + upper`. best: int64, the best move's place in canonical order, -1 if none is
         known: without visits.
@@ -188,10 +211,10 @@ def worth(T: Any, columns: Any, visits: Any, q: Any, draws: Any, bounds: Any, be
 
 
 @kernel
-def find_same(old: Any, new: Any, places: Any, same: Any) -> None:
-    """Fills which records of `new` are the same in every number as those of `old` that they meet.
+def find_same(old: Columns, new: Columns, places: NDArray[np.int64], same: NDArray[np.bool_]) -> None:
+    """Marks the records of `new` that equal their partner of `old` in every number.
 
-    Runs, evaluators and clocks do not count. `places`: of `store.union.pairing_kernel.pair`.
+    Runs, evaluators and clocks are not compared. `places`: from `store.union.pairing_kernel.pair`.
     """
     a, b = pointers(old), pointers(new)
     for j in range(len(places)):

@@ -1,4 +1,4 @@
-"""Where a second opinion differs most from a file's own evaluator, weighted by visits. Reads only.
+"""Positions where a second opinion differs most from a file's own evaluator, weighted by visits. Reads only.
 
 by value    weight = N |V - V of the second|
 by policy   weight = N TV,  TV = half the sum over the moves of |P - P of the second|, in [0, 1]
@@ -18,15 +18,15 @@ import chess
 from ..errors import InvalidParameterError, StoreError
 from ..position.board import board_of, fen_of, legal_moves
 from ..position.values import cp_of
-from ..record.node import NodeRecord, prior_order, priors_from_codes
-from ..record.provenance import EvaluatorIdentity
-from ..record.ranking import best_move
+from ..store.record.node import NodeRecord, prior_order, priors_from_codes
+from ..store.record.provenance import EvaluatorIdentity
+from ..store.record.ranking import best_move
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import opinions as table
 from ..store.tables.opinions import BY_POLICY, BY_VALUE, Opinion
 
-LOOKED_AT = 4  # times as many rows as are asked for are looked up at least: their visits have changed
+LOOKED_AT = 4  # times as many rows as requested are read at least: their visits have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Disagreements:
-    """The answer to `disagree`.
+    """The answer of `disagree`.
 
     Attributes:
-      first, second: the file's evaluator, and the one whose opinions these are.
-      opinions: how many positions have one. rows: the largest weights first.
-      lost: of the positions looked at, those that the file does not hold any more.
+      first, second: the file's evaluator, and the evaluator of the opinions.
+      opinions: how many positions have one. rows: largest weights first.
+      lost: positions with an opinion that the file no longer holds.
     """
 
     by: str
@@ -93,16 +93,16 @@ def disagree(
     min_visits: int = 1,
     by: str = BY_VALUE,
 ) -> Disagreements:
-    """Returns where a second opinion differs most from a file's evaluator, weighted by visits.
+    """Returns the positions where a second opinion differs most from a file's evaluator, weighted by visits.
 
-    The table of opinions says where to look; what is returned is as the records are now. So a position whose
-    visits have grown much since the opinion was given is found once it is brought up to date, by giving it
-    again.
+    The table of opinions orders the candidates by the visits at the time of the opinion; the answer uses the
+    records as they are now. A position whose visits have grown much since is found only after its opinion is
+    given again.
 
     Args:
       path: the graph file; it is only read, also while a search writes it.
-      evaluator: whose opinions, by number or name, as far as it tells them apart; None if there is one only.
-      top: how many positions. min_visits: of those with so many visits.
+      evaluator: number or name of the second evaluator, as far as it is unique; None if there is only one.
+      top: how many positions. min_visits: least node N.
       by: `value` or `policy`.
 
     Raises:
@@ -124,7 +124,7 @@ def disagree(
 
 
 def _counts(store: Store) -> dict[int, int]:
-    """Returns how many opinions there are by evaluator, except the file's own, which differs nowhere."""
+    """Returns the number of opinions by evaluator, without the file's own."""
     counts = table.counts(store)
     counts.pop(store.evaluator_number, None)
     if not counts:
@@ -136,7 +136,7 @@ def _counts(store: Store) -> dict[int, int]:
 
 
 def _chosen(wanted: str | None, known: Mapping[int, EvaluatorIdentity]) -> int:
-    """Returns the number of the evaluator that is meant."""
+    """Returns the number of the requested evaluator."""
     fitting = [number for number in known if wanted is None or _is_called(wanted, number, known[number])]
     if len(fitting) == 1:
         return fitting[0]
@@ -146,12 +146,12 @@ def _chosen(wanted: str | None, known: Mapping[int, EvaluatorIdentity]) -> int:
 
 
 def _is_called(wanted: str, number: int, identity: EvaluatorIdentity) -> bool:
-    """Returns whether a number, a kind or the beginning of a description means this evaluator."""
+    """Returns whether a number, a kind or the beginning of a description matches this evaluator."""
     return wanted == str(number) or identity.describe().startswith(wanted) or identity.digest == wanted
 
 
 def _largest(store: Store, number: int, top: int, min_visits: int, by: str) -> tuple[list[Disagreement], int]:
-    """Returns the positions of the largest weights, largest first, and how many the file has lost."""
+    """Returns the positions of the largest weights, largest first, and how many the file no longer holds."""
     best: list[tuple[float, int, Disagreement]] = []
     lost = 0
     for place, opinion in enumerate(table.ranked(store, number, by, min_visits)):
@@ -176,7 +176,7 @@ def _compared(
     opinion: Opinion,
     difference_of: Callable[[NodeRecord, Opinion], float],
 ) -> Disagreement:
-    """Returns a position as the record and the opinion see it."""
+    """Returns a position with the values of its record and of the opinion."""
     moves = legal_moves(board)
     difference = difference_of(record, opinion)
     visited = best_move(record, board)

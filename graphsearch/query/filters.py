@@ -1,4 +1,4 @@
-"""What `find` looks for: conditions on records, evaluated for thousands at once."""
+"""Conditions of `find` on records, evaluated for thousands at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
+from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
 from ..store.upkeep.prune import visits_of
 
 WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"
@@ -38,7 +38,7 @@ class PieceCount:
     number: int
 
     def mask(self, words: NDArray[np.uint64]) -> Mask:
-        """Returns which packed positions fulfil it, `[R]`."""
+        """Returns a mask of the packed positions that satisfy it, `[R]`."""
         if self.letter == MEN:
             men = words[:, 6] | words[:, 7]
         else:
@@ -56,7 +56,7 @@ def read_pieces(text: str) -> tuple[PieceCount, ...]:
     sides.
 
     Raises:
-      InvalidParameterError: if it is neither, naming what is wrong.
+      InvalidParameterError: if it is neither; the message names the wrong part.
 
     >>> read_pieces("Q=0, men<=6")[1]
     PieceCount(letter='men', comparison='<=', number=6)
@@ -81,17 +81,17 @@ def read_pieces(text: str) -> tuple[PieceCount, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Conditions that a position must fulfil, all of them; None: any.
+    """Conditions that a position must satisfy, all of them; None: any.
 
     Attributes:
       min_n, max_n: node N. min_q, max_q: node Q, seen by the side to move.
       bounds: `win`, `draw`, `loss` (proven for the side to move) or `proven` (any of them).
       pieces: of `read_pieces`. side: `w` or `b`, the side to move.
-      in_games: whether it stands in the table `game_position`.
-      in_book: a book's name, or an empty text for any book: whether it stands in `book_position` of it.
-      min_ply, max_ply: fewest half-moves from the start of a game, as the tables of games and books have it
-        (the smaller of both). A record has no ply of its own, as many lines lead to it: positions that stand
-        in neither table do not pass.
+      in_games: whether the position is in the table `game_position`.
+      in_book: a book's name, or an empty text for any book: whether the position is in its `book_position`.
+      min_ply, max_ply: fewest half-moves from the start of a game, from the tables of games and books (the
+        smaller of both). A record has no ply of its own, as many lines lead to it: positions in neither table
+        do not pass.
     """
 
     min_n: int | None = None
@@ -119,13 +119,13 @@ class Filters:
 
     @property
     def asks_tables(self) -> bool:
-        """Whether tables of games or books have to be asked."""
+        """Whether tables of games or books are needed."""
         return (
             self.in_games or self.in_book is not None or self.min_ply is not None or self.max_ply is not None
         )
 
     def mask(self, batch: RecordBatch) -> Mask:
-        """Returns which records fulfil what records can say, `[R]`."""
+        """Returns a mask of the records that satisfy the conditions on records, `[R]`."""
         found = np.ones(len(batch), bool)
         if self.side:
             found &= (batch.words[:, 8] & np.uint64(1)) == (self.side == "b")
@@ -162,7 +162,7 @@ def _proven(batch: RecordBatch, what: str) -> Mask:
 
 
 def values_of(batch: RecordBatch) -> NDArray[np.float64]:
-    """Returns node Q of each record, `[R]`, as `record.node_value`."""
+    """Returns node Q of each record, `[R]`, as `store.record.node.node_value`."""
     weighed = (batch.n - batch.r).astype(np.float64) * batch.q
     sums = np.concatenate([np.zeros(1), np.cumsum(weighed)])
     total = batch.v + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]]

@@ -1,4 +1,4 @@
-"""Positions of a file by what their records say. A scan: all cores read the file once, portion by portion."""
+"""Finds positions by their records: one scan of the file on all cores, portion by portion."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidParameterError, StoreError
-from ..position.board import key_of_words, unpack
+from ..errors import InvalidParameterError
+from ..position.board import key_text_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_of
-from ..record.node import RecordBatch
-from ..record.ranking import best_move, node_mean
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import in_file_order, portion_streams
+from ..store.record.node import RecordBatch
+from ..store.record.ranking import best_move, node_mean
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.tables.games import has_tables
 from ..store.tables.rows import checked
 from .filters import Filters
 
@@ -31,14 +30,14 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A position that fulfils the conditions.
+    """A position that satisfies the conditions.
 
     Attributes:
-      position: FEN, move number 1. key: 16 hex digits.
+      position: FEN, move number 1. key: as `key_text` has it.
       n: node N. q, cp: node Q, seen by the side to move. bounds: proven lower and upper result.
       best_move: SAN, None without moves.
-      ply: fewest half-moves from the start of a game, by the tables of games and books; None if it was not
-        asked for.
+      ply: fewest half-moves from the start of a game, by the tables of games and books; None unless a
+        condition needs it.
     """
 
     position: str
@@ -62,19 +61,19 @@ def find(
     limit: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Found]:
-    """Yields the positions that fulfil all conditions, as they are found, in the order of the file.
+    """Yields the positions that satisfy all conditions, in the order of the file.
 
-    A position that a search adds or changes meanwhile is found as it was or as it is.
+    A position that a search adds or changes meanwhile is reported in its old or its new state.
 
     Args:
       path: the graph file; it is only read.
       limit: end after so many.
-      on_progress: called with records done and records in all.
+      on_progress: called with the records read and all records.
 
     Raises:
       InvalidParameterError: if the limit is below 1, or there is no such book.
       CorruptRecordError: if a block is damaged.
-      StoreError: if the file cannot be read, or lacks the tables that the conditions are about.
+      StoreError: if the file cannot be read.
     """
     if limit is not None and limit < 1:
         raise InvalidParameterError(f"limit must be at least 1, not {limit}")
@@ -92,7 +91,7 @@ def find(
 
 
 class _Advance:
-    """Counts the records that were looked at, and says so."""
+    """Counts the records read and reports them."""
 
     def __init__(self, total: int, on_progress: OnProgress | None) -> None:
         self._done, self._total = 0, total
@@ -108,7 +107,7 @@ class _Advance:
 
 
 def _hits(portion: Portion, filters: Filters) -> tuple[int, RecordBatch]:
-    """Returns the number of records, and those that fulfil what records can say; on any thread."""
+    """Returns the number of records, and those that satisfy the conditions on records; on any thread."""
     batch, newest = portion.versions()
     return len(newest), take(batch, newest[filters.mask(batch)[newest]])
 
@@ -118,7 +117,7 @@ def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
         return
     plies: dict[str, int | None] = {}
     if tables.asked:
-        keys = [f"{key_of_words(words):016x}" for words in hits.words]
+        keys = [key_text_of_words(words) for words in hits.words]
         plies = tables.passing(keys)
         hits = take(hits, np.nonzero([key in plies for key in keys])[0])
     for i, fen in enumerate(fens(hits.words) if len(hits) else ()):
@@ -130,7 +129,7 @@ def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) ->
     board = unpack(record.words)
     best = best_move(record, board)
     q, draw = node_mean(record)
-    key = f"{key_of_words(hits.words[i]):016x}"
+    key = key_text_of_words(hits.words[i])
     return Found(
         position=fen,
         key=key,
@@ -144,25 +143,20 @@ def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) ->
 
 
 class _Tables:
-    """What the tables of games and books say of positions.
+    """Facts from the tables of games and books about positions.
 
     Attributes:
-      asked: whether any condition is about them.
+      asked: whether any condition needs them.
     """
 
     def __init__(self, store: Store, filters: Filters) -> None:
         self._store = store
         self._filters = filters
         self.asked = filters.asks_tables
-        if self.asked and not has_tables(store):
-            raise StoreError(
-                f"{store.path} has format {store.format_version}, which has no games and no books;"
-                " it gets their tables when it is next opened for writing"
-            )
         self._book = self._book_number()
 
     def _book_number(self) -> int | None:
-        """Returns the number of the book that is meant, None for any."""
+        """Returns the number of the requested book, None for any."""
         name = self._filters.in_book
         if not name:
             return None
@@ -177,7 +171,7 @@ class _Tables:
             return dict(checked(self._store.connection.execute(statement, values), *columns))
 
     def passing(self, keys: Sequence[str]) -> dict[str, int | None]:
-        """Returns which positions pass, with their ply if a table has it."""
+        """Returns a mask of the positions that pass, with their ply if a table has it."""
         wanted = json.dumps(list(keys))
         games = self._ask(
             "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))",

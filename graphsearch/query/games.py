@@ -1,4 +1,4 @@
-"""What imported games say of a position, against what the search says. Reads only."""
+"""Results of imported games at a position, beside the values of the search. Reads only."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import chess
 
 from ..errors import UnknownPositionError
-from ..position.board import check, fen_of, key_of, legal_moves
+from ..position.board import check, fen_of, key_text, legal_moves
 from ..position.values import cp_of
-from ..record.node import NodeRecord
-from ..record.ranking import edge_of, node_mean
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import edge_of, node_mean
 from ..store.tables import games as tables
 from .source import RecordSource, opened
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """How games went on.
+    """Results of some games.
 
     Attributes:
       white, draws, black, unknown: games that White won, that were drawn, that Black won, without a result.
-      variations: times that it was played in a variation, not in a game.
+      variations: times the move was played in a variation, not in a game.
     """
 
     white: int = 0
@@ -34,12 +34,12 @@ class Results:
 
     @property
     def games(self) -> int:
-        """All of them, those without a result included."""
+        """All games, those without a result included."""
         return self.white + self.draws + self.black + self.unknown
 
     @property
     def decided(self) -> int:
-        """Games with a result, draws included: what scores and shares of results are of."""
+        """Games with a result, draws included: the basis of scores and shares."""
         return self.white + self.draws + self.black
 
     def score(self, turn: chess.Color) -> float | None:
@@ -61,7 +61,7 @@ class PlayedMove:
       share: of the games at the position, in [0, 1]; None if there are none.
       score: mean result in [0, 1]; None without results.
       n: edge N; n_share: of all edge N, in [0, 1]; q: edge Q, cp likewise. None where the search has none.
-      difference: `score` as a value in [-1, 1], less q; None if one of them is missing.
+      difference: `score` as a value in [-1, 1], minus q; None if one of them is missing.
     """
 
     move: str
@@ -79,7 +79,7 @@ class PlayedMove:
     difference: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the move as an object of the list `moves`; the counts stand in it under their names."""
+        """Returns the JSON object of the list `moves`, with the counts under their names."""
         fields = asdict(self)
         results = fields.pop("results")
         head = {"move": fields.pop("move"), "san": fields.pop("san"), "games": self.results.games}
@@ -88,13 +88,13 @@ class PlayedMove:
 
 @dataclass(frozen=True, slots=True)
 class Games:
-    """The answer to `games`.
+    """The answer of `games`.
 
     Attributes:
-      position: FEN. results: of all games that went on from it.
+      position: FEN. results: of all games that continued from it.
       score: their mean result in [0, 1] for the side to move; None without results.
       n, q: node N and Q; None if the graph does not hold the position.
-      moves: those that were played or visited, most games first, then most visits.
+      moves: all moves played or visited, most games first, then most visits.
     """
 
     position: str
@@ -118,22 +118,21 @@ class Games:
 
 
 def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
-    """Returns the counts of imported games at a position against N and Q of the search.
+    """Returns the results of imported games at a position beside N and Q of the search.
 
-    Games are those that went on from the position; a game that ended there is in none of its moves.
+    Only games that continued from the position count.
 
     Args:
       path: the graph file; it is only read.
-      board: the position; clocks of up to 75 do not matter, nor the game before it.
+      board: the position; clocks up to 75 do not matter, nor the game before it.
 
     Raises:
       InvalidPositionError: if the position is not legal.
       UnknownPositionError: if the file knows it neither from games nor from a search.
-      StoreError: if the file cannot be read, or is of a format without imported games.
+      StoreError: if the file cannot be read.
     """
     check(board)
     with opened(path) as source:
-        source.check_games()
         counts = counts_at(source, board)
         record = source.read(board)
         if record is None and not counts:
@@ -150,16 +149,14 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
 
 
 def counts_at(source: RecordSource, board: chess.Board) -> dict[str, Results]:
-    """Returns the results of imported games by move in UCI; nothing if the file has no such tables."""
-    if not source.has_games:
-        return {}
-    key = f"{key_of(board):016x}"
+    """Returns the results of imported games by move in UCI."""
+    key = key_text(board)
     found = tables.counts(source.store, [key]).get(key, [])
     return {m.move: Results(m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
 
 
 def _met(board: chess.Board, counts: dict[str, Results], record: NodeRecord | None) -> list[chess.Move]:
-    """Returns the moves that were played or visited."""
+    """Returns the moves played or visited."""
     moves = legal_moves(board)
     visited = {moves[record.order[k]] for k, edge in enumerate(record.edges) if edge.n} if record else set()
     return [move for move in moves if move.uci() in counts or move in visited]

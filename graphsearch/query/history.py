@@ -1,4 +1,4 @@
-"""What a root was worth at every save, over all runs of a file, in searches and in books. Reads only."""
+"""Values of a root at every save, over all runs of a file, in searches and in books. Reads only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import chess
 
-from ..position.board import check, fen_of, key_of
+from ..position.board import check, fen_of, key_text
 from ..position.values import cp_from_q, cp_of, wdl_from_q
-from ..record.provenance import RunInfo
+from ..store.record.provenance import RunInfo
 from ..store.tables import history as table
 from ..store.tables.books import books
 from ..store.tables.history import SavedBookValues, SavedValues
@@ -23,8 +23,8 @@ class HistoryPoint:
     """One save of a root; values are seen by the side to move.
 
     Attributes:
-      run: number of the run. kind: `search` or another reason to ask an evaluator; None if the file does not
-        list the run any more. evaluator: number of its evaluator, None likewise.
+      run: number of the run. kind: `search` or another reason to ask an evaluator; None if the file no longer
+        lists the run. evaluator: number of its evaluator, None likewise.
       book: name of the book whose values these are; None: those of the search.
       saved: when, ISO 8601 in UTC.
       n: node N. q: node Q; in a book, the value there. cp: the same in centipawns.
@@ -32,7 +32,7 @@ class HistoryPoint:
       depth: mean plies of the visits of the search so far; None if it is not known.
       positions: of the book; None without one.
       best_move, best_san: the best move, None without moves.
-      changed: whether it is another than at the point before, of the search or of the same book.
+      changed: whether the best move differs from that of the point before, of the search or of the same book.
       pv, line: the first moves of the best line, in UCI and in SAN; empty if it is not known.
     """
 
@@ -56,17 +56,17 @@ class HistoryPoint:
     line: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the point as an object of the list `points`."""
+        """Returns the JSON object of the list `points`."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The answer to `history`.
+    """The answer of `history`.
 
     Attributes:
-      position: FEN. points: its saves in the order of runs, and in each as they were made.
-      evaluators: what the evaluators of these runs are, by number.
+      position: FEN. points: its saves, in the order of runs and of saves within a run.
+      evaluators: descriptions of the evaluators of these runs, by number.
     """
 
     position: str
@@ -93,11 +93,11 @@ class History:
 
 
 def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> History:
-    """Returns what a root was worth at every save since the file has format 5, in books since format 6.
+    """Returns the values of a root at every save, in searches and in books.
 
     Args:
       path: the graph file; it is only read.
-      board: the position; None: the root that was searched last.
+      board: the position; None: the root searched last.
 
     Raises:
       InvalidPositionError: if the position is not legal.
@@ -107,7 +107,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
     with opened(path) as source:
         root = board or last_root(source)
         check(root)
-        points = _marked(_points(source, root, f"{key_of(root):016x}"))
+        points = _marked(_points(source, root, key_text(root)))
         names = source.store.evaluators() if points else {}
     met = sorted({point.evaluator for point in points if point.evaluator is not None})
     evaluators = {number: names[number].describe() for number in met if number in names}
@@ -127,7 +127,7 @@ def _points(source: RecordSource, root: chess.Board, key: str) -> list[HistoryPo
 
 
 def _marked(points: Iterable[HistoryPoint]) -> list[HistoryPoint]:
-    """Returns the points with a mark where the best move changed."""
+    """Returns the points, marked where the best move changed."""
     last: dict[str | None, str | None] = {}
     marked = []
     for point in points:

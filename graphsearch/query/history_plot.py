@@ -1,4 +1,4 @@
-"""The history of a root as a picture: how the verdict drifted, and when the best move changed."""
+"""Plots the history of a root: its values, and the changes of its best move."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..alphabeta.nodetypes.plot import check_library
+from ..solvers.alphabeta.nodetypes.plot import check_library
 from ..version import __version__
 from .history import History, HistoryPoint
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SEARCH, BOOKS = "#0072B2", ("#D55E00", "#009E73", "#CC79A7", "#E69F00")  # Okabe and Ito
 VISITS, BAND, GRID, NOTE = "#555555", "#f0f0f0", "#dddddd", "#555555"
 SIZE_INCHES, DPI = (9.0, 5.6), 110
-MOST_NAMES, MOST_DATES = 40, 12  # of changed moves that are written, and of dates: more would overlap
+MOST_NAMES, MOST_DATES = 40, 12  # changed moves with a label, and dates: more would overlap
 Spans = list[tuple[int, int, HistoryPoint]]  # first and last place, and the first point
 
 
@@ -58,7 +58,7 @@ def _caption(found: History) -> str:
     )
 
 
-# ------------------------------------------------------------------ what the saves are
+# ------------------------------------------------------------------ series
 def _series(points: Sequence[HistoryPoint]) -> dict[str | None, list[tuple[int, HistoryPoint]]]:
     """Returns the places and points of the search (None) and of each book."""
     series: dict[str | None, list[tuple[int, HistoryPoint]]] = {}
@@ -131,7 +131,7 @@ def _draw_runs(axes: Axes, found: History, *, named: bool) -> None:
 
 
 def _name_runs(axes: Axes, runs: Spans) -> None:
-    """Writes when runs were saved first under them, as many as have room: dates, or times of one day."""
+    """Writes the first save of each run under it, as far as there is room: dates, or times of one day."""
     shown = runs[:: -(-len(runs) // MOST_DATES)]
     one_day = len({point.saved[:10] for _, _, point in runs}) == 1
     axes.set_xticks(

@@ -1,4 +1,4 @@
-"""Which positions are known to a person who prepares: those of a book, or those of the stored graph."""
+"""Positions known to a player who prepares: those of a book, or those of the stored graph."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .replay import Level
 ASKED_AT_ONCE = 50_000  # positions
 
 Mask = NDArray[np.bool_]
-Known = Callable[[Level], Mask]  # which positions of a level are known, `[M]`
+Known = Callable[[Level], Mask]  # mask of the known positions of a level, `[M]`
 
 
 def book_positions(store: Store, book: int) -> Known:
-    """Returns what says which positions a book has; those apart are none."""
-    keys = np.sort(np.array([int(key, 16) for key in book_keys(store, book)], np.uint64))
-    return lambda level: np.isin(level.keys, keys)
+    """Returns a function that marks the positions of a book; positions apart do not count."""
+    keys = frozenset(book_keys(store, book))
+    return lambda level: np.array([key in keys for key in level.keys], np.bool_)
 
 
 def graph_positions(reader: Reader, min_visits: int) -> Known:
-    """Returns what says which positions a graph has with N of at least `min_visits`."""
+    """Returns a function that marks the positions of a graph with N of at least `min_visits`."""
 
     def known(level: Level) -> Mask:
         mask = np.zeros(len(level.words), np.bool_)

@@ -1,4 +1,4 @@
-"""Where the nodes of a picture in layers stand: branches whole, and neighbours near each other. Pure.
+"""Layout of a picture in layers: branches stay whole, and neighbours near each other. Pure.
 
 The main ways in form a tree, which is drawn without crossings; other ways in pull their ends a little.
 """
@@ -15,7 +15,7 @@ SIDE_PULL = 0.2  # of an edge beside the tree
 
 
 def places(levels: Sequence[int], tree: Sequence[Edge], sides: Sequence[Edge]) -> list[float]:
-    """Returns where each node stands within its layer, in steps of at least 1 from the next one.
+    """Returns the place of each node within its layer, in steps of at least 1 between neighbours.
 
     Args:
       levels: layer of each node, from 0.
@@ -46,7 +46,7 @@ def places(levels: Sequence[int], tree: Sequence[Edge], sides: Sequence[Edge]) -
 
 
 def _order(levels: Sequence[int], tree: Sequence[Edge]) -> Order:
-    """Returns the layers in the order of a walk through the tree, in which no two of its edges cross."""
+    """Returns the layers in the order of a walk through the tree, so that no two tree edges cross."""
     below: list[list[int]] = [[] for _ in levels]
     for parent, child in reversed(tree):
         below[parent].append(child)
@@ -71,7 +71,7 @@ def _spread(wanted: Sequence[float]) -> list[float]:
     >>> _spread([0.0, 0.0, 5.0])
     [-0.5, 0.5, 5.0]
     """
-    blocks: list[tuple[float, int]] = []  # sum and number of those that stand shoulder to shoulder
+    blocks: list[tuple[float, int]] = []  # sum and number of the members of each block
     for k, place in enumerate(wanted):
         total, size = place - k, 1
         while blocks and blocks[-1][0] / blocks[-1][1] > total / size:

@@ -11,8 +11,8 @@ import chess
 from ..errors import InvalidPositionError, UnknownPositionError
 from ..position.board import check, fen_of
 from ..position.values import cp_of, negate
-from ..record.node import NodeRecord
-from ..record.ranking import node_mean
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import node_mean
 from .source import RecordSource, Step, after, opened, steps_of
 
 
@@ -26,9 +26,9 @@ class LinePoint:
       n: node N; None if the file does not hold the position, and then no other number is known.
       q, cp: node Q and its centipawns, from White's view.
       move, san: the move that was played; None at the last position.
-      played_n, played_q: N of that move, and the value that it has now, from White's view: of the position
-        behind it, else of the edge; None if neither is known.
-      best, best_san: the best move, as `query.ranking` has it; None if none was visited.
+      played_n, played_q: N of that move, and its present value from White's view: of the position behind it,
+        else of the edge; None if neither is known.
+      best, best_san: the best move by `store.record.ranking`; None if none was visited.
       best_q: its value, from White's view.
       loss, loss_cp: how much the played move is worse than the best one, as Q and in centipawns, at least 0;
         None if one of the values is unknown.
@@ -54,8 +54,7 @@ class LinePoint:
 
 @dataclass(frozen=True, slots=True)
 class LineValues:
-    """The answer to `values`: where the line begins (FEN), its positions, and how many of them are not
-    stored."""
+    """The answer of `values`: FEN of the first position, the positions, and how many are not stored."""
 
     position: str
     points: tuple[LinePoint, ...]
@@ -67,7 +66,7 @@ class LineValues:
 
 
 def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
-    """Returns what the graph knows along the game that a Board holds: from its root to its last move.
+    """Returns the graph's values along the game of a Board, from its root to its last move.
 
     Args:
       path: the graph file; it is only read.
@@ -115,7 +114,7 @@ def _point(source: RecordSource, board: chess.Board, ply: int, move: chess.Move 
 def _moves(
     source: RecordSource, board: chess.Board, record: NodeRecord, move: chess.Move | None
 ) -> dict[str, Any]:
-    """Returns what is known of the played move and the best one."""
+    """Returns the facts about the played move and the best one."""
     steps = steps_of(record, board)
     found: dict[str, Any] = {}
     of_best = None
@@ -139,7 +138,7 @@ def _moves(
 def _worth(
     source: RecordSource, board: chess.Board, move: chess.Move, steps: list[Step]
 ) -> tuple[float, float] | None:
-    """Returns (Q, D) that a move has now for the side that plays it, None if nothing is known of it."""
+    """Returns (Q, D) of a move for the side that plays it, None if neither edge nor child is known."""
     record = source.read(after(board, move))
     if record is not None:
         q, draw = node_mean(record)

@@ -1,4 +1,4 @@
-"""The moves of a stored position, each with what the record behind it says. Reads only."""
+"""The moves of a stored position, each with facts from the record behind it. Reads only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import chess
 
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, view
 from ..position.values import negate
-from ..record.node import NodeRecord
-from ..record.ranking import node_mean
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import node_mean
 from .games import counts_at
 from .source import RecordSource, after, opened
 
@@ -25,8 +25,8 @@ class StoredMove:
         included).
       child_n: node N of the position behind the move; None if the file does not hold it.
       child_q: minus the Q of that position, so that it compares with the edge's.
-      stale: child_q less the edge's Q; None where one of them is missing.
-      transposition: whether other moves than this one have visited the position behind it.
+      stale: child_q minus the edge's Q; None where one of them is missing.
+      transposition: whether other moves also reached the position behind it.
       games: imported games with the move; None if the file has no tables of games.
     """
 
@@ -39,7 +39,7 @@ class StoredMove:
     games: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the move as an object of the list `moves`."""
+        """Returns the JSON object of the list `moves`."""
         edge = self.view.as_dict()
         del edge["pv"]
         return edge | {
@@ -54,7 +54,7 @@ class StoredMove:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """The answer to `moves`: the node, and its moves, best first as `query.ranking` has it."""
+    """The answer of `moves`: the node, and its moves, best first by `store.record.ranking`."""
 
     node: NodeView
     moves: tuple[StoredMove, ...]
@@ -65,7 +65,7 @@ class Moves:
 
 
 def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
-    """Returns all moves of a position with what the records behind them say.
+    """Returns all moves of a position with facts from the records behind them.
 
     Raises:
       InvalidPositionError: if the position is not legal.
@@ -77,11 +77,11 @@ def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
 
 
 def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Moves:
-    """Returns the same from a file that is open, the best `lines` moves with their PV."""
+    """Returns the answer of `moves` from an open file, with the PV of the best `lines` moves."""
     source.wanted(board)
     node = view(source.read, board, lines=lines)
     assert node is not None
-    counts = counts_at(source, board) if source.has_games else None
+    counts = counts_at(source, board)
     rows = []
     for move in node.moves:
         played = None if counts is None else counts.get(move.move.uci())

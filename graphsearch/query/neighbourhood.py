@@ -1,4 +1,4 @@
-"""The well-visited positions around one, or of a book, as a graph in layers to be drawn. Reads only."""
+"""The most visited positions around one, or of a book, as a graph in layers to be drawn. Reads only."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..position.board import board_of, check, fen_of, key_of
-from ..record.ranking import node_mean
+from ..position.board import board_of, check, fen_of, key_text
+from ..store.record.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_roots, book_steps
 from .layers import places
 from .source import RecordSource, after, key_after, last_root, opened, plain_key, steps_of
 
-DEPTH = 4  # unless told otherwise
-MOST = 300  # positions, unless told otherwise
+DEPTH = 4  # default
+MOST = 300  # positions, default
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class DrawnNode:
     """A position of the picture, drawn once.
 
     Attributes:
-      key: 16 hex digits. position: FEN.
-      level: fewest plies from a root within the picture. place: where it stands within its level, in steps of
+      key: as `key_text` has it. position: FEN.
+      level: fewest plies from a root within the picture. place: position within its level, in steps of
         at least 1 from the next node.
       n: node N; q: node Q (of a book: its value there, if it has one), seen by the side to move. None if
         unknown.
-      state: of a book, its `book_position.state`; None of a graph.
+      state: of a book, the column `state` of `book_position`; None of a graph.
     """
 
     key: str
@@ -73,11 +73,11 @@ class DrawnEdge:
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """The answer to `neighbourhood`.
+    """The answer of `neighbourhood`.
 
     Attributes:
       position: FEN of the root, the first one of a book. book: its name, None without one.
-      depth, min_visits, most: how it was asked for; min_visits as it was applied.
+      depth, min_visits, most: the request; min_visits as applied.
       nodes: by level and place. edges: all visited moves between them, in the order of their parents.
       hidden: visited moves that lead out of the picture, above the depth.
     """
@@ -111,14 +111,14 @@ class _Way(NamedTuple):
     """A move out of a position; `child` is the key of the position behind it."""
 
     move: chess.Move
-    child: int
+    child: str
     n: int
     p: float
     q: float | None
 
 
 class _Known(NamedTuple):
-    """What a graph, or a book, knows of a position."""
+    """A position as a graph or a book knows it."""
 
     n: int | None
     q: float | None
@@ -138,18 +138,18 @@ def neighbourhood(
     most: int = MOST,
     book: str | None = None,
 ) -> Neighbourhood:
-    """Returns the positions that lines of many visits reach, each once with all its ways in, in layers.
+    """Returns the positions on lines of many visits, each once with all its ways in, in layers.
 
-    Of all positions within the depth those are taken that lines reach whose least visited move has the most
-    visits.
+    Of all positions within the depth it takes those with the best line, by the visits of its least visited
+    move.
 
     Args:
       path: the graph file; it is only read.
-      board: the position; None: the roots of the book, or the root that was searched last.
-      depth: plies; None: 4, of a book all.
-      min_visits: edge N that a move must have to be followed; None: 1, of a book 0.
+      board: the position; None: the roots of the book, or the root searched last.
+      depth: plies; None: 4, in a book unlimited.
+      min_visits: least edge N of a move to follow; None: 1, in a book 0.
       most: positions at most.
-      book: name of the book whose positions and moves alone are taken; None: those of the graph.
+      book: name of the book whose positions and moves are shown; None: those of the graph.
 
     Raises:
       InvalidParameterError: if a number is out of range, or there is no such book.
@@ -172,7 +172,7 @@ def neighbourhood(
         if not chosen.boards:
             where = f"the book {book!r} of {source.path}" if book is not None else source.path
             raise UnknownPositionError(f"{where} does not hold this position: {fen_of(roots[0])}")
-        nodes, edges, hidden = _drawn(chosen, [key_of(root) for root in roots])
+        nodes, edges, hidden = _drawn(chosen, [key_text(root) for root in roots])
     return Neighbourhood(
         position=fen_of(roots[0]),
         book=book,
@@ -185,7 +185,7 @@ def neighbourhood(
     )
 
 
-# ------------------------------------------------------------------ where moves come from
+# ------------------------------------------------------------------ sources of moves
 def _of_graph(source: RecordSource) -> Look:
     def look(board: chess.Board) -> _Known | None:
         record = source.read(board)
@@ -202,11 +202,11 @@ def _of_graph(source: RecordSource) -> Look:
 
 
 def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
-    """Returns the roots of a book, and what looks positions up in it."""
+    """Returns the roots of a book, and a function that looks up its positions."""
     number = book_named(source.store, name).id
 
     def look(board: chess.Board) -> _Known | None:
-        key = f"{key_of(board):016x}"
+        key = key_text(board)
         found = book_node(source.store, number, key)
         if found is None:
             return None
@@ -217,32 +217,32 @@ def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
                 ways.append(_Way(move, key_after(board, plain, move), step.n, step.p, step.value))
         n, value, state = found
         record = source.read(board)
-        if record:  # which knows what the book has not searched yet
+        if record:  # the record knows moves that the book has not searched yet
             n, value = record.visits, node_mean(record)[0] if value is None else value
         return _Known(n, value, state, ways)
 
     return [board_of(fen) for fen in book_roots(source.store, number)], look
 
 
-# ------------------------------------------------------------------ which positions
+# ------------------------------------------------------------------ choice of positions
 class _Choice:
-    """The positions of one picture: by key, each as a board, and what is known of it."""
+    """The positions of one picture: by key, each with its board and its moves."""
 
     def __init__(self, look: Look, depth: int | None, least: int, most: int) -> None:
         self._look = look
         self._depth = depth
         self._least = least
         self._most = most
-        self._levels: dict[int, int] = {}
+        self._levels: dict[str, int] = {}
         self._serial = 0
-        self.boards: dict[int, chess.Board] = {}
-        self.known: dict[int, _Known] = {}
+        self.boards: dict[str, chess.Board] = {}
+        self.known: dict[str, _Known] = {}
 
     def take(self, roots: Sequence[chess.Board]) -> None:
-        """Takes in what is reached from some roots, the widest lines first."""
-        queue: list[tuple[int, int, int, int, chess.Board, chess.Move | None]] = []
+        """Adds the positions reached from some roots, the widest lines first."""
+        queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]] = []
         for root in roots:
-            self._push(queue, -(1 << 62), 0, key_of(root), root, None)
+            self._push(queue, -(1 << 62), 0, key_text(root), root, None)
         while queue:
             width, level, _, key, parent, move = heapq.heappop(queue)
             if self._levels.get(key, 1 << 30) <= level:
@@ -262,18 +262,18 @@ class _Choice:
 
     def _push(
         self,
-        queue: list[tuple[int, int, int, int, chess.Board, chess.Move | None]],
+        queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]],
         width: int,
         level: int,
-        key: int,
+        key: str,
         parent: chess.Board,
         move: chess.Move | None,
     ) -> None:
         self._serial += 1  # so that neither boards nor moves are ever compared
         heapq.heappush(queue, (width, level, self._serial, key, parent, move))
 
-    def _enter(self, key: int, parent: chess.Board, move: chess.Move | None) -> bool:
-        """Takes in one position if it is known; returns whether it was."""
+    def _enter(self, key: str, parent: chess.Board, move: chess.Move | None) -> bool:
+        """Adds one position if it is known; returns whether it is."""
         board = parent.copy(stack=False) if move is None else after(parent, move)
         found = self._look(board)
         if found is None:
@@ -281,7 +281,7 @@ class _Choice:
         self.boards[key], self.known[key] = board, found
         return True
 
-    def edges(self) -> Iterator[tuple[int, _Way]]:
+    def edges(self) -> Iterator[tuple[str, _Way]]:
         """Yields the moves between the positions, with the key of the position before each."""
         for key, known in self.known.items():
             for way in known.ways:
@@ -289,7 +289,7 @@ class _Choice:
                     yield key, way
 
     def hidden(self) -> int:
-        """Returns how many moves lead out of the picture, from where it might go on."""
+        """Returns how many moves lead out of the picture from positions above its depth."""
         return sum(
             way.child not in self.boards
             for key, known in self.known.items()
@@ -299,7 +299,7 @@ class _Choice:
 
 
 # ------------------------------------------------------------------ the picture
-def _drawn(chosen: _Choice, roots: Sequence[int]) -> tuple[tuple[DrawnNode, ...], tuple[DrawnEdge, ...], int]:
+def _drawn(chosen: _Choice, roots: Sequence[str]) -> tuple[tuple[DrawnNode, ...], tuple[DrawnEdge, ...], int]:
     edges = sorted(chosen.edges(), key=lambda edge: -edge[1].n)
     levels = _levels([key for key in dict.fromkeys(roots) if key in chosen.boards], edges)
     at = {key: k for k, key in enumerate(levels)}
@@ -319,9 +319,9 @@ def _drawn(chosen: _Choice, roots: Sequence[int]) -> tuple[tuple[DrawnNode, ...]
     return nodes, tuple(sorted(drawn, key=lambda edge: (edge.parent, -edge.n))), chosen.hidden()
 
 
-def _levels(roots: Sequence[int], edges: Sequence[tuple[int, _Way]]) -> dict[int, int]:
+def _levels(roots: Sequence[str], edges: Sequence[tuple[str, _Way]]) -> dict[str, int]:
     """Returns the fewest moves from a root to each position."""
-    children: dict[int, list[int]] = {}
+    children: dict[str, list[str]] = {}
     for key, way in edges:
         children.setdefault(key, []).append(way.child)
     levels = dict.fromkeys(roots, 0)
@@ -336,21 +336,21 @@ def _levels(roots: Sequence[int], edges: Sequence[tuple[int, _Way]]) -> dict[int
 
 
 def _main_ways(
-    edges: Sequence[tuple[int, _Way]], levels: dict[int, int]
-) -> dict[int, tuple[int, chess.Move]]:
+    edges: Sequence[tuple[str, _Way]], levels: dict[str, int]
+) -> dict[str, tuple[str, chess.Move]]:
     """Returns the most visited way into each position from the level above it."""
-    main: dict[int, tuple[int, chess.Move]] = {}
-    most: dict[int, int] = {}
+    main: dict[str, tuple[str, chess.Move]] = {}
+    most: dict[str, int] = {}
     for key, way in edges:
         if levels[way.child] == levels[key] + 1 and way.n > most.get(way.child, -1):
             main[way.child], most[way.child] = (key, way.move), way.n
     return main
 
 
-def _node(chosen: _Choice, key: int, level: int, place: float) -> DrawnNode:
+def _node(chosen: _Choice, key: str, level: int, place: float) -> DrawnNode:
     known = chosen.known[key]
     return DrawnNode(
-        key=f"{key:016x}",
+        key=key,
         position=fen_of(chosen.boards[key]),
         level=level,
         place=place,

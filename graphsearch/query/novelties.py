@@ -1,6 +1,5 @@
-"""The best moves of the search that games hardly know, and moves that games like and the search does not.
-
-Reads only.
+"""Novelties of the search: its best moves that hardly any game has; and popular moves that it dislikes. Reads
+only.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import chess
 import numpy as np
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..position.board import check, fen_of, key_of, unpack
+from ..position.board import check, fen_of, key_text, unpack
 from ..position.notation import board_from_fen
 from ..position.values import cp_of
-from ..record.node import NodeRecord
 from ..store.reading import Reader
+from ..store.record.node import NodeRecord
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
 from ..store.upkeep.prune import visits_of
@@ -32,16 +31,16 @@ AT_ONCE = 2000  # positions whose records are read together
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Which moves are told.
+    """Thresholds for novelties and popular mistakes.
 
     Attributes:
       games: a move is hardly known if so many games or fewer have it, or went on from the position behind it.
-      share: of its position's visits that the best move has at least to be liked; not asked for with `cp`.
-      cp: also other moves are liked that are worse than the best one by so many centipawns at most.
-      min_games: games that go on from a position at least. min_visits: node N of a position at least.
-      move_visits: edge N of a move at least: the value of fewer visits says little.
-      popular: share of its position's games that a popular move has at least.
-      loss: centipawns by which a popular move is worse than the best one at least.
+      share: least share of its position's visits for the best move to qualify; ignored with `cp`.
+      cp: other moves qualify too if they are at most so many centipawns worse than the best one.
+      min_games: least games that go on from a position. min_visits: least node N of a position.
+      move_visits: least edge N of a move: the value of fewer visits says little.
+      popular: least share of its position's games for a popular move.
+      loss: least centipawns by which a popular move is worse than the best one.
     """
 
     games: int = 0
@@ -66,16 +65,17 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldMove:
-    """A move and why it is told; values are seen by the side that plays it.
+class NotableMove:
+    """A move of the answer; values are seen by the side that plays it.
 
     Attributes:
-      position: FEN. start, line: where the walk began, and the moves from there to the position, in SAN.
+      position: FEN. start, line: first position of the walk, and the moves from there to the position, in
+        SAN.
       move, san: the move. best: the best move of the search, in SAN.
       games: with the move. reached: games that went on from the position.
       n, n_share: edge N, and its share of all edge N. q, cp: its value. best_cp: of the best move.
-      cost_cp: by how many centipawns it is worse than the best move, at least 0.
-      weight: of a novelty, `reached * n_share`; of a popular move, the points that its games gave away by Q.
+      cost_cp: centipawns by which it is worse than the best move, at least 0.
+      weight: of a novelty, `reached * n_share`; of a popular move, the points that its games lost by Q.
     """
 
     position: str
@@ -97,13 +97,13 @@ class ToldMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Novelties:
-    """The answer to `novelties`.
+    """The answer of `novelties`.
 
     Attributes:
       start: FEN of the position, None for a book. book: its name.
       reached: positions that at least `min_games` games went on from.
       judged: those of them that the graph holds with N of `min_visits` or more.
-      problems: what was damaged in the file and passed over, one line each.
+      problems: damage in the file that was skipped, one line each.
       novelties, popular: the moves, those of the largest weight first.
     """
 
@@ -112,8 +112,8 @@ class Novelties:
     reached: int
     judged: int
     problems: tuple[str, ...]
-    novelties: tuple[ToldMove, ...]
-    popular: tuple[ToldMove, ...]
+    novelties: tuple[NotableMove, ...]
+    popular: tuple[NotableMove, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch query novelties`."""
@@ -133,9 +133,9 @@ def novelties(
 
     Args:
       path: the graph file; it is only read.
-      board: where to begin: the positions that games passed from here on are looked at.
-      book: instead, the name of a book: its positions are looked at, from its roots on.
-      top: at most so many moves of each kind.
+      board: first position: the positions that games passed from here on are examined.
+      book: instead, the name of a book: its positions are examined, from its roots on.
+      top: most moves of each kind.
       on_progress: called with the number of positions met.
 
     Raises:
@@ -150,7 +150,6 @@ def novelties(
     rules = rules or Rules()
     rules.check()
     with opened(path) as source:
-        source.check_games()
         roots, within = _begin(source, board, book)
         judge = _Judge(source.store, rules, top)
         walk = reached_below(source.store, roots, rules.min_games, within=within, on_progress=on_progress)
@@ -173,7 +172,7 @@ def novelties(
 def _begin(
     source: RecordSource, board: chess.Board | None, book: str | None
 ) -> tuple[list[chess.Board], Container[str] | None]:
-    """Returns where to begin, and the keys of the positions to stay within; None: all."""
+    """Returns the first positions, and the keys of the positions to stay within; None: all."""
     if board is not None:
         check(board)
         return [board.copy(stack=False)], None
@@ -211,7 +210,7 @@ class _Best:
 
     def __init__(self, top: int) -> None:
         self._top = top
-        self._heap: list[tuple[float, int, ToldMove, Reached]] = []
+        self._heap: list[tuple[float, int, NotableMove, Reached]] = []
         self._number = 0
 
     @property
@@ -219,8 +218,8 @@ class _Best:
         """The weight that another move must exceed."""
         return self._heap[0][0] if len(self._heap) >= self._top else -1.0
 
-    def add(self, move: ToldMove, reached: Reached) -> None:
-        """Takes a move in if its weight is large enough."""
+    def add(self, move: NotableMove, reached: Reached) -> None:
+        """Adds a move if its weight is large enough."""
         self._number -= 1  # of equal weights the first stay
         entry = (move.weight, self._number, move, reached)
         if len(self._heap) < self._top:
@@ -228,23 +227,23 @@ class _Best:
         else:
             heapq.heappushpop(self._heap, entry)
 
-    def rows(self) -> tuple[ToldMove, ...]:
-        """Returns the moves with their lines, those of the largest weight first."""
+    def rows(self) -> tuple[NotableMove, ...]:
+        """Returns the moves with their lines, largest weight first."""
         found = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
         return tuple(_with_line(move, reached) for _, _, move, reached in found)
 
 
-def _with_line(told: ToldMove, reached: Reached) -> ToldMove:
+def _with_line(notable: NotableMove, reached: Reached) -> NotableMove:
     start, moves = reached.way.line()
     walk, line = start.copy(), []
     for move in moves:
         line.append(walk.san(move))
         walk.push(move)
-    return replace(told, position=fen_of(walk), start=fen_of(start), line=tuple(line))
+    return replace(notable, position=fen_of(walk), start=fen_of(start), line=tuple(line))
 
 
 class _Judge:
-    """Says which moves are novelties and which are popular mistakes."""
+    """Finds novelties and popular mistakes."""
 
     def __init__(self, store: Store, rules: Rules, top: int) -> None:
         self._store = store
@@ -253,11 +252,11 @@ class _Judge:
         self.reached = self.judged = 0
 
     def may_tell(self, reached: Reached) -> bool:
-        """Returns whether a move of a position may be told at all: its weight is at most the games there."""
+        """Returns whether a position's moves can reach the list: their weight is at most its games."""
         return reached.games > min(self.novelties.least, self.popular.least)
 
     def judge(self, reached: Reached, record: NodeRecord) -> None:
-        """Tells what is to be told of a position."""
+        """Adds the novelties and popular mistakes of a position."""
         board = unpack(reached.words)
         steps = steps_of(record, board)
         for step in steps:
@@ -267,9 +266,9 @@ class _Judge:
             if self._is_novelty(seen):
                 weight = reached.games * seen.n_share
                 if weight > self.novelties.least and not self._is_known_behind(board, step.move):
-                    self.novelties.add(seen.told(board, weight), reached)
+                    self.novelties.add(seen.notable(board, weight), reached)
             elif self._is_popular(seen):
-                self.popular.add(seen.told(board, seen.games * seen.points_lost), reached)
+                self.popular.add(seen.notable(board, seen.games * seen.points_lost), reached)
 
     def _is_novelty(self, seen: _Seen) -> bool:
         if seen.games > self.rules.games:
@@ -279,8 +278,8 @@ class _Judge:
         return seen.cost_cp <= self.rules.cp
 
     def _is_known_behind(self, board: chess.Board, move: chess.Move) -> bool:
-        """Returns whether games came to the position behind a move in another order."""
-        key = f"{key_of(after(board, move)):016x}"
+        """Returns whether games reached the position behind a move in another order."""
+        key = key_text(after(board, move))
         return sum(played_at(self._store, [key]).get(key, {}).values()) > self.rules.games
 
     def _is_popular(self, seen: _Seen) -> bool:
@@ -293,7 +292,7 @@ class _Judge:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A visited move of a position as far as it is judged; names as in `ToldMove`."""
+    """A visited move with its value; names as in `NotableMove`."""
 
     step: Step
     best: Step
@@ -317,12 +316,12 @@ class _Seen:
 
     @property
     def points_lost(self) -> float:
-        """Points of a game, in [0, 1], that it gives away by Q."""
+        """Points of a game, in [0, 1], that the move loses by Q."""
         return max(0.0, self.best.edge.value - self.step.edge.value) / 2
 
-    def told(self, board: chess.Board, weight: float) -> ToldMove:
-        """Returns it as it is told; its line follows when it is known to be among the first."""
-        return ToldMove(
+    def notable(self, board: chess.Board, weight: float) -> NotableMove:
+        """Returns the row of the answer; its line is added once it is among the first."""
+        return NotableMove(
             position="",
             start="",
             line=(),

@@ -1,7 +1,7 @@
 """The stored positions that have a move to a given one. Reads only.
 
-Moves are taken back (`unmoves.py`); the file's filters reject most of the positions before, python-chess
-judges those that are left, and the few that stand are read.
+Moves are taken back (`unmoves.py`); the file's filters reject most of the resulting positions, python-chess
+checks the rest, and the few that remain are read.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import chess
 import numpy as np
 
 from ..position.board import POSITION_WORDS, check, clock_term, fen_of
-from ..record.node import Edge
-from ..record.ranking import edge_of
+from ..store.record.node import Edge
+from ..store.record.ranking import edge_of
 from .source import RecordSource, opened, plain_key
 from .unmoves import Predecessor, candidates, leads_to
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A stored position with a move to the one that was asked about.
+    """A stored position with a move to the requested one.
 
     Attributes:
       position: FEN, move number 1. visits: its node N.
@@ -42,12 +42,11 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Parents:
-    """The answer to `parents`.
+    """The answer of `parents`.
 
     Attributes:
       position: FEN. visits: its node N; None if the file does not hold it.
-      candidates: positions that were thought of. parents: those that are stored, most visits of the edge
-        first.
+      candidates: positions tried. parents: the stored ones, most visits of the edge first.
     """
 
     position: str
@@ -67,7 +66,7 @@ class Parents:
 
 @dataclass(frozen=True, slots=True)
 class ParentEdge:
-    """A parent as the other questions need it: its Board, its move here, the edge and its P."""
+    """A parent for other questions: its Board, its move here, the edge and its P."""
 
     board: chess.Board
     move: chess.Move
@@ -94,13 +93,8 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
     return Parents(fen_of(board), record.visits if record else None, len(tried), tuple(found))
 
 
-def parent_edges(source: RecordSource, board: chess.Board) -> list[ParentEdge]:
-    """Returns the stored positions with a move to this one."""
-    return stored(source, board, list(candidates(board)))
-
-
 def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:
-    """Returns which of the candidates are stored, and lead here."""
+    """Returns the candidates that are stored and lead here."""
     found = []
     for candidate, clocks in _filtered(source, tried):
         if not leads_to(candidate, board):
@@ -115,7 +109,7 @@ def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor
 
 
 def _filtered(source: RecordSource, tried: Sequence[Predecessor]) -> list[tuple[Predecessor, list[int]]]:
-    """Returns the candidates that the file may hold, with the clocks that they may have there."""
+    """Returns the candidates that the file may hold, each with its possible clocks."""
     words = _structures([candidate.board for candidate in tried])
     keys = np.array([plain_key(candidate.board) for candidate in tried], np.uint64)
     places: list[int] = []
@@ -134,7 +128,7 @@ def _filtered(source: RecordSource, tried: Sequence[Predecessor]) -> list[tuple[
 
 
 def _structures(boards: Sequence[chess.Board]) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Returns what sort keys are made of, `[K, 10]`: men and turn; the rest is 0."""
+    """Returns the words that sort keys are computed from, `[K, 10]`: men and turn; the rest is 0."""
     words = np.zeros((len(boards), POSITION_WORDS), np.uint64)
     for row, board in zip(words, boards, strict=True):
         row[:9] = (
@@ -158,7 +152,7 @@ def _edge_in(source: RecordSource, before: chess.Board, move: chess.Move) -> Par
     record = source.read(before)
     if record is None:
         return None
-    if not record.codes:  # by a tablebase, or a damaged one: it has no moves
+    if not record.codes:  # from a tablebase, or damaged: it has no moves
         return None
     index = legal_moves(before).index(move)
     edge = edge_of(record, record.order.index(index))

@@ -1,7 +1,7 @@
-"""How a position is reached: the shortest line of visited moves, and the most visited one. Reads only.
+"""Lines to a position: the shortest line of visited moves, and the most visited one. Reads only.
 
-The search goes forward from the roots. `reach.Target` leaves out positions from which the wanted one cannot
-come any more, and guides the rest (A*), so that of millions of positions some hundred are read.
+The search goes forward from the roots. `reach.Target` excludes positions from which the target cannot be
+reached, and guides the rest (A*), so that of millions of positions some hundred are read.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..position.board import board_of, check, fen_of, key_of
+from ..position.board import board_of, check, fen_of, key_text
 from .reach import Target
 from .source import RecordSource, after, opened, steps_of
 
-EXTRA_PLIES = 2  # that the most visited line may be longer than the shortest
-MOST_READ = 2000  # positions, for each of the two lines, unless told otherwise
+EXTRA_PLIES = 2  # of the most visited line beyond the shortest
+MOST_READ = 2000  # positions, for each of the two lines; default
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The answer to `path`.
+    """The answer of `path`.
 
     Attributes:
-      position: FEN. roots: FENs of the positions that lines were looked for from.
-      shortest: the line of the fewest moves; None if there is none, or none was found.
+      position: FEN. roots: FENs of the first positions.
+      shortest: the line of the fewest moves; None if none was found.
       most_visited: the line whose least visited move has the most visits, of those at most 2 plies longer
         than the shortest; of equal ones the shortest.
-      complete: whether the lines are certainly these, or there is certainly none; False if the limit was met.
+      complete: whether the answer is certain; False if the limit was reached.
       read: how many positions were read.
     """
 
@@ -76,13 +76,13 @@ def path(
     *,
     limit: int = MOST_READ,
 ) -> Path:
-    """Returns how a position is reached over visited moves.
+    """Returns the shortest and the most visited line to a position.
 
     Args:
       file: the graph file; it is only read.
       board: the position.
-      root: where to begin; None: any of the file's roots but the position itself, if there are others.
-      limit: how many positions are read at most for each of the two lines.
+      root: first position; None: any of the file's roots but the position itself, if there are others.
+      limit: most positions to read for each of the two lines.
 
     Raises:
       InvalidParameterError: if the limit is below 1.
@@ -116,12 +116,12 @@ def _roots(source: RecordSource, board: chess.Board, root: chess.Board | None) -
     roots = [board_of(info.position) for info in source.store.roots()]
     if not roots:
         raise UnknownPositionError(f"{source.path} has no roots; give the position to begin at")
-    return [start for start in roots if key_of(start) != key_of(board)] or roots
+    return [start for start in roots if key_text(start) != key_text(board)] or roots
 
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """A position on the way, and how it was reached."""
+    """A position on the way, and the line to it."""
 
     board: chess.Board
     before: _Label | None
@@ -149,20 +149,20 @@ class _Looking:
 
     def __init__(self, source: RecordSource, board: chess.Board, limit: int) -> None:
         self._source = source
-        self._wanted = key_of(board)
+        self._wanted = key_text(board)
         self._target = Target(board)
         self._limit = limit
         self._number = count()
         self.complete = True
 
     def shortest(self, roots: Sequence[chess.Board]) -> Route | None:
-        """A*: the next position is one from which the line is shortest at best."""
-        done: set[int] = set()
+        """A*: expands the position from which the line can be shortest."""
+        done: set[str] = set()
         heap = [((bound, 0, 0, next(self._number)), label) for label, bound in self._starts(roots)]
         heapq.heapify(heap)
         while heap:
             _, label = heapq.heappop(heap)
-            key = key_of(label.board)
+            key = key_text(label.board)
             if key == self._wanted:
                 return label.route()
             if key in done:
@@ -177,14 +177,14 @@ class _Looking:
         return None
 
     def most_visited(self, roots: Sequence[chess.Board], longest: int) -> Route | None:
-        """Dijkstra by the least visited move; a position counts again if it is reached in fewer plies."""
-        fewest: dict[int, int] = {}
+        """Dijkstra by the least visited move; a position counts again if reached in fewer plies."""
+        fewest: dict[str, int] = {}
         heap = [((-_UNBOUNDED, 0, next(self._number)), label) for label, _ in self._starts(roots)]
         heapq.heapify(heap)
         read = 0
         while heap:
             _, label = heapq.heappop(heap)
-            key = key_of(label.board)
+            key = key_text(label.board)
             if key == self._wanted:
                 return label.route()
             if fewest.get(key, longest + 1) <= label.plies:
@@ -218,7 +218,7 @@ class _Looking:
                 )
 
     def _children(self, label: _Label) -> Iterator[tuple[_Label, int]]:
-        """Yields the positions behind visited moves from which the wanted one can still come."""
+        """Yields the positions behind visited moves from which the target can still be reached."""
         record = self._source.read(label.board)
         if record is None:
             return

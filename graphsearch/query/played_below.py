@@ -1,4 +1,4 @@
-"""The positions that imported games reached below a position or in a book, and what was played there."""
+"""The positions that imported games reached below a position or in a book, and the moves played there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import chess
 import numpy as np
 
 from ..errors import CorruptRecordError
-from ..position.board import decode_move, encode_move, key_of, pack, unpack
+from ..position.board import decode_move, encode_move, key_text, key_text_of_words, pack, unpack
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.games import ASKED_AT_ONCE
@@ -24,7 +24,7 @@ OnProgress = Callable[[int], None]  # positions met
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a walk came to a position.
+    """The way of a walk to a position.
 
     Attributes:
       before, code: the way to the position before, and the move from there; None and 0 where it began.
@@ -50,9 +50,8 @@ class Way:
 class Reached:
     """A position that games passed.
 
-    Attributes:
-      words: `[10]`, packed. key: 16 hex digits. games: that went on from it. played: games by move in UCI.
-      way: by which it was met.
+    words: `[10]`, packed. key: as text. games: that continued from it. played: games by move in UCI.
+    way: the way to it.
     """
 
     words: Words
@@ -73,18 +72,18 @@ def reached_below(
     within: Container[str] | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Reached]:
-    """Yields the positions from some on that enough games passed, breadth first, each once.
+    """Yields the positions below some that enough games passed, breadth first, each once.
 
-    The walk also follows what fewer games passed: games that come in different orders meet again behind it.
+    The walk also follows rarely played moves: games of different move orders may meet again behind them.
 
     Args:
-      least: games that go on from a position that is yielded, at least.
+      least: fewest games that continue from a yielded position.
       within: keys of the positions to stay within; None: all.
 
     Raises:
       CorruptRecordError: at a move of a game that is not legal in its position.
     """
-    fresh: list[_Met] = [(words := pack(b), f"{key_of(b):016x}", Way(None, 0, words)) for b in roots]
+    fresh: list[_Met] = [(words := pack(b), key_text(b), Way(None, 0, words)) for b in roots]
     met = {key for _, key, _ in fresh}
     left = _count_passed(store, least)
     while fresh and left:
@@ -107,14 +106,14 @@ def reached_below(
 
 
 def _count_passed(store: Store, least: int) -> int:
-    """Returns how many positions of the file so many games went on from: behind the last the walk may end."""
+    """Returns how many positions have at least `least` games: behind the last one the walk may end."""
     often = "SELECT 1 FROM game_move GROUP BY key HAVING sum(white + draws + black + unknown) >= ?"
     with sql_errors(store.path, "read it"):
         return int(store.connection.execute(f"SELECT count(*) FROM ({often})", (least,)).fetchone()[0])  # noqa: S608
 
 
 def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
-    """Yields the positions behind all moves that were played."""
+    """Yields the positions behind all moves played."""
     if not found:
         return
     of = np.array([i for i, reached in enumerate(found) for _ in reached.played], np.int64)
@@ -129,9 +128,9 @@ def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
             f"{store.path}: the table game_move has a move that is not legal in its position"
             f" ({where.key} {decode_move(int(codes[wrong[0]])).uci()})"
         )
-    children, keys = positions_after(words, of, codes)
-    for i, child, key, code in zip(of.tolist(), children, keys.tolist(), codes.tolist(), strict=True):
-        yield child, f"{key:016x}", Way(found[i].way, code, None)
+    children, _ = positions_after(words, of, codes)
+    for i, child, code in zip(of.tolist(), children, codes.tolist(), strict=True):
+        yield child, key_text_of_words(child), Way(found[i].way, code, None)
 
 
 def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -152,7 +151,7 @@ def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:
 
 @cache
 def code_of(uci: str) -> int:
-    """Returns the code of a move in UCI; 0, which is no move, for `0000`.
+    """Returns the code of a move in UCI; 0, no move, for `0000`.
 
     >>> code_of("e2e4"), code_of("0000")
     (1804, 0)

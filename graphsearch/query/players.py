@@ -1,4 +1,4 @@
-"""Who played the imported games: players by name, and the text of a game out of its file. Reads only."""
+"""Players of the imported games by name, and the text of a game from its file. Reads only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Players:
-    """The answer to `players`: games that are kept, players in all, and those that were asked for."""
+    """The answer of `players`: stored games, number of players, and the players found."""
 
     games: int
     total: int
@@ -40,8 +40,8 @@ def players(path: str | os.PathLike[str], text: str = "", *, top: int | None = N
 
     Args:
       path: the graph file; it is only read.
-      text: only players whose names have all of its words, or parts of them that begin a word.
-      top: at most so many.
+      text: only players whose names contain all of its words, or words that begin with them.
+      top: most rows.
 
     Raises:
       InvalidParameterError: if the file has no players.
@@ -54,12 +54,12 @@ def players(path: str | os.PathLike[str], text: str = "", *, top: int | None = N
 
 
 def named(store: Store, names: Sequence[str]) -> list[PlayerRow]:
-    """Returns the players of some names, exact or by beginnings of words: `carlsen m` is Carlsen, Magnus.
+    """Returns the players with some names, exact or by beginnings of words: `carlsen m` is Carlsen, Magnus.
 
-    Upper and lower case, accents and punctuation do not matter. A name that is exact wins over longer ones.
+    Case, accents and punctuation do not matter. An exact name wins over longer ones.
 
     Raises:
-      InvalidParameterError: if the file has no players, a name has none, or several that it lists.
+      InvalidParameterError: if the file has no players, or a name matches none or several, which are listed.
     """
     there = _all(store)
     found = {row.id: row for name in names for row in _one(store, there, name)}
@@ -70,14 +70,14 @@ def _all(store: Store) -> list[PlayerRow]:
     found = tables.players(store)
     if not found:
         raise InvalidParameterError(
-            f"{store.path} does not say who played its games;"
+            f"{store.path} has no players of its games;"
             " `graphsearch import pgn FILE --players` adds that, also for files that were imported before"
         )
     return found
 
 
 def _one(store: Store, there: Sequence[PlayerRow], name: str) -> list[PlayerRow]:
-    """Returns the players of a name: one, or several whose names differ in case and signs only."""
+    """Returns the players of a name: one, or several whose names differ only in case and punctuation."""
     exact = [row for row in there if row.name == name]
     same = exact or [row for row in there if _words(row.name) == _words(name)]
     found = same or [row for row in there if _words(name) and matches(name, row.name)]
@@ -109,7 +109,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str, str]:
-    """Returns a game that is kept, and the name and digest of the file that has its text.
+    """Returns a stored game, and the name and digest of the file with its text.
 
     Raises:
       InvalidParameterError: if there is none of these numbers.

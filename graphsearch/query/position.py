@@ -1,4 +1,4 @@
-"""All that a file knows of one position: its moves and lines, games, books, opinions. Reads only."""
+"""Everything that a file knows about one position: moves, lines, games, books, opinions. Reads only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import chess
 
 from ..graph.view import Origin
-from ..position.board import check, fen_of, key_of
+from ..position.board import check, fen_of, key_text
 from ..position.values import cp_of, wdl_from_q
 from ..store.file import sql_errors
 from ..store.tables import opinions
@@ -19,13 +19,13 @@ from .games import Results, counts_at
 from .moves import Moves, moves_in
 from .source import RecordSource, opened
 
-LINES = 5  # best moves that come with their line, unless told otherwise
+LINES = 5  # best moves that come with their line; default
 
 
 @dataclass(frozen=True, slots=True)
 class BookMove:
-    """A move that a book has: UCI, why it was taken in, its value for the side that plays it, and its loss in
-    centipawns when it was taken in."""
+    """A move of a book: UCI, the reason why it was taken in, its value for the side that plays it, and its
+    loss in centipawns at that time."""
 
     move: str
     rule: str
@@ -35,7 +35,7 @@ class BookMove:
 
 @dataclass(frozen=True, slots=True)
 class InBook:
-    """What a book has of the position: `leaf`, `open`, `end` or `apart`, its ply, value for the side to move,
+    """A book's entry for the position: `leaf`, `open`, `end` or `apart`, its ply, value for the side to move,
     and its moves."""
 
     book: str
@@ -47,8 +47,7 @@ class InBook:
 
 @dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """What another evaluator says of the position, for the side to move; `best_move` is its first choice, in
-    SAN."""
+    """Another evaluator's value of the position, for the side to move, and its first choice in SAN."""
 
     evaluator: str
     q: float
@@ -59,12 +58,12 @@ class SecondOpinion:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The answer to `position`.
+    """The answer of `position`.
 
     Attributes:
-      position: FEN. key: 16 hex digits.
+      position: FEN. key: as `key_text` has it.
       moves: the node with its moves; None if the file does not hold the position.
-      origin: where its V and P come from; None likewise.
+      origin: source of its V and P; None likewise.
       games: results of imported games, by move in UCI. books: those that have the position.
       opinions: those of other evaluators.
     """
@@ -93,7 +92,7 @@ class Position:
 
 
 def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:
-    """Returns all that a file knows of a position, which need not be stored.
+    """Returns everything that a file knows about a position, which need not be stored.
 
     Args:
       path: the graph file; it is only read, also while a search writes it.
@@ -108,18 +107,18 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
         found = moves_in(source, board, lines=lines) if source.read(board) else None
         return Position(
             position=fen_of(board),
-            key=f"{key_of(board):016x}",
+            key=key_text(board),
             moves=found,
             origin=_origin(source, found) if found else None,
             games=counts_at(source, board),
-            books=tuple(_books(source, board)) if source.has_games else (),
+            books=tuple(_books(source, board)),
             opinions=tuple(_opinions(source, board)),
         )
 
 
 def unknown(board: chess.Board) -> Position:
-    """Returns the answer for a position of which nothing is known."""
-    return Position(fen_of(board), f"{key_of(board):016x}", None, None, {}, (), ())
+    """Returns the answer for an unknown position."""
+    return Position(fen_of(board), key_text(board), None, None, {}, (), ())
 
 
 def _origin(source: RecordSource, found: Moves) -> Origin:
@@ -129,7 +128,7 @@ def _origin(source: RecordSource, found: Moves) -> Origin:
 
 
 def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
-    key, ask = f"{key_of(board):016x}", source.store.connection.execute
+    key, ask = key_text(board), source.store.connection.execute
     columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
     query = (
         "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
@@ -150,7 +149,7 @@ def _book_moves(source: RecordSource, book: int, key: str) -> Iterator[BookMove]
 
 
 def _opinions(source: RecordSource, board: chess.Board) -> Iterator[SecondOpinion]:
-    store, key = source.store, f"{key_of(board):016x}"
+    store, key = source.store, key_text(board)
     for number in opinions.counts(store):
         row = opinions.known(store, number, [key]).get(key)
         if row is None:

@@ -1,4 +1,4 @@
-"""Where the games of an opponent leave a book or the stored graph, and what he plays there. Reads only."""
+"""Positions where an opponent's games leave a book or the stored graph, and the moves played. Reads only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .replay import Replay
 from .source import RecordSource, opened
 from .worth import Worth, worth_of
 
-OUTSIDE_PLIES = 8  # half-moves for which a game is followed after it has left: it may come back
+OUTSIDE_PLIES = 8  # half-moves for which a game is followed after leaving: it may return
 BY_GAMES, BY_COST = "games", "cost"
 WIN, DRAW, LOSS, UNKNOWN = range(4)  # of the player
 _POINTS = {"1-0": (WIN, LOSS), "0-1": (LOSS, WIN), "1/2-1/2": (DRAW, DRAW)}
@@ -32,16 +32,16 @@ OnProgress = Callable[[int, int], None]  # half-moves followed, and those of the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """A move of the player that leads out of what is known; values are seen by him.
+    """A move of the player that leaves the known positions; values are seen by him.
 
     Attributes:
-      position: FEN. move, san: what he plays.
+      position: FEN. move, san: the player's move.
       start, line: where the shortest of these games began (None: the start position), and its moves up to
         here, in SAN.
       games, wins, draws, losses, unknown: his games with this move.
       games_here: his games that went on from this position.
-      last: date of the latest game with the move, None if unknown. source, number: which one it is.
-      worth: what the stored values say of the move, and what is best against it.
+      last: date of the latest game with the move, None if unknown. source, number: that game.
+      worth: stored values of the move, and the best answer.
     """
 
     position: str
@@ -67,7 +67,7 @@ class Departure:
         return (self.wins + self.draws / 2) / known if known else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the move as an object of the list `moves`."""
+        """Returns the JSON object of the list `moves`."""
         fields = asdict(self)
         worth: dict[str, Any] = fields.pop("worth")
         return {**fields, "score": self.score, **worth}
@@ -75,16 +75,16 @@ class Departure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """The answer to `prepare`.
+    """The answer of `prepare`.
 
     Attributes:
-      players: the names that were found. color: the player's colour, None: both.
-      book: its name, None: the stored graph. since: date of the first games that count, None: all.
-      games: of the player, of this colour and time; twice those of which both sides are his.
-      entered: those that met a known position.
-      left: those that he led out of it. left_by_other: those whose other side did, before he did.
-      stayed: those that ended inside. damaged: those with moves that are none.
-      moves: how he leaves, by `by`. total: how many such moves there are.
+      players: the names found. color: the player's colour, None: both.
+      book: its name, None: the stored graph. since: date of the first games included, None: all.
+      games: of the player, of this colour and time; a game with himself counts twice.
+      entered: games that reached a known position.
+      left: games in which he left the known positions. left_by_other: games in which his opponent did first.
+      stayed: games that ended inside. damaged: games with illegal moves.
+      moves: his departures, ordered by `by`. total: how many there are.
     """
 
     players: tuple[str, ...]
@@ -118,21 +118,21 @@ def prepare(
     by: str = BY_GAMES,
     on_progress: OnProgress | None = None,
 ) -> Preparation:
-    """Returns where a player's games leave a book, or the stored graph.
+    """Returns the moves with which a player's games leave a book or the stored graph.
 
     A position is known if the book has it, or the graph with N of at least `min_visits`. A move leaves if the
-    position behind it is not known; so a transposition into the book leaves nothing. A game that has left is
-    followed for eight half-moves more, and counts again if it comes back.
+    position behind it is not known; so a transposition into the book does not leave. A game that has left is
+    followed for eight more half-moves, and counts again if it returns.
 
     Args:
       names: of the player; each exact, or beginnings of its words (`players.named`).
       color: `white` or `black`, the player's; None: both, but of a book of one side the other colour.
       since: only games of this date (YYYY, YYYY-MM or YYYY-MM-DD) or later.
-      min_games: only moves that he played so often. top: at most so many moves.
-      by: `games`: most played first; `cost`: first what costs most, times its games.
+      min_games: least games of a listed move. top: most moves listed.
+      by: `games`: most played first; `cost`: largest cost times games first.
 
     Raises:
-      InvalidParameterError: for a colour, date or order that is none, no such book or player.
+      InvalidParameterError: for an invalid colour, date or order, or an unknown book or player.
       StoreError: if the file cannot be read.
     """
     _check(color, since, by)
@@ -206,7 +206,7 @@ class _Walk:
     """The games of a player, followed ply by ply.
 
     Attributes:
-      entered, left, left_by_other: `[G]`, whether the game was inside, and who led it out.
+      entered, left, left_by_other: `[G]`, whether the game was inside, and which side left.
     """
 
     def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known) -> None:
@@ -219,12 +219,12 @@ class _Walk:
         )
         self.entered, self.left, self.left_by_other = np.zeros((3, len(sides)), np.bool_)
         self._outside = np.zeros(len(sides), np.int64)
-        self._met: dict[tuple[int, int], _Met] = {}
-        self._here: dict[int, int] = {}
-        self._counted: set[tuple[int, int, int]] = set()  # game, position, move or none
+        self._met: dict[tuple[str, int], _Met] = {}
+        self._here: dict[str, int] = {}
+        self._counted: set[tuple[int, str, int]] = set()  # game, position, move or none
 
     def run(self, on_progress: OnProgress) -> None:
-        """Follows all games to their ends, or until they are lost from sight."""
+        """Follows all games until they end or are dropped."""
         longest = max((len(game.moves) for game in self._games), default=0)
         known = self._known(self.replay.levels[0])
         self._enter(known)
@@ -233,7 +233,7 @@ class _Walk:
             known = self._step(known)
 
     def _step(self, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Plays one half-move of all games, and notes what leaves; returns which positions are known then."""
+        """Plays one half-move of all games and counts departures; returns a mask of the known positions."""
         level, before = self.replay.levels[-1], self.replay.at.copy()
         codes = self.replay.step()
         behind = self._known(self.replay.levels[-1])
@@ -248,7 +248,7 @@ class _Walk:
         return behind
 
     def _enter(self, known: NDArray[np.bool_]) -> None:
-        """Notes which games are inside, and drops those that left long ago."""
+        """Marks the games inside, and drops those that left long ago."""
         followed = self.replay.at >= 0
         inside = np.zeros_like(followed)
         inside[followed] = known[self.replay.at[followed]]
@@ -261,15 +261,15 @@ class _Walk:
         games: NDArray[np.int64],
         places: NDArray[np.int64],
         codes: NDArray[np.uint16],
-        keys: NDArray[np.uint64],
+        keys: Sequence[str],
         *,
         leaving: NDArray[np.bool_],
     ) -> None:
-        """Counts moves of the player, of each game once in a position."""
+        """Counts moves of the player, once for each game and position."""
         ply = self.replay.ply - 1
         for game, is_leaving in zip(games.tolist(), leaving.tolist(), strict=True):
             place = int(places[game])
-            key = int(keys[place])
+            key = keys[place]
             self._here[key] = self._here.get(key, 0) + self._is_new(game, key, 0)
             if not is_leaving or not self._is_new(game, key, int(codes[game])):
                 continue
@@ -279,8 +279,8 @@ class _Walk:
             met.results[self._results[game]] += 1
             met.last = max(met.last, game, key=self._when)
 
-    def _is_new(self, game: int, key: int, code: int) -> bool:
-        """Returns whether a game has not counted there yet: it may come again."""
+    def _is_new(self, game: int, key: str, code: int) -> bool:
+        """Returns whether a game has not been counted at this position yet: it may repeat it."""
         count = len(self._counted)
         self._counted.add((game, key, code))
         return len(self._counted) > count
@@ -289,14 +289,14 @@ class _Walk:
         return (self._games[game].date or "", game)
 
     def departures(self, source: RecordSource, least: int) -> list[Departure]:
-        """Returns the moves that leave, played at least so often, in any order."""
+        """Returns the departures played at least so often, in any order."""
         return [
             self._departure(source, key, code, met)
             for (key, code), met in self._met.items()
             if sum(met.results) >= least
         ]
 
-    def _departure(self, source: RecordSource, key: int, code: int, met: _Met) -> Departure:
+    def _departure(self, source: RecordSource, key: str, code: int, met: _Met) -> Departure:
         start, moves = self.replay.line(met.ply, met.place)
         board, line = start.copy(), []
         for step in moves:

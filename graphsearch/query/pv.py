@@ -1,4 +1,4 @@
-"""Lines from a stored position: which moves follow one another, with what numbers, and why a line ends."""
+"""Lines from a stored position: their moves and numbers, and the reason why each line ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import chess
 from ..errors import InvalidParameterError
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import negate
-from ..record.node import NodeRecord
+from ..store.record.node import NodeRecord
 from .source import RecordSource, Step, mate_step, opened, repeats_from, steps_of
 
 BY_VISITS, BY_VALUE = "visits", "value"
@@ -40,7 +40,7 @@ class LinePly:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line: its moves, why it ends, and where.
+    """A line: its moves, its end and its last position.
 
     Attributes:
       end: `unvisited` (no move of the last position was visited), `unknown` (the file does not hold it),
@@ -54,13 +54,13 @@ class Line:
     last: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the line as an object of the list `lines`."""
+        """Returns the JSON object of the list `lines`."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The answer to `pv`: the position (FEN, node N), and its lines, best first."""
+    """The answer of `pv`: the position (FEN, node N), and its lines, best first."""
 
     position: str
     by: str
@@ -81,7 +81,7 @@ def pv(path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: 
     Args:
       path: the graph file; it is only read.
       board: the position; the game before it counts for repetitions.
-      lines: how many of its moves get one.
+      lines: number of moves with a line.
       by: `visits`: the most visited move at every ply, a certain win before all others; `value`: the visited
         move of the highest Q.
 
@@ -128,7 +128,7 @@ def _line(source: RecordSource, board: chess.Board, first: Step, choice: Choice)
 
 
 def _next(source: RecordSource, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:
-    """Returns the next step of a line, or None and why there is none."""
+    """Returns the next step of a line, or None and the reason why there is none."""
     ended = ended_by_rule(walk)
     if ended or walk.epd() in seen:
         return None, ended or REPETITION
@@ -140,7 +140,7 @@ def _next(source: RecordSource, walk: chess.Board, seen: set[str], choice: Choic
 
 
 def ended_by_rule(board: chess.Board) -> str:
-    """Returns which rule ends the game here, but for repetition; an empty text if none does.
+    """Returns the rule that ends the game here, repetition excepted; an empty text if none does.
 
     >>> ended_by_rule(chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"))
     'checkmate'

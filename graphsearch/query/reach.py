@@ -1,4 +1,4 @@
-"""Which positions can still come from which, and in how many plies at least: bounds that never say too much.
+"""Whether one position can be reached from another, and a lower bound of the plies.
 
 Only captures and pawn moves cannot be undone, so they prune the most.
 """
@@ -31,7 +31,7 @@ def _men(board: chess.Board, color: chess.Color) -> Men:
 
 
 class Target:
-    """A position that is to be reached."""
+    """A position to be reached."""
 
     def __init__(self, board: chess.Board) -> None:
         self._white = _men(board, chess.WHITE)
@@ -41,7 +41,7 @@ class Target:
         self._pawns: dict[tuple[int, bool, bool], bool] = {}
 
     def plies_from(self, board: chess.Board) -> int | None:
-        """Returns a number of plies that is never more than it takes from a position; None: it cannot be.
+        """Returns a lower bound of the plies from a position; None: it cannot be reached.
 
         >>> start, later = chess.Board(), chess.Board()
         >>> for san in ("e4", "e5", "Nf3"):
@@ -68,8 +68,7 @@ class Target:
         return plies + ((plies + (board.turn != self._turn)) & 1)
 
     def _pawns_can(self, pawns: int, color: chess.Color, captures: bool) -> bool:
-        """Returns whether pawns that only go forward, and leave their file by captures only, can get
-        there."""
+        """Returns whether pawns that only move forward, and change files only by captures, can get there."""
         known = self._pawns.get((pawns, color, captures))
         if known is None:
             goal = (self._white if color == chess.WHITE else self._black)[0]
@@ -79,7 +78,7 @@ class Target:
 
 
 def _moves_needed(now: Men, goal: Men) -> int | None:
-    """Returns the fewest moves of a side that may do; None if none do."""
+    """Returns a lower bound of a side's moves."""
     promotions = now[0].bit_count() - goal[0].bit_count()
     missing = [(b & ~a).bit_count() for a, b in zip(now[:6], goal[:6], strict=True)]
     made = sum(max(0, b.bit_count() - a.bit_count()) for a, b in zip(now[1:6], goal[1:6], strict=True))

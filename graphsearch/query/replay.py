@@ -1,4 +1,4 @@
-"""Games that are kept, played again side by side: ply by ply, each position that several games share once."""
+"""Replays stored games side by side: ply by ply, each position that several games share once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..position.board import (
     board_of,
     check,
     decode_move,
-    key_of_words,
+    key_text_of_words,
     pack,
     unpack,
 )
@@ -32,11 +32,12 @@ class Level:
     """The positions of one ply.
 
     Attributes:
-      words: `[M, 10]`. keys: `[M]`. parents: `[M]` places in the level before. codes: `[M]` moves from there.
+      words: `[M, 10]`. keys: of each, as text. parents: `[M]` places in the level before.
+      codes: `[M]` moves from there.
     """
 
     words: Words
-    keys: NDArray[np.uint64]
+    keys: Sequence[str]
     parents: Places
     codes: NDArray[np.uint16]
 
@@ -52,7 +53,7 @@ class Replay:
 
     Attributes:
       games: their rows. levels: the positions of every ply so far. at: `[G]` place of each game in the last
-        level, -1 once it is not followed any more. damaged: games that have a move which is none.
+      level, -1 once it is no longer followed. damaged: games with an illegal move.
     """
 
     def __init__(self, games: Sequence[GameRow]) -> None:
@@ -62,12 +63,12 @@ class Replay:
         starts: dict[str | None, int] = {}
         self.at = np.array([self._start(g, game.fen, starts) for g, game in enumerate(games)], np.int64)
         words = np.array([pack(start_of(fen)) for fen in starts], np.uint64).reshape(-1, POSITION_WORDS)
-        keys = np.array([key_of_words(row) for row in words], np.uint64)
+        keys = [key_text_of_words(row) for row in words]
         none = np.zeros(len(words), np.int64)
         self.levels = [Level(words, keys, none, none.astype(np.uint16))]
 
     def _start(self, game: int, fen: str | None, starts: dict[str | None, int]) -> int:
-        """Returns the place of the position that a game begins with; -1 if it is none."""
+        """Returns the place of a game's first position; -1 if its FEN is invalid."""
         if fen not in starts:
             try:
                 check(start_of(fen))
@@ -83,9 +84,9 @@ class Replay:
         return len(self.levels) - 1
 
     def step(self) -> NDArray[np.uint16]:
-        """Plays a half-move of every game that is followed; returns the moves, `[G]`, 0 where there is none.
+        """Plays a half-move of every followed game; returns the moves, `[G]`, 0 for none.
 
-        A game that has ended, or whose next move is none, is not followed any more.
+        A game that has ended, or whose next move is illegal, is no longer followed.
         """
         level = self.levels[-1]
         codes = np.zeros(len(self.games), np.uint16)
@@ -102,17 +103,18 @@ class Replay:
         codes[followed] = found[which]
         sound = found != 0
         parents, moves = (pairs >> 8)[sound], found[sound]
-        words, keys = positions_after(level.words, parents, moves)
+        words, _ = positions_after(level.words, parents, moves)
+        keys = [key_text_of_words(row) for row in words.tolist()]
         self.levels.append(Level(words, keys, parents, moves))
         self.at[followed[~wrong]] = (np.cumsum(sound) - 1)[which[~wrong]]
         return codes
 
     def drop(self, games: NDArray[np.bool_]) -> None:
-        """Follows some games, `[G]`, no further."""
+        """Stops following some games, `[G]`."""
         self.at[games] = NO_MOVE
 
     def line(self, ply: int, place: int) -> tuple[chess.Board, list[chess.Move]]:
-        """Returns where the first game that came to a position began, and its moves up to there."""
+        """Returns the first position of the first game that reached a position, and its moves up to there."""
         moves: list[chess.Move] = []
         for level in reversed(self.levels[1 : ply + 1]):
             moves.append(decode_move(int(level.codes[place])))
@@ -121,7 +123,7 @@ class Replay:
 
 
 def start_of(fen: str | None) -> chess.Board:
-    """Returns the position that a game begins with; None is the start position."""
+    """Returns the first position of a game; None is the start position."""
     return board_of(fen or chess.STARTING_FEN)
 
 

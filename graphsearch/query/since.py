@@ -1,7 +1,8 @@
-"""What became of one file since a run of it, as far as it remembers.
+"""Changes of one file since one of its runs, as far as the file records them.
 
-It remembers what roots were worth at every save, which run evaluated each record, and which build took a move
-into a book. It does not remember what other positions were worth before, nor moves that a book has dropped.
+The file records the values of roots at every save, the run that evaluated each record, and the build that
+took each move into a book. It does not record earlier values of other positions, nor moves dropped from a
+book.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ import numpy as np
 from ..errors import InvalidParameterError
 from ..position.board import board_of
 from ..position.values import cp_of
-from ..record.provenance import RunInfo
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import all_records
+from ..store.record.provenance import RunInfo
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.tables.columns import TABLES
 from ..store.tables.rows import rows
 from ..store.upkeep.prune import visits_of
 from .diff import Alone, Most, alone_maker
@@ -36,7 +36,7 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class RootThen:
-    """What a root was worth at a save: the run, N, Q, centipawns, and the best move in SAN."""
+    """A root's values at a save: the run, N, Q, centipawns, and the best move in SAN."""
 
     run: int
     n: int
@@ -47,7 +47,7 @@ class RootThen:
 
 @dataclass(frozen=True, slots=True)
 class RootChange:
-    """A root that was saved since: FEN, the last save before (None: it was no root) and the last one now."""
+    """A root saved since: FEN, the last save before (None: it was no root) and the latest one."""
 
     position: str
     old: RootThen | None
@@ -56,11 +56,11 @@ class RootChange:
 
 @dataclass(slots=True, kw_only=True)
 class Since:
-    """What became of a file since a run.
+    """The changes of a file since a run.
 
     Attributes:
-      path: the file. run: the first run that counts. runs: how many there are from it on.
-      roots: that were saved since, those whose best move changed first. evaluated: records of these runs.
+      path: the file. run: the first run that counts. runs: how many runs count.
+      roots: saved since, those whose best move changed first. evaluated: records of these runs.
       come: the most visited of them.
     """
 
@@ -79,16 +79,16 @@ class Since:
 def since(
     path: str | os.PathLike[str], moment: str, *, top: int = 20, on_progress: OnProgress | None = None
 ) -> Since:
-    """Returns what became of a file since a moment.
+    """Returns the changes of a file since a moment.
 
     Args:
       path: the file; it is only read.
-      moment: the number of a run, or a time in ISO 8601 (UTC), from which on runs count.
+      moment: the number of the first run that counts, or a time in ISO 8601 (UTC).
       top: how many positions are listed, the most visited first.
-      on_progress: called with records done and records in all.
+      on_progress: called with the records read and all records.
 
     Raises:
-      InvalidParameterError: if the moment is neither, or no run is that late.
+      InvalidParameterError: if the moment is neither, or no run is as late.
       StoreError: if the file cannot be read.
     """
     with open_to_read(path) as store, store.snapshot():
@@ -130,7 +130,7 @@ def _first_run(runs: list[RunInfo], moment: str) -> int:
 
 
 def _time_of(text: str) -> datetime | None:
-    """Returns a time in ISO 8601, of UTC unless it names another zone; None if the text is none."""
+    """Returns a time in ISO 8601, of UTC unless it names another zone; None if the text is not a time."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -139,9 +139,7 @@ def _time_of(text: str) -> datetime | None:
 
 
 def _roots(store: Store, first: int) -> Iterator[RootChange]:
-    """Yields what became of the roots that were saved since."""
-    if store.format_version < TABLES["root_history"].since:
-        return
+    """Yields the changes of the roots saved since."""
     fens = {root.key: root.position for root in store.roots()}
     names = ("key", "run", "n", "q", "draw", "best_move")
     with sql_errors(store.path, "read it"):

@@ -1,4 +1,4 @@
-"""A graph file for the length of one question, and the keys of positions behind moves. Without Numba."""
+"""A graph file opened for one question, and the keys of positions behind moves. Without Numba."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ from typing import NamedTuple
 import chess
 import chess.polyglot
 
-from ..errors import StoreError, UnknownPositionError, UnsoundRecordError
-from ..position.board import board_of, check, clock_term, fen_of, key_of, legal_moves
-from ..record.node import Edge, NodeRecord
-from ..record.ranking import has_best_move, ranking
+from ..errors import UnknownPositionError, UnsoundRecordError
+from ..position.board import (
+    board_of,
+    castling_fields,
+    check,
+    clock_term,
+    fen_of,
+    key_text,
+    legal_moves,
+    text_of_key,
+)
 from ..store.damage import passed_over
+from ..store.record.node import Edge, NodeRecord
+from ..store.record.ranking import has_best_move, ranking
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.tables.games import has_tables
 
 
 class RecordSource:
@@ -26,11 +34,11 @@ class RecordSource:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.path = store.path
-        self._known: dict[int, NodeRecord | None] = {}
+        self._known: dict[str, NodeRecord | None] = {}
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position, or None if the file does not hold it, or its record cannot be."""
-        key = key_of(board)
+        """Returns the record of a position, or None if the file does not hold it, or cannot hold it."""
+        key = key_text(board)
         found = self._known.get(key)
         if found is not None and _stands(board, found):
             return found
@@ -60,25 +68,12 @@ class RecordSource:
 
     @property
     def reads(self) -> int:
-        """How many positions were looked up."""
+        """Number of positions looked up."""
         return len(self._known)
-
-    @property
-    def has_games(self) -> bool:
-        """Whether the file has the tables of imported games: since format 3."""
-        return has_tables(self.store)
-
-    def check_games(self) -> None:
-        """Raises StoreError if the file has no tables of imported games."""
-        if not self.has_games:
-            raise StoreError(
-                f"{self.path} has format {self.store.format_version}, which has no imported games;"
-                " it gets their tables when it is next opened for writing"
-            )
 
 
 def _stands(board: chess.Board, record: NodeRecord) -> bool:
-    """Returns whether the men of a record are those on the board, whatever the keys say."""
+    """Returns whether a record's men are those on the board, whatever the keys say."""
     w = record.words
     return (
         w[6] == board.occupied_co[chess.WHITE]
@@ -89,7 +84,7 @@ def _stands(board: chess.Board, record: NodeRecord) -> bool:
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
-    """Yields a graph file, as it is now, for one question.
+    """Yields a graph file in its present state, for one question.
 
     Raises:
       StoreError: if it cannot be read.
@@ -99,7 +94,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
 
 
 def last_root(source: RecordSource) -> chess.Board:
-    """Returns the root that was searched last.
+    """Returns the root searched last.
 
     Raises:
       UnknownPositionError: if the file has none.
@@ -119,7 +114,7 @@ class Step(NamedTuple):
 
 
 def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns the visited moves of a position, best first, as `query.ranking` has them."""
+    """Returns the visited moves of a position, best first by `store.record.ranking`."""
     if not record.edges:
         return []
     moves, order, priors = legal_moves(board), record.order, record.priors
@@ -128,7 +123,7 @@ def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
 
 
 def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns the move of a mate in one that needed no visit to be known, if there is one."""
+    """Returns a move that mates, known without a visit, if there is one."""
     if record.edges or not has_best_move(record):
         return []
     best = record.order[0]
@@ -143,7 +138,7 @@ def after(board: chess.Board, move: chess.Move) -> chess.Board:
 
 
 def repeats_from(board: chess.Board) -> set[str]:
-    """Returns the positions of the game up to here that can come again, as EPD."""
+    """Returns the positions of the game so far that can still repeat, as EPD."""
     walk, seen = board.copy(), {board.epd()}
     while walk.move_stack and walk.halfmove_clock:
         walk.pop()
@@ -160,7 +155,7 @@ def _man(piece: int, white: bool, square: int) -> int:
 
 
 def plain_key(board: chess.Board) -> int:
-    """Returns the Polyglot key of a position, which knows no clock."""
+    """Returns the Polyglot key of a position, which ignores the clock."""
     return chess.polyglot.zobrist_hash(board)
 
 
@@ -173,14 +168,14 @@ def _opens_en_passant(board: chess.Board, move: chess.Move) -> bool:
     return bool(chess.BB_PAWN_ATTACKS[board.turn][skipped] & theirs)
 
 
-def key_after(board: chess.Board, plain: int, move: chess.Move) -> int:
-    """Returns `key_of` of the position after a legal move, from the Polyglot key of this one.
+def key_after(board: chess.Board, plain: int, move: chess.Move) -> str:
+    """Returns `key_text` of the position after a legal move, from the Polyglot key of this one.
 
     That takes a tenth of the time of making the move.
 
     >>> start = chess.Board()
-    >>> key_after(start, plain_key(start), chess.Move.from_uci("e2e4")) == 0x823C9B50FD114196
-    True
+    >>> key_after(start, plain_key(start), chess.Move.from_uci("e2e4"))
+    '823c9b50fd114196'
     """
     origin, target = chess.BB_SQUARES[move.from_square], chess.BB_SQUARES[move.to_square]
     special = (
@@ -191,11 +186,13 @@ def key_after(board: chess.Board, plain: int, move: chess.Move) -> int:
         or (board.pawns & origin and _opens_en_passant(board, move))
     )
     if special:
-        return key_of(after(board, move))
+        return key_text(after(board, move))
     piece = board.piece_type_at(move.from_square)
     assert piece is not None
     key = plain ^ _man(piece, board.turn, move.from_square) ^ _man(piece, board.turn, move.to_square) ^ _TURN
     captured = board.piece_type_at(move.to_square)
     if captured:
-        return key ^ _man(captured, not board.turn, move.to_square)
-    return key if piece == chess.PAWN else key ^ clock_term(min(board.halfmove_clock + 1, 255))
+        key ^= _man(captured, not board.turn, move.to_square)
+    elif piece != chess.PAWN:
+        key ^= clock_term(min(board.halfmove_clock + 1, 255))
+    return text_of_key(key, castling_fields(board) if board.chess960 else 0)

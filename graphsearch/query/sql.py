@@ -1,14 +1,14 @@
 """Read-only SQL over the plain tables and views of a graph file, with functions that know records.
 
     record(fen)        JSON text of a position's record, as `graphsearch show --json` has it; NULL if unknown
-    key(fen)           key of a position, 16 hex digits, as the columns `key` have it
+    key(fen)           key of a position, as the columns `key` have it
     after(fen, moves)  FEN after moves in SAN or UCI
     san(fen, move)     a move in SAN
     cp(q, draw)        centipawns of a value in [-1, 1] and its draw probability, as commands show them;
                        cp(q): the same where they go by Q alone (--score-type centipawn), else refused
 
-SQLite opens the file read-only, and an authorizer refuses what does not read. A statement may take so much
-time, and values may be so long (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting goes through temporary files.
+SQLite opens the file read-only, and an authorizer refuses every other statement. The time of a statement and
+the size of values are limited (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting goes through temporary files.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ..store.store import Store
 from .sql_functions import PURE, Function, Value, record_text
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
-PULSE = 1000  # steps of SQLite's machine between two looks at Ctrl-C: they may be long ones
+PULSE = 1000  # steps of SQLite's machine between two checks for Ctrl-C: they may be long ones
 LOOK_SECONDS = 0.05  # between two looks at the clock
 TIMEOUT_SECONDS = 60.0
-MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB: that of a row, and each that a function makes on the way
-MAX_HEAP_BYTES = 256 << 20  # of all that SQLite holds, where the process does nothing else
+MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB: that of a row, and each intermediate one of a function
+MAX_HEAP_BYTES = 256 << 20  # of all memory of SQLite, where the process does nothing else
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {  # as table-valued functions, such as `pragma_table_info('run')`
@@ -55,7 +55,7 @@ _COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|;", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer to a statement.
+    """The answer of a statement.
 
     Attributes:
       columns: names as SQLite gives them; they need not be different.
@@ -75,20 +75,20 @@ def sql(
     timeout: float = TIMEOUT_SECONDS,
     heap_bytes: int = 0,
 ) -> Iterator[Result]:
-    """Yields the answer to one reading statement: SELECT, WITH, VALUES or EXPLAIN.
+    """Runs one reading statement (SELECT, WITH, VALUES or EXPLAIN) and yields its answer.
 
-    It sees one state of the file from its first row to its last; a search that writes meanwhile cannot empty
-    its log.
+    It sees one state of the file from its first row to its last; meanwhile a search that writes cannot
+    truncate the WAL.
 
     Args:
       path: the graph file; it is only read.
       limit: end after so many rows.
       timeout: seconds that SQLite may work, 0 for no limit; those between two rows do not count.
-      heap_bytes: most that SQLite may hold in this process, from now on until it ends; 0 for no limit.
+      heap_bytes: most memory of SQLite in this process until the statement ends; 0 for no limit.
 
     Raises:
       StatementLimitError: if the statement takes longer, or more memory; also while rows are taken.
-      InvalidParameterError: if the statement is none of these, is wrong, or a function in it gets what is no
+      InvalidParameterError: if the statement is none of these, is wrong, or a function in it gets an invalid
         position; also while rows are taken.
       KeyboardInterrupt: at Ctrl-C, within some milliseconds.
       StoreError: if the file cannot be read.
@@ -117,7 +117,7 @@ def sql(
 def _opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
     """Yields a connection that cannot write; to a cluster's, the rows of all files.
 
-    Another one leaves last, and tidies up the log, which one that is read-only cannot.
+    A writable connection closes last, to tidy up the WAL, which a read-only one cannot.
     """
     with ExitStack() as stack:
         if is_sharded(path):
@@ -134,7 +134,7 @@ def _opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
 
 
 def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
-    """Bounds what a statement may hold in memory."""
+    """Limits the memory of a statement."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     connection.execute("PRAGMA temp_store = FILE")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -143,7 +143,7 @@ def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
 
 
 class _Clock:
-    """The time that SQLite has worked on a statement, and a thread that ends it when that is too long."""
+    """Measures SQLite's working time on a statement; a thread interrupts it when the limit is reached."""
 
     def __init__(self, connection: sqlite3.Connection, timeout: float) -> None:
         self.timeout = timeout
@@ -191,7 +191,7 @@ def check_statement(statement: str) -> None:
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """Returns whether SQLite may do what a statement asks for."""
+    """Returns whether SQLite may perform an action of a statement."""
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() == "load_extension":
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":
@@ -204,7 +204,7 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
 
 
 class _Functions:
-    """The functions of a statement, and what went wrong in them: SQLite does not pass that on."""
+    """The functions of a statement, and their errors: SQLite does not pass these on."""
 
     def __init__(self, path: str | os.PathLike[str], clock: _Clock) -> None:
         self.clock = clock
@@ -226,7 +226,7 @@ class _Functions:
             connection.create_function(one.name, one.arguments, call, deterministic=one.fixed)
 
     def _kept(self, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
-        """Returns the function, NULL for NULL, its errors remembered."""
+        """Returns the function, with NULL for NULL, and with its errors recorded."""
 
         def call(*values: object) -> Value:
             if any(value is None for value in values):
@@ -305,7 +305,7 @@ def _reason(error: sqlite3.Error) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """Returns a value of SQLite as JSON has it: BLOBs as hex text, infinite numbers as text.
+    """Returns a value of SQLite for JSON: BLOBs as hex text, infinite numbers as text.
 
     >>> json_value(b"\\x01\\xff"), json_value(float("inf")), json_value(1.5)
     ('01ff', 'inf', 1.5)

@@ -1,6 +1,6 @@
-"""The functions that SQL has over a graph file: `query sql` and the Datasette plugin give them to SQLite.
+"""SQL functions over a graph file, for `query sql` and the Datasette plugin.
 
-docs/queries.md lists them. They raise ValueError or GraphSearchError for what is no position, move or number.
+docs/queries.md lists them. They raise ValueError or GraphSearchError for an invalid position, move or number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import chess
 
 from ..graph.view import Reader, view
-from ..position.board import fen_of, key_of
+from ..position.board import fen_of, key_text
 from ..position.notation import named_board, play_moves, read_moves
 from ..position.values import CENTIPAWN, cp_of, shown_score_type
 
@@ -22,7 +22,7 @@ Value = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of SQL: its name, how many values it takes, and whether equal ones give equal answers."""
+    """A SQL function: its name, its number of arguments, and whether it is deterministic."""
 
     name: str
     arguments: int
@@ -43,7 +43,7 @@ def _board(fen: object) -> chess.Board:
 
 
 def _key(fen: object) -> str:
-    return f"{key_of(_board(fen)):016x}"
+    return key_text(_board(fen))
 
 
 def _after(fen: object, moves: object) -> str:
@@ -77,6 +77,6 @@ PURE = (
     Function("key", 1, _key),
     Function("after", 2, _after),
     Function("san", 2, _san),
-    Function("cp", 1, _cp, fixed=False),  # by the score type that is shown
+    Function("cp", 1, _cp, fixed=False),  # by the present score type
     Function("cp", 2, _cp, fixed=False),
 )

@@ -20,7 +20,7 @@ Places = NDArray[np.int64]
 
 _FILES, _PIECES, _PROMOTIONS = "abcdefgh", "PNBRQK", ("", "=N", "=B", "=R", "=Q")
 _PAWN, _KING = PAWNS, KINGS
-CASTLING_STEP = 2  # files that a king goes then, and never else
+CASTLING_STEP = 2  # files that a king moves in castling, and never else
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class MoveList:
     """The legal moves of a position in canonical order.
 
     Attributes:
-      codes: as `position.encode_move`. marks: CHECK or CHECK | MATE where a move gives it, else 0.
+      codes: as `encode_move` has them. marks: CHECK or CHECK | MATE where a move gives it, else 0.
     """
 
     codes: tuple[int, ...]
@@ -127,7 +127,8 @@ def san_of(
     """Returns the SAN of a move.
 
     Args:
-      kind: of the man. target: square. origin: what tells it from others, of a pawn that takes its file.
+      kind: of the man. target: square. origin: file, rank or square that makes the move unique; a capturing
+        pawn's file.
       promotion: as in a move code. mark: CHECK, CHECK | MATE or 0. castling: 1 short, 2 long, 0 no castling.
 
     >>> san_of(kind=1, target=18, origin="b", capture=True, promotion=0, mark=1, castling=0)
@@ -166,7 +167,7 @@ def _san(words: Sequence[int], occupied: int, kind: int, code: int, origins: lis
 
 
 def which_piece(origin: int, origins: list[int]) -> str:
-    """Returns what tells a piece from others of its kind that reach the same square."""
+    """Returns the file, rank or square that distinguishes a piece from others that reach the same square."""
     others = [other for other in origins if other != origin]
     if not others:
         return ""

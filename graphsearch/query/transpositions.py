@@ -15,11 +15,11 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..position.board import board_of, fen_of, key_of
-from ..record.ranking import node_mean
+from ..position.board import board_of, fen_of, key_text
+from ..store.record.ranking import node_mean
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 
-LOOKED_AT = 200  # positions, unless told otherwise: the answer takes a second at any size of the file
+LOOKED_AT = 200  # positions; default: the answer takes a second at any size of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Transposition:
     """A position with several ways in.
 
     Attributes:
-      position: FEN. ways: visited edges that lead to it, of those that were looked at.
-      n: the visits of these edges together; None where all edges were counted without them.
+      position: FEN. ways: visited edges that lead to it, among the edges examined.
+      n: the visits of these edges together; None where all edges were counted without their visits.
       visits, q: node N and Q, seen by the side to move; None if the file does not hold it.
-      root, line: where the look began (FEN), and the moves from there in SAN; None where all were counted.
+      root, line: first position (FEN), and the moves from there in SAN; None where all were counted.
     """
 
     position: str
@@ -44,13 +44,13 @@ class Transposition:
 
 @dataclass(frozen=True, slots=True)
 class Transpositions:
-    """The answer to `transpositions`.
+    """The answer of `transpositions`.
 
     Attributes:
-      roots: FENs of where the look began; empty if all of the file was counted.
-      looked_at: positions whose edges were counted. edges: these edges, visited ones alone.
+      roots: FENs of the first positions; empty if the whole file was counted.
+      looked_at: positions whose edges were counted. edges: their visited edges.
       total: positions in the file. positions: those with the most ways in, most first.
-      shared: of the positions that the edges lead to, those with several ways in.
+      shared: positions among the edges' children that several edges lead to.
     """
 
     roots: tuple[str, ...]
@@ -70,13 +70,13 @@ def transpositions(
 ) -> Transpositions:
     """Returns the positions with the most ways in among the best-visited ones.
 
-    The most visited edges are followed first; every visited edge of a position that is looked at counts.
+    The most visited edges are followed first; every visited edge of an examined position counts.
 
     Args:
       path: the graph file; it is only read.
-      board: the position to begin with; None: all roots of the file.
-      top: how many positions are returned at most, of those with two ways in or more.
-      look: how many positions are looked at.
+      board: the first position; None: all roots of the file.
+      top: most positions returned, of those with two ways in or more.
+      look: how many positions are examined.
 
     Raises:
       InvalidParameterError: if a number is below 1.
@@ -102,7 +102,7 @@ def check_numbers(**numbers: int) -> None:
 
 @dataclass(slots=True)
 class _Met:
-    """A position that edges lead to: over which it was met first (none for a root), and how often."""
+    """A position that edges lead to: the first edge (none for a root), and the number of edges."""
 
     before: chess.Board
     move: chess.Move | None
@@ -124,11 +124,11 @@ class _Looking:
     def __init__(self, source: RecordSource, roots: list[chess.Board], look: int) -> None:
         self._source = source
         self._look = look
-        self._met: dict[int, _Met] = {}
+        self._met: dict[str, _Met] = {}
         self._done = 0
         self._edges = 0
         self._roots = roots
-        starts = {key_of(root): _Met(root.copy(stack=False), None, root, ()) for root in roots}
+        starts = {key_text(root): _Met(root.copy(stack=False), None, root, ()) for root in roots}
         self._met |= starts
         self._heap = [(0, number, met) for number, met in enumerate(starts.values())]
         self._number = count(len(starts))
@@ -148,7 +148,7 @@ class _Looking:
         )
 
     def _count(self, met: _Met) -> None:
-        """Counts the edges of a position, and remembers where they lead."""
+        """Counts the edges of a position and adds their children."""
         board = met.board()
         record = self._source.read(board)
         if record is None:

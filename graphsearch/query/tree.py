@@ -10,13 +10,13 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..position.board import fen_of, key_of
-from ..record.node import NodeRecord
-from ..record.ranking import node_mean
+from ..position.board import fen_of, key_text
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import node_mean
 from .source import RecordSource, after, opened, steps_of
 
-DEPTH = 3  # unless told otherwise
-SHARE = 50  # a move is followed if it has the position's N divided by this, unless told otherwise
+DEPTH = 3  # default
+SHARE = 50  # a move is followed if it has the position's N divided by this; default
 
 
 @dataclass(slots=True)
@@ -28,9 +28,9 @@ class Branch:
       n, p, q: edge N, P and Q of that move, q seen by the side that plays it; node N, None and node Q (seen
         by the side to move) at the root.
       position: FEN.
-      visits: node N; None if the file does not hold the position, or the tree does not look that deep.
-      transposes_to: moves in SAN from the root to the place where this position is expanded, if that is
-        elsewhere.
+      visits: node N; None if the file does not hold the position, or it lies beyond the tree's depth.
+      transposes_to: moves in SAN from the root to the place where this position is expanded, if it is
+        expanded elsewhere.
       branches: the moves that are followed, most visits first.
       hidden: how many visited moves are not shown here; 0 where nothing was expanded.
     """
@@ -64,7 +64,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The answer to `tree`: how it was asked for, the tree, and how many positions it shows."""
+    """The answer of `tree`: the request, the tree, and the number of its positions."""
 
     depth: int
     min_visits: int
@@ -96,14 +96,14 @@ def tree(
 ) -> Tree:
     """Returns the well-visited moves below a position, every position expanded once.
 
-    Where several lines meet, the position is expanded in the shortest of them, of those in the one with the
-    more visited moves; the others name that one.
+    A position on several lines is expanded in the shortest of them, among equals in the most visited one; the
+    other lines refer to it.
 
     Args:
       path: the graph file; it is only read.
       depth: how many plies deep.
-      min_visits: edge N that a move must have to be followed; None: a fiftieth of the position's N.
-      width: how many moves of a position are followed at most; None: any number.
+      min_visits: least edge N of a move to follow; None: a fiftieth of the position's N.
+      width: most moves to follow from a position; None: any number.
 
     Raises:
       InvalidParameterError: if a number is below 1.
@@ -120,7 +120,7 @@ def tree(
         return _Growing(source, depth, least, width).tree(board, record)
 
 
-Place = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, and the line to it in SAN
+Expansion = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, and the line to it in SAN
 
 
 class _Growing:
@@ -131,14 +131,14 @@ class _Growing:
         self._depth = depth
         self._least = min_visits
         self._width = width
-        self._places: dict[int, tuple[str, ...]] = {}  # where each position is expanded
+        self._places: dict[str, tuple[str, ...]] = {}  # where each position is expanded
         self._transpositions = 0
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         root = Branch(
             move=None, san=None, n=record.visits, p=None, q=node_mean(record)[0], position=fen_of(board)
         )
-        level: deque[Place] = deque([(root, board.copy(stack=False), ())])
+        level: deque[Expansion] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
             level.extend(self._expand(branch, position, line))
@@ -152,9 +152,9 @@ class _Growing:
             root=root,
         )
 
-    def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Place]:
-        """Gives a branch its moves; returns these with their positions and lines."""
-        key = key_of(board)
+    def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Expansion]:
+        """Adds a branch's moves; returns them with their positions and lines."""
+        key = key_text(board)
         if key in self._places:
             branch.transposes_to = self._places[key]
             self._transpositions += 1

@@ -1,7 +1,7 @@
-"""Moves taken back: every position from which a legal move leads to a given one. Pure, without Numba.
+"""Takes moves back: every position from which a legal move leads to a given one. Pure, without Numba.
 
-The generator works on squares and yields positions that may be predecessors; python-chess then judges each:
-it must be legal, and so must the move, which must lead to exactly this position.
+The generator works on squares and yields possible predecessors; python-chess then checks each one: it must be
+legal, and so must the move, which must lead to exactly this position.
 
 Clocks: positions whose clock is at most 75 share a key, higher clocks have keys of their own. So before a
 capture or a pawn move any clock may have stood (one position for all up to 75, one for each above), and
@@ -30,11 +30,11 @@ ANY_CLOCK = (0, *range(FREE_CLOCK + 1, CLOCK_DRAW))
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """A position from which a move may lead to the one that was asked about.
+    """A position from which a move may lead to the requested one.
 
     Attributes:
-      board: it has no history, and clock 0. move: the move.
-      clocks: those that it may have; 0 stands for all up to 75.
+      board: without history, clock 0. move: the move.
+      clocks: its possible clocks; 0 stands for all up to 75.
     """
 
     board: chess.Board
@@ -52,10 +52,10 @@ class Predecessor:
 def predecessors(board: chess.Board) -> Iterator[Predecessor]:
     """Yields every legal position from which a legal move leads to this one, each (position, move) once.
 
-    Positions are told apart as in the graph: by men, turn, castling rights, a possible capture en passant,
-    and the clock if it is above 75. Clocks of 100 and more are left out before captures and pawn moves, as no
-    search goes on there. Positions of Chess960 are among them: of a position without rights to castle nobody
-    can tell that it comes from a game of standard chess.
+    Positions differ as in the graph: by men, turn, castling rights, a possible capture en passant, and the
+    clock if it is above 75. Clocks of 100 and more are excluded before captures and pawn moves, as the game
+    is over there. Positions of Chess960 are included: without castling rights they look like those of
+    standard chess.
 
     >>> sorted(found.move.uci() for found in predecessors(chess.Board()))
     ['a6b8', 'c6b8', 'f6g8', 'h6g8']
@@ -77,8 +77,7 @@ def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
 
 
 def candidates(board: chess.Board) -> Iterator[Predecessor]:
-    """Yields positions and moves among which all predecessors are; most of them are illegal or lead
-    elsewhere."""
+    """Yields all predecessors as (position, move), among many that are illegal or lead elsewhere."""
     for before, move, quiet in _without_state(board):
         clocks = _clocks_before(board, quiet)
         if not clocks:
@@ -94,7 +93,7 @@ def candidates(board: chess.Board) -> Iterator[Predecessor]:
 
 
 def _as_written(before: chess.Board, move: chess.Move) -> chess.Move:
-    """Returns castling, the king taking his rook, as it is written in a position."""
+    """Returns castling in a position's own notation; the generator has the king take his rook."""
     ours = before.occupied_co[before.turn]
     if before.chess960 or not before.rooks & ours & chess.BB_SQUARES[move.to_square]:
         return move
@@ -103,7 +102,7 @@ def _as_written(before: chess.Board, move: chess.Move) -> chess.Move:
 
 
 def _clocks_before(board: chess.Board, quiet: bool) -> tuple[int, ...]:
-    """Returns the clocks that may have stood: one for all up to 75, and those above that fit."""
+    """Returns the possible clocks before: one for all up to 75, and those above that fit."""
     clock = board.halfmove_clock
     if clock > FREE_CLOCK:
         return (clock - 1 if clock - 1 > FREE_CLOCK else 0,) if quiet else ()
@@ -129,7 +128,7 @@ def _without_state(board: chess.Board) -> Iterator[Unmade]:
 
 
 def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int | None = None) -> chess.Board:
-    """Returns the men before a move: `piece` back on its square, what it took on the board again."""
+    """Returns the men before a move: `piece` back on its square, the captured man back on the board."""
     before = chess.Board(None)
     for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings"):
         setattr(before, name, getattr(board, name))
@@ -165,7 +164,7 @@ def _piece_unmoves(board: chess.Board, square: int, piece: int) -> Iterator[Unma
 def _pawn_unmoves(board: chess.Board, mover: chess.Color, square: int) -> Iterator[Unmade]:
     back = -8 if mover else 8
     origin, rank = square + back, chess.square_rank(square)
-    first = 1 if mover else 6  # where pawns begin
+    first = 1 if mover else 6  # the first rank of pawns
     if rank == first:
         return
     if not board.occupied & chess.BB_SQUARES[origin]:
@@ -187,7 +186,7 @@ def _capture_origins(board: chess.Board, mover: chess.Color, square: int) -> Ite
 
 def _un_en_passant(board: chess.Board, mover: chess.Color, origin: int, square: int) -> Iterator[Unmade]:
     taken = square + (-8 if mover else 8)
-    double = square + (8 if mover else -8)  # where the taken pawn came from
+    double = square + (8 if mover else -8)  # first square of the taken pawn
     if board.occupied & (chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]):
         return
     move = chess.Move(origin, square)
@@ -234,7 +233,7 @@ def _uncastled(
 
 
 def _rights_before(board: chess.Board, before: chess.Board, move: chess.Move) -> Iterator[int]:
-    """Yields the castling rights that may have stood: those of now, and any that the move may have ended."""
+    """Yields the possible castling rights before: the present ones, and any that the move may have ended."""
     now = board.clean_castling_rights()
     touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
     wings = [_lost_by(before, now, touched, wing, side) for wing in chess.COLORS for side in (1, -1)]

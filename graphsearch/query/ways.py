@@ -1,7 +1,7 @@
-"""The positions with the most ways in, of all that a file holds: a pass over it with all cores.
+"""Counts the ways in of all positions of a file, with all cores.
 
-Records and edges are listed in temporary files, cut into as many parts as memory asks for (`sweep/parts.py`);
-then each part is counted in a table of 20 bytes a node.
+Records and edges are listed in temporary files, in as many parts as memory requires
+(`graph/sweeps/parts.py`); then each part is counted in a table of 20 bytes a node.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.memory import default_budget
+from ..graph.sweeps.parts import Listed, PartedGraph, U64s, listed, parts_for, table_bytes
+from ..graph.sweeps.parts_kernel import ANY_VISITS, ENTRY_WORDS
 from ..position.fens import fens
-from ..record.node import RecordBatch
-from ..record.ranking import node_mean
 from ..store.codec.bulk import sort_keys
 from ..store.portions import portions
+from ..store.record.node import RecordBatch
+from ..store.record.ranking import node_mean
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..sweep.parts import Listed, PartedGraph, U64s, listed, parts_for, table_bytes
-from ..sweep.parts_kernel import ANY_VISITS, ENTRY_WORDS
 from . import ways_kernel
 from .transpositions import Transposition, Transpositions, check_numbers
 
 OnProgress = Callable[[int, int], None]
-SLICE = 1 << 20  # places of a table that are ranked at once: memory stays that of the table
+SLICE = 1 << 20  # places of a table that are ranked at once, so that memory hardly grows
 
 
 def count_all(
@@ -43,14 +43,14 @@ def count_all(
 
     Args:
       path: the graph file; it is only read.
-      top: how many positions are returned at most, of those with two ways in or more.
-      ram_bytes: most bytes that a table may take, 20 a node: in a smaller one the positions are counted part
-        by part; default: 80 % of the machine's memory.
-      on_progress: called with records done and records in all, two for each record.
+      top: most positions returned, of those with two ways in or more.
+      ram_bytes: most bytes of a table, 20 a node: with a smaller one the positions are counted part by part;
+        default: 80 % of the machine's memory.
+      on_progress: called with the records read and all records; every record is read twice.
 
     Raises:
       InvalidParameterError: if `top` is below 1.
-      CapacityError: if `ram_bytes` is too little for any number of parts.
+      CapacityError: if `ram_bytes` is too small for any number of parts.
       CorruptRecordError: if a block is damaged.
       StoreError: if the file cannot be read.
     """
@@ -70,7 +70,7 @@ class _Counting:
         self._graph = graph
         self._top = top
         self._on_progress = on_progress
-        self._portions: list[tuple[Store, int]] = []  # the file of each, and where it begins
+        self._portions: list[tuple[Store, int]] = []  # the file of each, and its first record
         self._listed = self._entered = self._shared = 0
         self._rows: list[Transposition] = []
 
@@ -102,7 +102,7 @@ class _Counting:
                 self._say(self._listed)
 
     def _count(self, part: int) -> None:
-        """Counts one part, and keeps the best of it and of those before."""
+        """Counts one part, and keeps the best of all parts so far."""
         table = np.zeros(table_bytes(self._graph.records_of(part)) // 8, np.uint64)
         for entries in self._graph.records.chunks(part):
             self._entered += int(ways_kernel.enter(table, entries))
@@ -128,7 +128,7 @@ class _Counting:
         self._on_progress(done, max(done, 2 * self._store.node_count))
 
     def _read(self, table: U64s, wanted: dict[int, int], numbers: list[int]) -> list[Transposition]:
-        """Returns the positions of some places, read again from the portions that they stand in."""
+        """Returns the positions at some places, read again from their portions."""
         found: dict[int, Transposition] = {}
         for number in numbers:
             store, start = self._portions[number - 1]
@@ -144,7 +144,7 @@ class _Counting:
         return list(found.values())
 
     def _end_of(self, place: int) -> int | None:
-        """Returns where the portion behind one begins, None for the last one of a file."""
+        """Returns the first record of the next portion, None for the last portion of a file."""
         behind = self._portions[place + 1 :][:1]
         return behind[0][1] if behind and behind[0][0] is self._portions[place][0] else None
 

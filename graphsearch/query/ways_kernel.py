@@ -1,27 +1,26 @@
-"""Counting the visited edges that lead to each position of a file, with the table of `sweep_kernel.py`.
+"""Counts the visited edges to each position of a file, in the table of `graph/sweeps/sweep_kernel.py`.
 
-Of its two words a place, the second holds other numbers here: the portion of the file that the record stands
-in, plus 1, in the upper half (0 in an empty place), the ways in in the lower half. Records and edges come as
-the entries of `parts_kernel.py`.
+The second word of a place differs here: its upper half is the portion of the file that holds the record, plus
+1 (0 in an empty place), its lower half the ways in. Records and edges come as the entries of
+`graph/sweeps/parts_kernel.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-from numpy import int64, uint32
-
+from ..graph.sweeps.parts_kernel import ENTRY_WORDS, entry_check, entry_visits, turned_key
+from ..graph.sweeps.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
 from ..jit.compiler import kernel
-from ..jit.pointers import LOW32, U
-from ..sweep.parts_kernel import ENTRY_WORDS, turned_key
-from ..sweep.sweep_kernel import PLACE_WORDS, known, place_of, set_known, table_of
+from ..jit.types import int64, uint32
 
 MOST_WAYS = (1 << 32) - 1
 
 
 @kernel
-def enter(table: Any, entries: Any) -> Any:
-    """Enters records without ways; returns how many were new. The caller has seen to it that there is room.
+def enter(table: NDArray[np.uint64], entries: NDArray[np.uint64]) -> int64:
+    """Adds records without ways; returns how many were new. The caller makes sure that there is room.
 
     Args:
       table: `[places * 2]` uint64. entries: `[2 K]` uint64; their number is the portion of the file, from 1.
@@ -30,18 +29,18 @@ def enter(table: Any, entries: Any) -> Any:
     new = int64(0)
     for i in range(len(entries) // ENTRY_WORDS):
         key, second = entries[ENTRY_WORDS * i], entries[ENTRY_WORDS * i + 1]
-        place, tag = place_of(t, turned_key(key), second >> U(32))
+        place, tag = place_of(t, turned_key(key), entry_check(second))
         if known(t, place) == 0:
             t.words[PLACE_WORDS * place] = tag
             t.halves[4 * place + 2] = uint32(0)
-            set_known(t, place, int64(second & LOW32))
+            set_known(t, place, entry_visits(second))
             new += 1
     return new
 
 
 @kernel
-def count_ways(table: Any, edges: Any) -> None:
-    """Adds edges to the positions that they lead to, if the table has these.
+def count_ways(table: NDArray[np.uint64], edges: NDArray[np.uint64]) -> None:
+    """Counts edges at the positions that they lead to, if the table has these.
 
     Args:
       table: as for `enter`. edges: `[2 K]` uint64, entries.
@@ -49,16 +48,16 @@ def count_ways(table: Any, edges: Any) -> None:
     t = table_of(table)
     for i in range(len(edges) // ENTRY_WORDS):
         key, second = edges[ENTRY_WORDS * i], edges[ENTRY_WORDS * i + 1]
-        place = place_of(t, turned_key(key), second >> U(32))[0]
+        place = place_of(t, turned_key(key), entry_check(second))[0]
         if known(t, place) and int64(t.halves[4 * place + 2]) < MOST_WAYS:
             t.halves[4 * place + 2] += uint32(1)
 
 
 @kernel
-def places_of(table: Any, entries: Any, places: Any) -> None:
+def places_of(table: NDArray[np.uint64], entries: NDArray[np.uint64], places: NDArray[np.int64]) -> None:
     """Fills `places` (`[K]` int64) with the place of each record, -1 if it is not in the table."""
     t = table_of(table)
     for i in range(len(places)):
         key, second = entries[ENTRY_WORDS * i], entries[ENTRY_WORDS * i + 1]
-        place = place_of(t, turned_key(key), second >> U(32))[0]
+        place = place_of(t, turned_key(key), entry_check(second))[0]
         places[i] = place if known(t, place) else int64(-1)

@@ -1,4 +1,4 @@
-"""What the stored values say of one move: what it costs, and what is best instead and against it."""
+"""Stored values of one move: its cost, the best move instead, and the best answer."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 import chess
 
 from ..position.values import cp_of, negate
-from ..record.ranking import node_mean
+from ..store.record.ranking import node_mean
 from .source import RecordSource, after, steps_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:
-    """A move by the records of its position and of that behind it; values are seen by the side that plays it.
+    """A move's value by the records before and behind it, seen by the side that plays it.
 
     Attributes:
       n: its edge N, 0 without visits; None if the position has no record.
       q, cp: its value: of its edge, else minus that of the position behind it; None if neither is known.
       best, best_q, best_cp: the best move in SAN, and its value; None without visits.
-      cost, cost_cp: by how much it is worse than the best one, at least 0; None if a value is missing.
+      cost, cost_cp: how much worse it is than the best move, at least 0; None if a value is missing.
       answer: the best answer to it, in SAN; None if the position behind it has no visits.
     """
 
@@ -35,7 +35,7 @@ class Worth:
 
 
 def worth_of(source: RecordSource, board: chess.Board, move: chess.Move) -> Worth:
-    """Returns what the stored values say of a legal move."""
+    """Returns the stored values of a legal move."""
     record = source.read(board)
     steps = steps_of(record, board) if record else []
     edge = next((step.edge for step in steps if step.move == move), None)

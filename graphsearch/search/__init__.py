@@ -1,3 +1,1 @@
-"""The search: parameters, PUCT, waves, backup, and the loop that runs until a limit.
-
-Rooms that use a search import it."""
+"""The search: parameters, PUCT, waves, backup, and the loop that runs until a limit."""

@@ -1,4 +1,4 @@
-"""From the leaves to the root: new records for what was evaluated, then edges, deepest first.
+"""From the leaves to the root: new records for evaluated leaves, then edges, deepest first.
 
 An edge takes its visits and its child's value as it is now (`q_a = -Q(child)`); a node's Q is always
 recomputed from all of its edges, so doing it twice changes nothing.
@@ -6,19 +6,19 @@ recomputed from all of its edges, so doing it twice changes nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32, float64, int64
+from collections.abc import Callable
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import overlay_item
+from ..graph.arena_kernel import ArenaPointers, overlay_item
 from ..graph.heap_kernel import grow_block, mark_dirty, new_record, set_best
 from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import MAX_VISITS, cap_draws, child_visits, node_draws, node_q, refresh
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import adv, prefetch
+from ..jit.types import Pointer, float32, float64, int64, uint64
 from ..position.board_kernel import clock_of, position_key
-from ..record.bounds_kernel import (
+from ..position.words import BoardTable, Position
+from ..store.record.bounds_kernel import (
     DRAWN,
     bounds_of,
     is_decisive,
@@ -29,7 +29,7 @@ from ..record.bounds_kernel import (
     share_of,
     turned,
 )
-from ..record.node_kernel import (
+from ..store.record.node_kernel import (
     add_state,
     block_class_of,
     code_bytes,
@@ -50,17 +50,17 @@ from ..record.node_kernel import (
     stride_at,
     upper_in,
 )
-from ..record.node_layout import CAPACITY, STALE, WIDE
+from ..store.record.node_layout import CAPACITY, STALE, WIDE
 from . import wave_kernel as wave
 from .flight_kernel import land
-from .wave_kernel import check_of, field, set_field, words_of
+from .wave_kernel import WavePointers, check_of, field, set_field, words_of
 
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between asking for memory and using it
-BY_RULE = 0  # the evaluator of what rules or tablebases say
+BY_RULE = 0  # the evaluator of results by rules or tablebases
 
 
 @inner
-def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
+def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -> None:
     """Makes a record of every evaluated leaf: V, D and P codes, quantised here once and for all."""
     for leaf in range(W.counts[wave.LEAVES]):
         e = W.leaf_entry[leaf]
@@ -84,7 +84,7 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
 
 
 @inlined
-def _count_visits(A: Any, edge: Any, done: Any) -> None:
+def _count_visits(A: ArenaPointers, edge: int64, done: int64) -> None:
     """Adds completed visits to an edge.
 
     Counts that would overflow u32 stay at their maximum and are reported.
@@ -97,7 +97,7 @@ def _count_visits(A: Any, edge: Any, done: Any) -> None:
 
 
 @inner
-def _count_draw(T: Any, A: Any, s: Any, rec: Any, j: Any) -> None:
+def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int64) -> None:
     """Adds a visit that ended in a draw of the path to edge `j`; its child is not touched."""
     if block_class_of(A, rec) < WIDE:
         grow_block(T, A, s, rec, A.ints[CAPACITY + block_class_of(A, rec)], True)
@@ -107,10 +107,10 @@ def _count_draw(T: Any, A: Any, s: Any, rec: Any, j: Any) -> None:
 
 
 @inner
-def _remember_overlay(A: Any, W: Any, e: Any) -> None:
-    """Notes every edge of a visit that only this game's history made a draw.
+def _remember_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Adds every edge of a visit that only this game's history made a draw to the overlay.
 
-    To take it back before saving.
+    Before a save these visits are taken back.
     """
     drawn = int64(1)
     a = int64(e)
@@ -126,14 +126,16 @@ def _remember_overlay(A: Any, W: Any, e: Any) -> None:
 
 
 @inlined
-def refresh_if_stale(A: Any, rec: Any) -> None:
+def refresh_if_stale(A: ArenaPointers, rec: int64) -> None:
     """Recomputes a record from its edges if one of them has changed."""
     if state_of(A, rec) & STALE:
         refresh(A, rec)
 
 
 @inner
-def _mixed(A: Any, edge: Any, known: Any, valued: Any, q: Any, draws: Any) -> Any:
+def _mixed(
+    A: ArenaPointers, edge: int64, known: int64, valued: int64, q: float32, draws: int64
+) -> tuple[float32, int64]:
     """Returns the (q, draw share) of an edge whose child was lost and has not caught up yet."""
     A.counters[arena.AHEAD] += 1
     missing = valued - known
@@ -144,10 +146,10 @@ def _mixed(A: Any, edge: Any, known: Any, valued: Any, q: Any, draws: Any) -> An
 
 
 @inlined
-def told_by(A: Any, child: Any) -> Any:
-    """Returns what a node tells the edges that lead to it: (Q, draw share, flags, code of a decisive one, N).
+def child_summary(A: ArenaPointers, child: int64) -> tuple[float32, int64, int64, int64, int64]:
+    """Returns the summary of a node for the edges that lead to it: (Q, draw share, flags, decisive code, N).
 
-    Q is seen from its own side.
+    Q is seen by the side to move at the node.
     """
     refresh_if_stale(A, child)
     flags = flags_of(A, child)
@@ -162,14 +164,19 @@ def told_by(A: Any, child: Any) -> Any:
 
 
 @inlined
-def take_told(A: Any, edge: Any, stride: Any, told: Any, resets: Any) -> None:
-    """Sets the q and draw field of an edge to what its child tells, seen from this side.
+def set_from_child(
+    A: ArenaPointers,
+    edge: int64,
+    stride: int64,
+    summary: tuple[float32, int64, int64, int64, int64],
+    resets: bool,
+) -> None:
+    """Sets the q and draw field of an edge from its child's summary, seen from this side.
 
-    A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the visits
-    it lacks keep the value that the edge remembers. What the edge has proven it keeps for good. `resets`:
-    its move sets the clock back.
+    A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the missing
+    visits keep the edge's old value. Proofs of the edge stay for good. `resets`: its move resets the clock.
     """
-    value, draws, flags, code, known = told
+    value, draws, flags, code, known = summary
     before, old = edge_q(A, edge), edge_draws(A, edge)
     keeps = is_special(before, old)
     q = float32(0.0) - value
@@ -191,8 +198,8 @@ def take_told(A: Any, edge: Any, stride: Any, told: Any, resets: Any) -> None:
 
 
 @inlined
-def ask_for(A: Any, W: Any, e: Any) -> None:
-    """Asks for the memory of entries that come later: records first, blocks when those have come."""
+def ask_for(A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Prefetches the memory of later entries: records first, blocks when the records have arrived."""
     if e >= RECORDS_AHEAD and field(W, e - RECORDS_AHEAD, wave.DONE):
         prefetch(A.records, field(W, e - RECORDS_AHEAD, wave.SLOT))
         parent = field(W, e - RECORDS_AHEAD, wave.PARENT)
@@ -205,17 +212,20 @@ def ask_for(A: Any, W: Any, e: Any) -> None:
             prefetch_block(A, field(W, parent, wave.SLOT))
 
 
-def entry_backer(take: Any, remember: Any) -> Any:
-    """Returns what backs up one entry: `(T, A, W, e)`.
+def entry_backer(
+    take: Callable[[ArenaPointers, WavePointers, int64, int64, int64, bool], None],
+    remember: Callable[[ArenaPointers, WavePointers, int64], None],
+) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None]:
+    """Returns the function that backs up one entry: `(T, A, W, e)`.
 
     Args:
       take: sets the value of the edge that leads to an entry: `(A, W, e, edge, stride, resets)`.
-      remember: notes the edges of a visit that only this game's history made a draw: `(A, W, e)`.
+      remember: adds the edges of a visit that only this game's history made a draw: `(A, W, e)`.
     """
 
     @inlined
-    def back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
-        """Counts what an entry completed on the edge that led to it, with the value that it has now."""
+    def back_up_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+        """Adds the completed visits of an entry to the edge that led to it, with its present value."""
         done = field(W, e, wave.DONE)
         parent = field(W, e, wave.PARENT)
         if done == 0 or parent < 0:
@@ -239,17 +249,17 @@ def entry_backer(take: Any, remember: Any) -> Any:
 
 
 @inlined
-def take_here(A: Any, W: Any, e: Any, edge: Any, stride: Any, resets: Any) -> None:
+def take_here(A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int64, resets: bool) -> None:
     """Sets the value of the edge that leads to an entry from the entry's own record."""
-    take_told(A, edge, stride, told_by(A, field(W, e, wave.SLOT)), resets)
+    set_from_child(A, edge, stride, child_summary(A, field(W, e, wave.SLOT)), resets)
 
 
 _back_up_entry = entry_backer(take_here, _remember_overlay)
 
 
 @inner
-def _land_entry(T: Any, A: Any, W: Any, e: Any) -> None:
-    """Counts what an entry completed, on the edge that led to it; at the root, for the wave."""
+def _land_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Adds the completed visits of an entry to the edge that led to it; at the root, to the wave's count."""
     done = field(W, e, wave.DONE)
     parent = field(W, e, wave.PARENT)
     if parent < 0:
@@ -262,8 +272,8 @@ def _land_entry(T: Any, A: Any, W: Any, e: Any) -> None:
 
 
 @inner
-def settle(T: Any, A: Any, W: Any, first: Any) -> None:
-    """Backs up what a round, whose entries begin at `first`, completed without an evaluation, and lands it.
+def settle(T: BoardTable, A: ArenaPointers, W: WavePointers, first: int64) -> None:
+    """Backs up and lands the visits of a round, from entry `first` on, that needed no evaluation.
 
     Children come after their parents, so from the last entry to the first is deepest first.
     """
@@ -283,7 +293,7 @@ def settle(T: Any, A: Any, W: Any, first: Any) -> None:
 
 
 @inner
-def back_up_path(T: Any, A: Any, W: Any, e: Any) -> None:
+def back_up_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Backs up a visit that ended at entry `e` without an evaluation and was not in flight."""
     W.counts[wave.ENDED] = 0
     W.counts[wave.PATH_DRAWN] = 0
@@ -293,15 +303,15 @@ def back_up_path(T: Any, A: Any, W: Any, e: Any) -> None:
 
 
 @inner
-def back_up(T: Any, A: Any, W: Any) -> Any:
+def back_up(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
     """Completes every visit of a wave, deepest entries first.
 
-    Returns how many there were, with those that were counted while the wave was gathered.
+    Returns the number of completed visits, those completed while the wave was gathered included.
     """
     for up in range(W.counts[wave.DEEPEST]):
         e = W.heads[W.counts[wave.DEEPEST] - up]
         while e >= 0:
-            ask_for(A, W, e)  # the next of a depth is, as a rule, the entry before
+            ask_for(A, W, e)  # the next of a depth is usually the entry before
             _back_up_entry(T, A, W, e)
             e = field(W, e, wave.NEXT)
     completed = int64(0)

@@ -15,9 +15,9 @@ import chess
 import chess.polyglot
 
 from ..graph.view import NodeView, Reader, view
-from ..record.ranking import best_move
+from ..store.record.ranking import best_move
 
-MOST_POSITIONS = 3000  # of a proof that are looked at; a longer one is in doubt
+MOST_POSITIONS = 3000  # of a proof to examine; a longer one is in doubt
 
 
 def view_in_game(
@@ -28,17 +28,17 @@ def view_in_game(
     lines: int | None = None,
     first: Collection[chess.Move] = (),
 ) -> NodeView | None:
-    """Returns the view of a position whose game makes returns to some positions draws; None if unknown.
+    """Returns the view of a position in a game that makes returns to some positions draws; None if unknown.
 
     Args:
-      past: Polyglot keys of the positions that stood twice (`position.history_keys`). The rest as for `view`.
+      past: Polyglot keys of the positions that stood twice (`history_keys`). The rest as for `view`.
     """
     doubtful = doubtful_moves(read, board, past) if len(past) else None
     return view(read, board, lines=lines, first=first, doubtful=doubtful)
 
 
 def doubtful_moves(read: Reader, board: chess.Board, past: Collection[int]) -> frozenset[chess.Move]:
-    """Returns the moves whose proof a return to one of these positions may spoil, or that return at once."""
+    """Returns the moves whose proof may reach one of these positions, or that return to one at once."""
     keys = frozenset(int(key) for key in past)
     return frozenset(move for move in board.legal_moves if not _Walk(read, keys).is_safe_after(board, move))
 
@@ -69,7 +69,7 @@ class _Walk:
         return True
 
     def _following(self, board: chess.Board) -> list[chess.Board] | None:
-        """Returns where a proof leads to: one position if the side to move wins, else all; None: unknown."""
+        """Returns the next positions of a proof: one if the side to move wins, else all; None: unknown."""
         record = self._read(board)
         proof = record.proof_at(board.halfmove_clock) if record else None
         if record is None or proof is None or not proof.result:

@@ -6,24 +6,21 @@ error, Ctrl-C) leaves no trace. A wave that is gathered while the one before is 
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64, uint8
-
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ZERO, adv
+from ..jit.types import Pointer, int64, uint8, uint64
 from . import wave_kernel as wave
-from .wave_kernel import hash_place, hash_put, item_before
+from .wave_kernel import WavePointers, hash_place, hash_put, item_before
 
 
 @inner
-def fields_of(W: Any, node: Any) -> Any:
+def fields_of(W: WavePointers, node: int64) -> Pointer[int64]:
     """Returns the words of an in-flight node."""
     return adv(W.nodes, node * wave.FLIGHT_FIELDS)
 
 
 @inner
-def _new_flight(W: Any, tag: Any) -> Any:
+def _new_flight(W: WavePointers, tag: uint64) -> int64:
     """Returns a new in-flight node without visits of its own."""
     node = W.counts[wave.NODES_IN_FLIGHT]
     W.counts[wave.NODES_IN_FLIGHT] = node + 1
@@ -39,7 +36,7 @@ def _new_flight(W: Any, tag: Any) -> Any:
 
 
 @inlined
-def flight_at(W: Any, tag: Any) -> Any:
+def flight_at(W: WavePointers, tag: uint64) -> int64:
     """Returns the in-flight node of a known position, new if this wave has not been there."""
     place = hash_place(W, tag)
     if W.hash[2 * place] == ZERO:
@@ -48,13 +45,13 @@ def flight_at(W: Any, tag: Any) -> Any:
 
 
 @inner
-def is_leaf_in_flight(W: Any, tag: Any) -> Any:
+def is_leaf_in_flight(W: WavePointers, tag: uint64) -> bool:
     """Returns whether a position waits for its evaluation, in this wave or the one before."""
     return W.hash[2 * hash_place(W, tag)] != ZERO or item_before(W, tag) != wave.NOT_THERE
 
 
 @inner
-def widen_flight(W: Any, node: Any, room: Any) -> None:
+def widen_flight(W: WavePointers, node: int64, room: int64) -> None:
     """Gives an in-flight node at least `room` counts."""
     fields = fields_of(W, node)
     had = fields[wave.ROOM]
@@ -77,7 +74,7 @@ def widen_flight(W: Any, node: Any, room: Any) -> None:
 
 
 @inner
-def _counted(nodes: Any, flight: Any, node: Any, j: Any) -> Any:
+def _counted(nodes: Pointer[int64], flight: Pointer[int64], node: int64, j: int64) -> int64:
     fields = adv(nodes, node * wave.FLIGHT_FIELDS)
     if j < fields[wave.ROOM]:
         return flight[fields[wave.AT] + j]
@@ -87,7 +84,7 @@ def _counted(nodes: Any, flight: Any, node: Any, j: Any) -> Any:
 
 
 @inner
-def in_flight(W: Any, node: Any, j: Any) -> Any:
+def in_flight(W: WavePointers, node: int64, j: int64) -> int64:
     """Returns the visits in flight over edge `j` of an in-flight node, those of the wave before included."""
     visits = _counted(W.nodes, W.flight, node, j)
     other = fields_of(W, node)[wave.OTHER]
@@ -97,13 +94,13 @@ def in_flight(W: Any, node: Any, j: Any) -> Any:
 
 
 @inner
-def _covered(nodes: Any, node: Any) -> Any:
+def _covered(nodes: Pointer[int64], node: int64) -> int64:
     fields = adv(nodes, node * wave.FLIGHT_FIELDS)
     return max(fields[wave.ROOM], fields[wave.SINGLE] + 1)
 
 
 @inner
-def edges_in_flight(W: Any, node: Any) -> Any:
+def edges_in_flight(W: WavePointers, node: int64) -> int64:
     """Returns how many first edges of a node hold all of its visits in flight."""
     edges = _covered(W.nodes, node)
     other = fields_of(W, node)[wave.OTHER]
@@ -111,7 +108,7 @@ def edges_in_flight(W: Any, node: Any) -> Any:
 
 
 @inner
-def all_in_flight(W: Any, node: Any) -> Any:
+def all_in_flight(W: WavePointers, node: int64) -> int64:
     """Returns the visits in flight over all edges of an in-flight node."""
     fields = fields_of(W, node)
     visits = fields[wave.SUM]
@@ -121,7 +118,7 @@ def all_in_flight(W: Any, node: Any) -> Any:
 
 
 @inlined
-def send(W: Any, node: Any, j: Any, visits: Any, room: Any) -> None:
+def send(W: WavePointers, node: int64, j: int64, visits: int64, room: int64) -> None:
     """Puts visits in flight over edge `j` of a node whose block has `room` entries."""
     fields = fields_of(W, node)
     if fields[wave.ROOM] == 0 and (fields[wave.SUM] == 0 or fields[wave.SINGLE] == j):
@@ -133,8 +130,8 @@ def send(W: Any, node: Any, j: Any, visits: Any, room: Any) -> None:
 
 
 @inner
-def land(W: Any, node: Any, j: Any, visits: Any) -> None:
-    """Takes visits over edge `j` of a node out of flight: they were counted, or went nowhere."""
+def land(W: WavePointers, node: int64, j: int64, visits: int64) -> None:
+    """Takes visits over edge `j` of a node out of flight, counted or not."""
     fields = fields_of(W, node)
     if j < fields[wave.ROOM]:
         W.flight[fields[wave.AT] + j] -= visits
@@ -142,14 +139,14 @@ def land(W: Any, node: Any, j: Any, visits: Any) -> None:
 
 
 @inner
-def is_barred(W: Any, node: Any, j: Any) -> Any:
+def is_barred(W: WavePointers, node: int64, j: int64) -> bool:
     """Returns whether this wave must not take edge `j` of a node."""
     fields = fields_of(W, node)
     return j < fields[wave.ROOM] and W.barred[fields[wave.AT] + j] != 0
 
 
 @inner
-def bar(W: Any, node: Any, j: Any, room: Any) -> None:
+def bar(W: WavePointers, node: int64, j: int64, room: int64) -> None:
     """Bars edge `j` of a node, whose block has `room` entries, for this wave."""
     widen_flight(W, node, max(room, j + 1))
     fields = fields_of(W, node)

@@ -1,9 +1,9 @@
-"""Visits that a search of some moves only sends over edges of its root: searched with, and never saved.
+"""Forced visits: those of a search of some moves only, over edges of its root; never saved.
 
-    n of an edge in memory   = what PUCT has spent + forced
-    n of an edge in the file = what PUCT has spent
+    n of an edge in memory   = visits by PUCT + forced visits
+    n of an edge in the file = visits by PUCT
 
-What these visits find stays in the records of the children. A later search of all moves catches up with it,
+The children's records keep the results of these visits. A later search of all moves catches up with them,
 without an evaluation, as far as PUCT wants that move.
 """
 
@@ -19,32 +19,32 @@ from ..graph import arena_kernel
 from ..graph.arena_kernel import OVERLAY_EDGE_BITS, OVERLAY_SLOT_SHIFT
 from ..graph.graph import Graph
 from ..position.board import legal_moves
-from ..record.node import NodeRecord
-from ..record.ranking import node_mean
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import node_mean
 from .params import SearchParams
 from .puct import exploration_term, fpu
 from .settings import set_listed
 from .waves import WaveRunner
 
 Counts = NDArray[np.int64]  # [E, 2]: n and r of a root's edges, in descending P
-PART = 64  # of a root's visits, that an edge catches up with at once
+PART = 64  # of a root's visits, for one catch-up of an edge
 
 
 class ForcedVisits:
-    """The forced visits of one session: notes of them in the arena's overlay, taken back before every save.
+    """The forced visits of one session: recorded in the arena's overlay, taken back before every save.
 
     Make one when the root is known and before the first visit over its edges. `end` must follow.
     """
 
     def __init__(self, graph: Graph, board: chess.Board) -> None:
-        """Begins to tell forced visits from those that the root has already."""
+        """Begins to count forced visits separately from the root's existing ones."""
         self._graph, self._board = graph, board
         self._arena = graph.arena
         self._before = _counts(self.record())
         self._arena.before_taking_back = self._note
 
     def end(self) -> None:
-        """Notes no more visits; those so far must have been taken back."""
+        """Stops counting; the visits so far must have been taken back."""
         self._arena.before_taking_back = None
 
     def record(self) -> NodeRecord:
@@ -62,9 +62,9 @@ class ForcedVisits:
 
     # ---------------------------------------------------------- notes
     def _note(self) -> None:
-        """Notes the forced visits that the overlay does not hold yet.
+        """Adds new forced visits to the overlay.
 
-        A root that is not in memory has none of them: it is held there as soon as it has.
+        A root that is not in memory has none: it is pinned as soon as it has.
         """
         slot = self._arena.slot(self._board)
         if not slot:
@@ -76,7 +76,7 @@ class ForcedVisits:
             self._append(slot, edge, 1, r)
 
     def _kept(self, record: NodeRecord) -> Counts:
-        """Returns the counts that the file may hold: one visit carries what is proven of a new move."""
+        """Returns the counts that the file may hold: one visit carries the proof of a new move."""
         kept = self._before.copy()
         for k, edge in enumerate(record.edges):
             if edge.proof and kept[k, 0] == kept[k, 1]:
@@ -84,7 +84,7 @@ class ForcedVisits:
         return kept
 
     def _noted(self, slot: int) -> Counts:
-        """Returns how many visits of the root's edges the overlay holds, by this game's history or forced."""
+        """Returns the number of visits of the root's edges in the overlay, by this game or forced."""
         noted = np.zeros_like(self._before)
         length = int(self._arena.counters[arena_kernel.OVERLAY_LENGTH])
         items, visits = self._arena.arrays.overlay[: 2 * length].reshape(-1, 2).T
@@ -102,11 +102,12 @@ class ForcedVisits:
             self._arena.arrays.overlay[2 * i : 2 * i + 2] = item, visits
             self._arena.counters[arena_kernel.OVERLAY_LENGTH] = i + 1
 
-    # ---------------------------------------------------------- going on
+    # ---------------------------------------------------------- resuming
     def catch_up(self, runner: WaveRunner, listed: Sequence[int], params: SearchParams) -> None:
-        """Takes up a search of the same moves: forces the visits again that need no evaluation.
+        """Continues a search of the same moves: forces the visits again that need no evaluation.
 
-        Their order is PUCT's, so a move whose child another search knows well takes no more than its share.
+        They follow PUCT's order, so a move whose child another search knows well takes no more than its
+        share.
 
         Args:
           listed: edges of the root that the search may take, in descending P.
@@ -151,10 +152,10 @@ def _counts(record: NodeRecord) -> Counts:
 def _caught_up(
     record: NodeRecord, listed: Sequence[int], rooms: dict[int, int], params: SearchParams
 ) -> NDArray[np.int64]:
-    """Returns n of each edge when PUCT, restricted to the listed ones, wants one that cannot catch up.
+    """Returns n of each edge at the first time PUCT, restricted to the listed ones, selects one without room.
 
     Args:
-      rooms: up to which n edges can catch up.
+      rooms: the largest n to which edges can catch up.
     """
     counts = _counts(record)
     n: NDArray[np.int64] = counts[:, 0].copy()

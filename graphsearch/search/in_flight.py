@@ -1,10 +1,10 @@
-"""The wave that a stopped search had in flight, so that the next one goes on as if there had been no stop.
+"""The wave in flight of a stopped search, so that the next search continues as if there had been no stop.
 
-    search 1   gather k + 1 behind k | back up k | stop: k + 1 is kept, its leaves were never asked for
+    search 1   gather k + 1 behind k | back up k | stop: k + 1 is kept, its leaves are not evaluated
     search 2   k + 1 is evaluated: gather k + 2 behind k + 1 | back up k + 1 | ...
 
-It is kept as a tree of moves from the root and what is in flight over them, never as addresses. Only the
-same search takes it up, and only if every position is still as it was: inner ones known, leaves not.
+It is kept as a tree of moves from the root and the visits in flight over them, never as addresses. Only the
+same search resumes it, and only if every position is unchanged: inner ones known, leaves not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class InFlight:
     """A gathered wave whose leaves are not evaluated.
 
     Attributes:
-      search: what it belongs to, as `search_of` says.
+      search: the search it belongs to: `search_of`.
       waves: that overlapped since nothing was in flight.
       asked, early: visits that it asked for and nodes took, and those of them that needed no evaluation.
       tree: `int64[E, 3]`, by depth: parent (-1 at the root, else an earlier row), number of the edge in the
@@ -52,7 +52,7 @@ class InFlight:
 
     @classmethod
     def of(cls, w: wave.WaveArrays, *, search: str, waves: int) -> InFlight:
-        """Returns what is in flight of a gathered wave."""
+        """Returns the visits in flight of a gathered wave."""
         entries = w.entries.view(np.int64).reshape(-1, wave.ENTRY_WORDS)[: int(w.counts[wave.ENTRIES])]
         kinds = entries[:, wave.KIND]
         kept = np.flatnonzero((kinds == wave.NODE) | (kinds == wave.LEAF))
@@ -72,13 +72,13 @@ class InFlight:
         )
 
     def text(self) -> str:
-        """Returns the wave as JSON, as the file keeps it."""
+        """Returns the wave as JSON for the file."""
         fields = {name: getattr(self, name) for name in ("search", "waves", "asked", "early")}
         return json.dumps(fields | {"tree": _packed(self.tree), "flights": _packed(self.flights)})
 
     @classmethod
     def parse(cls, text: str, *, most: int) -> InFlight | None:
-        """Returns the wave of a text, None if that is none of at most `most` rows: nothing is lost then."""
+        """Returns the wave of a text; None if it is invalid or has more than `most` rows."""
         try:
             found = json.loads(text)
             waves, asked, early = numbers = [found[name] for name in ("waves", "asked", "early")]
@@ -93,7 +93,7 @@ class InFlight:
         return wave_found if wave_found._is_sound() else None
 
     def _is_sound(self) -> bool:
-        """Returns whether all rows refer to what they may refer to, and every leaf is there once."""
+        """Returns whether all rows refer to valid rows, and every leaf is there once."""
         rows = np.arange(len(self.tree))
         parent, _, leaf = self.tree.T
         row, _, visits = self.flights.T
@@ -126,7 +126,7 @@ class InFlight:
 
 
 def put_together(graph: Graph, w: wave.WaveArrays, root: NDArray[np.uint64], found: InFlight) -> bool:
-    """Makes a wave what it was; returns False if the graph is not as it was then, or has no room."""
+    """Restores a wave; returns False if the graph has changed since, or has no room."""
     arena, pager = graph.arena, graph.pager
     tables, arrays = arena.tables, arena.arrays
     if not kernels.begin(arrays, w, len(w.leaf_entry), found.asked, found.early):
@@ -149,7 +149,7 @@ def plies_of(w: wave.WaveArrays) -> int:
 
 
 def search_of(root: NDArray[np.uint64], past: NDArray[np.uint64], **facts: Any) -> str:
-    """Returns a digest of what makes two searches the same: root, game before it, and parameters."""
+    """Returns a digest of everything that identifies a search: root, game before it, and parameters."""
     told = json.dumps(facts, sort_keys=True).encode()
     return hashlib.sha256(root.tobytes() + past.tobytes() + told).hexdigest()[:32]
 

@@ -1,28 +1,31 @@
-"""Putting a wave together again that was in flight when its search stopped: level by level from the root.
+"""Restores a wave that was in flight when its search stopped: level by level from the root.
 
 place_level    positions by their moves, records found, those that may be in the file noted as missing
 check_level    inner positions are known, leaves are not; else the graph has changed, and the wave is dropped
-send_flights   what is in flight over every edge
+send_flights   visits in flight over every edge
 """
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-from numpy import int64
-
-from ..graph.arena_kernel import pointers
+from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ..graph.heap_kernel import find, grow_block
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, ptr
+from ..jit.types import int64
 from ..position.board_kernel import hashes_of, position_key
-from ..record.node_kernel import materialised, move_count
-from ..store.index.locate_kernel import filter_pointers, may_be_stored
+from ..position.words import BoardTable, Position
+from ..store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
+from ..store.record.node_kernel import materialised, move_count
 from . import wave_kernel as wave
 from .flight_kernel import flight_at, send
 from .gatherers.levels_kernel import add_child, has_room, start_at_root, tag_of
 from .paths_kernel import locate, miss, open_leaf
 from .wave_kernel import (
+    WaveArrays,
+    WavePointers,
     check_of,
     clear_wave,
     field,
@@ -37,7 +40,7 @@ from .waves_kernel import has_space
 
 
 @kernel
-def begin(A: Any, W: Any, target: Any, asked: Any, early: Any) -> Any:
+def begin(A: ArenaArrays, W: WaveArrays, target: int64, asked: int64, early: int64) -> bool:
     """Empties a wave for `target` leaves; returns whether the arena has room for one."""
     Wp = wave_pointers(W, W)
     clear_wave(Wp)
@@ -48,7 +51,9 @@ def begin(A: Any, W: Any, target: Any, asked: Any, early: Any) -> Any:
 
 
 @inner
-def _place(T: Any, A: Any, W: Any, root: Any, parent: Any, j: Any) -> Any:
+def _place(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, root: Position, parent: int64, j: int64
+) -> int64:
     """Returns the entry behind edge `j` of entry `parent`, or a new root entry; -1 without such an edge."""
     if parent < 0:
         return start_at_root(W, root, int64(0))
@@ -61,7 +66,15 @@ def _place(T: Any, A: Any, W: Any, root: Any, parent: Any, j: Any) -> Any:
 
 
 @kernel
-def place_level(T: Any, A: Any, W: Any, F: Any, root: Any, tree: Any, end: Any) -> Any:
+def place_level(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    F: FilterArrays,
+    root: NDArray[np.uint64],
+    tree: NDArray[np.int64],
+    end: int64,
+) -> int64:
     """Adds the rows of the tree up to `end` as entries, their parents placed and checked.
 
     Returns how many of their records may be in the file, as `misses` has them; -1 if a row cannot be placed.
@@ -84,8 +97,8 @@ def place_level(T: Any, A: Any, W: Any, F: Any, root: Any, tree: Any, end: Any) 
 
 
 @inner
-def _enters(T: Any, A: Any, W: Any, e: Any, leaf: Any) -> Any:
-    """Puts an entry's position in flight; returns False if it is not what it was."""
+def _enters(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, leaf: int64) -> bool:
+    """Puts an entry's position in flight; returns False if it has changed."""
     rec = field(W, e, wave.SLOT)
     if leaf < 0:
         if rec == 0 or move_count(A, rec) == 0:
@@ -101,8 +114,10 @@ def _enters(T: Any, A: Any, W: Any, e: Any, leaf: Any) -> Any:
 
 
 @kernel
-def check_level(T: Any, A: Any, W: Any, tree: Any, begin: Any, end: Any) -> Any:
-    """Puts placed rows in flight, what was missing read by now; returns whether all are what they were."""
+def check_level(
+    T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, tree: NDArray[np.int64], begin: int64, end: int64
+) -> bool:
+    """Puts placed rows in flight, missing records read by now; returns whether all are unchanged."""
     Tp, Ap, Wp = ptr(T, 0), pointers(A), wave_pointers(W, W)
     for i in range(Wp.counts[wave.MISSES]):
         e = Wp.misses[i]
@@ -115,8 +130,10 @@ def check_level(T: Any, A: Any, W: Any, tree: Any, begin: Any, end: Any) -> Any:
 
 
 @kernel
-def send_flights(T: Any, A: Any, W: Any, flights: Any, leaves: Any) -> Any:
-    """Opens the leaves, in their order, and puts all visits in flight; returns False if that cannot be."""
+def send_flights(
+    T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, flights: NDArray[np.int64], leaves: int64
+) -> bool:
+    """Opens the leaves, in their order, and puts all visits in flight; returns False if that fails."""
     Tp, Ap, Wp = ptr(T, 0), pointers(A), wave_pointers(W, W)
     for leaf in range(leaves):
         e = Wp.leaf_entry[leaf]

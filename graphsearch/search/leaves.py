@@ -1,7 +1,7 @@
-"""The leaves of waves, given to an evaluator: to its threads if it is a kernel, else in a thread that asks.
+"""Evaluates the leaves of waves: by threads if the evaluator is a kernel, else by one thread that calls it.
 
 One wave at a time is being evaluated. Its arrays of values and priors belong to the evaluator meanwhile;
-nobody else writes there, and nobody writes to the arena.
+nobody else writes them, and nobody writes the arena.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..evaluators.kinds import UNIFORM
 from ..evaluators.lines import Lines
 from ..evaluators.protocol import Evaluator, PositionBatch
 from ..evaluators.threads import Job
-from ..record.node import flags_of
+from ..store.record.node import flags_of
 from . import lines_kernel
 from . import wave_kernel as wave
 
@@ -28,18 +28,18 @@ Answer = Future[None] | Job
 
 
 class LeafEvaluation:
-    """What evaluates the leaves of the waves of one search.
+    """Evaluates the leaves of one search's waves.
 
     Attributes:
       kernel: the evaluator if it is inside the kernels.
-      answered: leaves last evaluated at once, or by a slice of waves, and the seconds that took.
+      answered: leaves last evaluated at once, or by a slice of waves, and their seconds.
     """
 
     def __init__(self, evaluator: Evaluator, game: Sequence[NDArray[np.uint64]]) -> None:
-        """Begins with nothing to evaluate.
+        """Begins without a wave.
 
         Args:
-          game: packed positions before the root, the latest first, for an evaluator that wants lines.
+          game: packed positions before the root, the latest first, for an evaluator that needs lines.
         """
         self.kernel = inside(evaluator)
         self.answered = (0, 0.0)
@@ -52,7 +52,7 @@ class LeafEvaluation:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether there is nothing to know, and nothing to wait for."""
+        """Whether the evaluator knows nothing, so that there is nothing to wait for."""
         return self._evaluator.kernel_kind == UNIFORM
 
     @property
@@ -63,7 +63,7 @@ class LeafEvaluation:
     def filler(self, w: wave.WaveArrays) -> Filler:
         """Returns the kernel that evaluates the leaves of a wave; the caller keeps the wave."""
         assert self.kernel is not None
-        found = self._fillers.get(id(w.values))  # which stays when entries get more room
+        found = self._fillers.get(id(w.values))  # the array stays when entries get more room
         return found or self._fillers.setdefault(id(w.values), Filler(self.kernel, leaves_of(w)))
 
     @property
@@ -72,7 +72,7 @@ class LeafEvaluation:
         return self.kernel is not None and not self.has_helpers
 
     def finish(self, w: wave.WaveArrays, leaves: int) -> None:
-        """Evaluates in this thread those leaves of a wave that are not evaluated yet (`is_here`)."""
+        """Evaluates in this thread the leaves of a wave that are not evaluated yet (`is_here`)."""
         call = self.filler(w).call
         words = call.bound.words
         if words[END] < leaves:
@@ -80,7 +80,7 @@ class LeafEvaluation:
             call()
 
     def begin(self, w: wave.WaveArrays, leaves: int) -> Answer:
-        """Has other threads evaluate the leaves of a wave; `take` waits for them."""
+        """Starts evaluating the leaves of a wave in other threads; `take` waits for them."""
         self._sent = leaves, time.monotonic()
         if self.kernel:
             return self.filler(w).begin(leaves)
@@ -89,7 +89,7 @@ class LeafEvaluation:
         return self._thread.submit(self._ask, w, leaves)
 
     def take(self, answer: Answer) -> None:
-        """Waits until everything is evaluated, helping where it can.
+        """Waits until all leaves are evaluated, helping where it can.
 
         Raises:
           EvaluatorError: if the evaluator fails.
@@ -111,7 +111,7 @@ class LeafEvaluation:
             self._ask(w, leaves)
 
     def close(self, answer: Answer | None) -> None:
-        """Ends the thread that asks; drops the answer that is still being waited for."""
+        """Ends the evaluator's thread; drops the answer that is still awaited."""
         if isinstance(answer, Job):
             answer.cancel()
         if self._thread:
@@ -144,5 +144,5 @@ class LeafEvaluation:
 
 
 def leaves_of(w: wave.WaveArrays) -> BatchArrays:
-    """Returns the leaves of a wave as a batch kernel takes them."""
+    """Returns the leaves of a wave in the form of batch kernels."""
     return BatchArrays(w.leaf_words, w.moves, w.offsets, w.values, w.priors)

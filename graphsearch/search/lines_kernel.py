@@ -1,4 +1,4 @@
-"""How the leaves of a wave were reached: the last positions of each path, with the game before its root.
+"""The lines to the leaves of a wave: the last positions of each path, with the game before its root.
 
     game 1 <- game 0 <- root <- entry <- entry <- leaf        a place is an entry, or -1 - i for `game` i
 
@@ -7,13 +7,13 @@ An entry that is first to reach a position makes it a leaf, so a leaf has one li
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..evaluators.lines import LINE_PLIES
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, as_i64, ptr
+from ..jit.types import Pointer, int64, uint64
 from ..position.board_kernel import PW, clock_of
 from ..position.words import KEY
 from .wave_kernel import ENTRY_WORDS, PARENT
@@ -22,7 +22,7 @@ NOWHERE = -(1 << 62)
 
 
 @inner
-def _words_at(entries: Any, game: Any, place: Any) -> Any:
+def _words_at(entries: Pointer[uint64], game: Pointer[uint64], place: int64) -> Pointer[uint64]:
     """Returns the position at a place."""
     if place >= 0:
         return adv(entries, place * ENTRY_WORDS)
@@ -30,8 +30,8 @@ def _words_at(entries: Any, game: Any, place: Any) -> Any:
 
 
 @inner
-def _before(entries: Any, length: Any, place: Any) -> Any:
-    """Returns the place before a place, NOWHERE if nothing is known of it."""
+def _before(entries: Pointer[uint64], length: int64, place: int64) -> int64:
+    """Returns the place before a place, NOWHERE if it is not known."""
     i = int64(0)
     if place >= 0:
         parent = as_i64(entries)[place * ENTRY_WORDS + PARENT]
@@ -43,7 +43,7 @@ def _before(entries: Any, length: Any, place: Any) -> Any:
 
 
 @inner
-def _stood_before(entries: Any, game: Any, length: Any, place: Any) -> Any:
+def _stood_before(entries: Pointer[uint64], game: Pointer[uint64], length: int64, place: int64) -> bool:
     """Returns whether the position at a place stands on its line already, and might have stayed since."""
     s = _words_at(entries, game, place)
     for back in range(1, clock_of(s) + 1):
@@ -57,7 +57,13 @@ def _stood_before(entries: Any, game: Any, length: Any, place: Any) -> Any:
 
 @kernel
 def trace_lines(
-    entries: Any, leaf_entry: Any, leaves: Any, game: Any, length: Any, words: Any, repeated: Any
+    entries: NDArray[np.uint64],
+    leaf_entry: NDArray[np.int64],
+    leaves: int64,
+    game: NDArray[np.uint64],
+    length: int64,
+    words: NDArray[np.uint64],
+    repeated: NDArray[np.bool_],
 ) -> None:
     """Writes the lines of leaves (`evaluators.lines.Lines`).
 

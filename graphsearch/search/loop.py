@@ -1,4 +1,4 @@
-"""The search: waves until a limit, saved as it goes, resumed from whatever the graph already knows."""
+"""The search: waves until a limit, saved on the way, resumed from the graph's records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..position.board import (
     fen_of,
     game_before,
     history_keys,
-    key_of,
+    key_text,
     legal_moves,
     pack,
     settled,
@@ -44,11 +44,13 @@ from .waves import WaveRunner
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
 FLUSH_GROWTH = 3  # from one interval to the next: what changes in both is written twice
-COPY_BYTES = 200  # of a node while it is written: the copy, and what puts it in order
-MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C library keeps
-RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
-LOAD_SECONDS = 0.05  # of reading the file in order, between two looks at the clock
+COPY_BYTES = 200  # of a node while it is written: its copy, and the sort order
+MERGE_BYTES = 60_000_000  # of a merge step: the decompressors, and memory that the C library keeps
+RESERVED_PARTS = 3  # a budget is at least so many times the memory reserved for both
+LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
 LOAD_SHOWN_SECONDS = 0.25
+LOADED_SOON = 1_000_000  # nodes: about a second
+FIRST_SHOWN_SECONDS = 0.1  # from the beginning, however long the intervals are
 UNLIMITED = 1 << 60
 BatchLimit = Callable[[int, float], int]
 GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
@@ -71,35 +73,35 @@ def analyze(
     run: int | None = None,
     mates: MateFinder | None = None,
 ) -> SearchResult:
-    """Searches a position, saves the graph and returns what is known about the position.
+    """Searches a position, saves the graph and returns the result.
 
     Args:
-      graph: the graph that the search continues; limits count what is added to it.
+      graph: the graph that the search continues; limits count additions to it.
       board: the position, with the game before it as move stack. Positions that stood twice in the game
         count as draws.
       limits: when to stop; without any, only `stop` ends the search.
       params: search parameters; default: `SearchParams()`.
-      on_progress: called about every `interval` seconds, and once at the end.
+      on_progress: called soon after the beginning, then about every `interval` seconds, and once at the end.
       interval: seconds between two calls.
       stop: set it, from any thread or a signal handler, to finish the wave, save and return.
-      searchmoves: search only these moves of the position; default: all moves, or the best ones if
-        tablebases know them. The other moves keep their visits from earlier searches. The result counts the
-        visits of these moves; the graph does not keep them on the position's edges, unless tablebases list
-        the same moves, but all that they find below.
-      pace: called before each wave, or slice of waves, with the number of leaves last evaluated and the
-        seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
+      searchmoves: search only these moves of the position; default: all moves, or the best ones if tablebases
+        know them. The other moves keep their visits from earlier searches. The result counts the visits of
+        these moves; the graph does not keep them on the position's edges, unless tablebases list the same
+        moves, but keeps everything found below them.
+      pace: called before each wave, or slice of waves, with the number of leaves last evaluated and their
+        seconds (0, 0.0 at first); returns the most leaves of the next waves.
       hurry: return before everything is saved, if nothing has been unsaved for long. The caller must then
         call `Graph.save_soon`, `begin_saving` or `close`.
       lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
-      run: number of a run of the file that the caller has begun and will finish. The search is a part of it,
+      run: number of a run of the file that the caller has begun and will finish. The search is part of it,
         and its root is not listed in the file. None: the search is a run of its own.
-      mates: looks for mates beside the search (`mate.beside.MateFinder`); its lines go into the records.
-        None, or with `searchmoves`: the search plays the first mate that it proves.
+      mates: looks for mates beside the search (`solvers.mate.beside.MateFinder`); its lines go into the
+        records. None, or with `searchmoves`: the search plays the first mate that it proves.
 
     Raises:
       InvalidPositionError: if the position or one of `searchmoves` is not legal.
-      EvaluatorError: if the evaluator fails. What was found before is saved.
-      UnsavedError: if the file cannot be written. Its `result` is what was found.
+      EvaluatorError: if the evaluator fails. Earlier results are saved.
+      UnsavedError: if the file cannot be written. Its `result` is the search's result.
       GraphSearchError: if another search is running on the graph.
     """
     graph.check_open()
@@ -128,7 +130,7 @@ def analyze(
 
 
 def _legal(board: chess.Board, moves: Iterable[chess.Move]) -> frozenset[chess.Move]:
-    """Returns moves as the position has them; castling may be given in either form.
+    """Returns moves in the position's own notation; castling may be given in either form.
 
     Raises:
       InvalidPositionError: if one is not legal.
@@ -143,18 +145,18 @@ def _legal(board: chess.Board, moves: Iterable[chess.Move]) -> frozenset[chess.M
 
 
 def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
-    """Returns the best moves of a position that the evaluator's tablebases know; nothing if they do not."""
+    """Returns the best moves of a position that the evaluator's tablebases know; empty if they do not."""
     return graph.evaluator.best_moves(board) or []
 
 
 class _Session:
-    """One search of one root; what it is made from is described at `analyze`.
+    """One search of one root; `analyze` describes its arguments.
 
     Attributes:
       listed: the moves that it may take at the root; empty: all.
-      forced: the visits of its root that the file does not keep; None if it forces none, or not yet.
+      forced: the visits of its root that are not saved; None if it forces none, or not yet.
       joined: the caller's run of the file, None if the search is a run of its own.
-      run_id: number of the run in the file, None as long as it is not entered there.
+      run_id: number of the run in the file, None until it is inserted.
     """
 
     def __init__(
@@ -189,7 +191,7 @@ class _Session:
         self.past = history_keys(board)
         self.arena = graph.arena
         filled = params.with_batch(graph.evaluator.batch_size)
-        set_params(self.arena, filled)  # first: which waves overlap depends on them
+        set_params(self.arena, filled)  # first: it decides which waves overlap
         overlap = bool(params.overlap)
         game = game_before(board, LINE_PLIES - 1) if graph.evaluator.wants_lines else ()
         self.runner = WaveRunner(graph, self.root, filled.minibatch_size, overlap=overlap, game=game)
@@ -212,6 +214,7 @@ class _Session:
         self.read_before = graph.pager.read_back
         self.evaluated = self.evaluated_at = 0
         self.stop_reason = ""
+        self.rests_until = 0.0  # nothing is loaded before
         asked = mates if not listed and not self.is_over else None
         self.mates = RootMates(asked, graph, board, stop) if asked else None
 
@@ -226,7 +229,7 @@ class _Session:
                 self._restrict()
                 if self.mates:
                     self.mates.find(self._view(0))
-                self._resume()  # after that: what a wave has in flight must stay unknown
+                self._resume()  # after that: the leaves of a wave in flight must stay unknown
                 self._loop(on_progress, interval)
                 self.runner.finish(goes_on=self.stop_reason in GOES_ON)
                 if self.mates and self._is_proven():
@@ -235,7 +238,7 @@ class _Session:
                     self.mates.shorten(self._view(0))
             except StoreError as error:
                 unsaved = error
-            node = self._view(self.lines)  # with the draws by this game's history, which are not kept
+            node = self._view(self.lines)  # with the draws by this game's history, which are not saved
             if on_progress:
                 on_progress(self.progress())
         finally:
@@ -246,19 +249,19 @@ class _Session:
         raise UnsavedError(str(unsaved), result) from unsaved
 
     def _know_root(self) -> None:
-        """Evaluates the root if it is new, whatever the limits: there is always something to show."""
+        """Evaluates the root if it is new, whatever the limits: there is always a result."""
         if self.graph.read(self.board) is None:
             self.runner.step(1, UNLIMITED)
             self.runner.finish()
 
     def _resume(self) -> None:
-        """Takes up the wave that this search had in flight when it stopped; any other search forgets it."""
+        """Resumes the wave that this search had in flight when it stopped; any other search drops it."""
         kept, self.graph.in_flight = self.graph.in_flight, None
         if kept:
             self.runner.resume(kept, self.name)
 
     def _restrict(self) -> None:
-        """Marks the edges that this search may take at the root, if not all, and takes up what it forced."""
+        """Marks the edges that this search may take at the root, if not all; resumes its forced visits."""
         if not self.listed:
             return
         record = self.graph.read(self.board)
@@ -271,7 +274,7 @@ class _Session:
             self.forced = ForcedVisits(self.graph, self.board)
             self.forced.catch_up(self.runner, edges, self.params)
             free = [arena_kernel.VISITS, arena_kernel.CATCH_UPS, arena_kernel.TERMINALS, arena_kernel.PLIES]
-            self.arena.counters[free] = counted[free]  # no part of what the limits allow
+            self.arena.counters[free] = counted[free]  # they do not count towards the limits
 
     def _begin(self) -> None:
         self.graph.begin_search(self.board, lists=self.joined is None)
@@ -282,11 +285,11 @@ class _Session:
         self.arena.set_run(self.run_id or 0)
 
     def _begin_run(self, store: Store) -> None:
-        """Enters this run in the file; in a hurry that waits for its first save."""
+        """Inserts this run into the file; in a hurry that waits for its first save."""
         self.run_id = store.begin_run(fen_of(self.board), self.limits.as_dict(), self.params.as_dict())
 
     def _loop(self, on_progress: Callable[[Progress], None] | None, interval: float) -> None:
-        shown = self.started
+        shown = self.started - interval + min(interval, FIRST_SHOWN_SECONDS)
         while not self._finished():
             if self.pace:
                 self.runner.most_leaves = self.pace(*self.runner.answered)
@@ -305,13 +308,22 @@ class _Session:
                 self._load(on_progress)
 
     def _load(self, on_progress: Callable[[Progress], None] | None) -> None:
-        """Reads the file into memory: whole if the search has the time, else a while between its waves."""
-        shown = 0.0
+        """Reads the file into memory: whole if the search has the time, else a while between its waves.
+
+        Under a clock a reading that takes long has half of the time.
+        """
+        began, shown = time.monotonic(), 0.0
+        if began < self.rests_until:
+            return
         while self.graph.load_some(LOAD_SECONDS) and self._may_wait():
             now = time.monotonic()
             if on_progress and now - shown >= LOAD_SHOWN_SECONDS:
                 on_progress(self.progress())
                 shown = now
+        loading = self.graph.loading
+        if self.pace and loading and loading.total - loading.done > LOADED_SOON:
+            now = time.monotonic()
+            self.rests_until = now + (now - began)
 
     def _may_wait(self) -> bool:
         """Returns whether the search may wait for the file: with a time limit, for half of it."""
@@ -321,18 +333,18 @@ class _Session:
         return limit is None or time.monotonic() - self.started < limit / 2
 
     def _pause(self) -> int:
-        """Returns the visits after which a slice of waves ends for the finder of mates."""
+        """Returns the visits after which a slice of waves ends for the mate finder."""
         pause = self.mates.pause(self._added(arena_kernel.VISITS)) if self.mates else None
         return UNLIMITED if pause is None else pause
 
     def _look_for_mates(self) -> None:
-        """Has the finder of mates go on; its line is learned when nothing is in flight."""
+        """Continues the mate finder; its line is learned when nothing is in flight."""
         if self.mates and self.mates.look(self._added(arena_kernel.VISITS)):
             self.runner.finish(goes_on=False)
             self.mates.learn()
 
     def _finished(self) -> bool:
-        """Returns whether a limit is reached, and notes which."""
+        """Returns whether a limit is reached, and stores which."""
         if self._visits_left() <= 0:
             self.stop_reason = "visits"
         elif self._evaluations_left() <= 0:
@@ -352,7 +364,7 @@ class _Session:
         return bool(self.stop_reason)
 
     def _is_proven(self) -> bool:
-        """Returns whether the root's result is proven, and with it a move that leads there."""
+        """Returns whether the root's result is proven, and with it a move that leads to it."""
         return bool(waves_kernel.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
 
     def _is_exhausted(self) -> bool:
@@ -377,7 +389,7 @@ class _Session:
 
     # ---------------------------------------------------------- saving
     def _save_if_due(self) -> None:
-        """Starts to save in the background when it is time; waits only if too much has piled up."""
+        """Starts a background save when it is due; waits only if too much is unsaved."""
         if self.graph.store is None:
             return
         dirty = self.arena.dirty_count
@@ -393,7 +405,7 @@ class _Session:
             self.flush_seconds = min(FLUSH_GROWTH * self.flush_seconds, FLUSH_SECONDS)
 
     def _noted(self, *, finished: bool) -> Callable[[Store], None]:
-        """Returns what writes down the state of this run and its root; nothing if it is the caller's."""
+        """Returns a callback that writes the state of this run and its root; none for a caller's run."""
         visits, evaluations = self._added(arena_kernel.VISITS), self._added(arena_kernel.EVALUATIONS)
         values = self.graph.root_values(self.board) if self.joined is None else None
         depth = self._depth()
@@ -412,7 +424,7 @@ class _Session:
         return note
 
     def _end(self) -> StoreError | None:
-        """Saves all, and takes back the visits that the file never holds; returns why saving failed."""
+        """Saves everything, and takes back the forced visits; returns the error if saving failed."""
         self.graph.in_flight = self.runner.in_flight(self.name)
         try:
             if self.graph.store and self.hurry and self.joined is None:
@@ -480,7 +492,7 @@ class _Session:
         p = self.progress()
         return SearchResult(
             position=fen_of(self.board),
-            key=key_of(self.board),
+            key=key_text(self.board),
             store=str(self.graph.path) if self.graph.path else None,
             visits=node.visits,
             new_visits=p.new_visits,

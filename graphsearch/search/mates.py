@@ -1,4 +1,4 @@
-"""Mates that a prover beside the search finds in its root: taken into the graph, and played."""
+"""Mates that a prover finds beside the search: inserted into the graph, and played."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..errors import CapacityError
 from ..graph.graph import Graph
 from ..graph.lines import learn_line
 from ..graph.view import NodeView
-from ..record.ranking import node_mean
+from ..store.record.ranking import node_mean
 
 
 class MateFinder(Protocol):
-    """Looks for mates in the position that is searched; `mate.beside.MateFinder` is one."""
+    """Looks for mates in the root of a search; implemented by `solvers.mate.beside.MateFinder`."""
 
     def before(self, board: chess.Board, stop: threading.Event) -> Sequence[chess.Move]:
-        """Returns the line of a mate for either side before the search begins; nothing without one."""
+        """Returns the line of a mate for either side before the search begins; empty without one."""
 
     def pause(self, visits: int) -> int | None:
-        """Returns how many more visits a search of `visits` makes before `beside`; None: any number."""
+        """Returns how many visits a search makes before its next call of `beside`; None: any number."""
 
     def beside(self, visits: int, q: float, stop: threading.Event) -> Sequence[chess.Move]:
         """Returns the line of a mate found between two waves, after so many visits and at Q of the root."""
@@ -33,10 +33,10 @@ class MateFinder(Protocol):
 
 
 class RootMates:
-    """What a finder knows of one root; `first` is the move of its line."""
+    """A finder's results for one root; `first` is the move of its line."""
 
     def __init__(self, finder: MateFinder, graph: Graph, board: chess.Board, stop: threading.Event) -> None:
-        """Makes one for a search that `stop` ends."""
+        """Creates it for a search that `stop` ends."""
         self._finder = finder
         self._graph = graph
         self._board = board
@@ -46,17 +46,17 @@ class RootMates:
         self.first: frozenset[chess.Move] = frozenset()
 
     def find(self, node: NodeView) -> None:
-        """Has a short mate looked for if the root is still open."""
+        """Looks for a short mate if the root is still open."""
         if node.bounds[0] != node.bounds[1] and not self._stop.is_set():
             self._line = self._finder.before(self._board, self._stop)
             self.learn()
 
     def pause(self, visits: int) -> int | None:
-        """Returns how many more visits a search of `visits` visits makes before the finder goes on."""
+        """Returns how many visits a search makes before the finder continues."""
         return None if self._next is None else max(1, self._next - visits)
 
     def look(self, visits: int) -> bool:
-        """Has the finder go on after so many visits, if it is time; returns whether it found a line."""
+        """Continues the finder after so many visits, if it is due; returns whether it found a line."""
         if self._stop.is_set() or (self._next is not None and visits < self._next):
             return False
         self._next = self._pause_after(visits)
@@ -65,13 +65,13 @@ class RootMates:
         return bool(self._line)
 
     def shorten(self, node: NodeView) -> None:
-        """Has a shorter mate, or a longer defence, looked for if the root is proven won or lost."""
+        """Looks for a shorter mate, or a longer defence, if the root is proven won or lost."""
         if node.bounds[0] == node.bounds[1] != 0 and not self._stop.is_set():
             self._line = self._finder.after(self._board, node.mate, self._stop)
             self.learn()
 
     def learn(self) -> None:
-        """Has the graph know the line that was found, if there is room for it. No wave may be in flight."""
+        """Inserts the line into the graph, if there is room for it. No wave may be in flight."""
         if self._line:
             self.first = frozenset(self._line[:1])
             with suppress(CapacityError):

@@ -13,7 +13,7 @@ from ..limits import SECONDS, WHOLE, shortened
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchParams:
-    """The parameters of one search. Names and defaults follow lc0 where the thing is the same.
+    """The parameters of one search. Names and defaults follow lc0 where the meaning is the same.
 
     Attributes:
       cpuct: exploration constant, > 0 (`CPuct`).
@@ -25,7 +25,7 @@ class SearchParams:
         the evaluator wants (`Evaluator.batch_size`); a search has 1 wherever the evaluator is a kernel.
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
-        at equal evaluations (docs/benchmarks.md, tools/measure_catch_up.py); 1 takes over most.
+        at equal evaluations (docs/benchmarks.md); 1 takes over most.
       max_wave_share: `flow`: every node has at most this share of its own N in flight, but one visit always;
         in (0, 1].
       gather: how a wave is filled, one of `GATHERERS`; with batches of 1 all are the same.
@@ -107,7 +107,7 @@ class SearchParams:
 
 AUTO, AUTO_TEXT = 0, "auto"  # a batch as the evaluator wants it: lc0's MinibatchSize has the same 0
 GATHERERS = ("classic", "budget", "exclude", "flow")
-CLASSIC, BUDGET, EXCLUDE, FLOW = range(len(GATHERERS))  # as kernels know them
+CLASSIC, BUDGET, EXCLUDE, FLOW = range(len(GATHERERS))  # numbers of the gatherers in kernels
 MAX_BATCH = 1 << 20
 MAX_COLLISIONS = 10**9
 LARGEST = 1e12  # of a parameter: scores stay far from the end of double precision
@@ -132,9 +132,9 @@ TEXTS = ("gather",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When a search stops: at the first limit reached. Without any limit, it runs until it is told to stop.
+    """Limits of a search: it stops at the first one reached. Without any limit, it runs until `stop` is set.
 
-    A limit counts what this search adds to what the graph already holds.
+    A limit counts this search's additions to the graph.
 
     Attributes:
       visits: root visits to add, >= 1.

@@ -1,20 +1,15 @@
-"""What the path to a position, or the position itself, decides.
-
-Draws of the path, terminals, leaves, catch-up.
-"""
+"""Draws of the path, terminals, leaves, catch-up: the ends of visits."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32, float64, int64
-
 from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import ArenaPointers
 from ..graph.heap_kernel import find, new_record
 from ..graph.known_mates_kernel import record_mate, take_known_mate
 from ..graph.statistics_kernel import child_visits
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import adv
+from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE
 from ..position.board_kernel import (
     PW,
@@ -26,21 +21,21 @@ from ..position.board_kernel import (
     position_key,
 )
 from ..position.mates_kernel import mate_in_one
-from ..position.words import KEY
-from ..record.bounds_kernel import is_settled
-from ..record.node_kernel import add_state, edge_at, edge_visits, move_count, set_source, state_of
-from ..record.node_layout import TERMINAL_FLAGS, USED
-from ..record.transposition_kernel import STORED
-from ..store.index.locate_kernel import may_be_stored
+from ..position.words import KEY, BoardTable, Position
+from ..store.index.locate_kernel import FilterPointers, may_be_stored
+from ..store.record.bounds_kernel import is_settled
+from ..store.record.node_kernel import add_state, edge_at, edge_visits, move_count, set_source, state_of
+from ..store.record.node_layout import TERMINAL_FLAGS, USED
+from ..store.record.transposition_kernel import STORED
 from . import wave_kernel as wave
-from .layout import CATCH_UP_RATIO
-from .wave_kernel import field, set_field, words_of
+from .param_layout import CATCH_UP_RATIO
+from .wave_kernel import WavePointers, field, set_field, words_of
 
 MATE_FLAGS, STALEMATE_FLAGS, DEAD_FLAGS = (TERMINAL_FLAGS[kind] for kind in (CHECKMATE, STALEMATE, DEAD))
 
 
 @inner
-def repeats_on_path(W: Any, e: Any) -> Any:
+def repeats_on_path(W: WavePointers, e: int64) -> bool:
     """Returns whether an entry's position stands already on its path from the root, root included."""
     s = words_of(W, e)
     clock = clock_of(s)
@@ -58,7 +53,7 @@ def repeats_on_path(W: Any, e: Any) -> Any:
 
 
 @inner
-def stood_twice_before(A: Any, s: Any) -> Any:
+def stood_twice_before(A: ArenaPointers, s: Position) -> bool:
     """Returns whether a position occurred twice in the game before the root."""
     for i in range(A.history_size):
         if A.history[i] == s[KEY]:
@@ -67,7 +62,7 @@ def stood_twice_before(A: Any, s: Any) -> Any:
 
 
 @inlined
-def draw_of_the_path(T: Any, A: Any, W: Any, e: Any) -> Any:
+def draw_of_the_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
     """Returns PATH_DRAW or HISTORY_DRAW if the entry's path makes its position a draw, else NODE."""
     s = words_of(W, e)
     clock = clock_of(s)
@@ -83,7 +78,7 @@ def draw_of_the_path(T: Any, A: Any, W: Any, e: Any) -> Any:
 
 
 @inner
-def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
+def end_entry(A: ArenaPointers, W: WavePointers, e: int64, kind: int64, done: int64) -> None:
     """Marks where a path ended, with the visits it completes, and counts it."""
     counters = A.counters
     depth = field(W, e, wave.DEPTH)
@@ -116,7 +111,9 @@ def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
 
 
 @inner
-def _record_terminal(T: Any, A: Any, W: Any, e: Any, check: Any, flags: Any) -> None:
+def _record_terminal(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, check: uint64, flags: int64
+) -> None:
     s = words_of(W, e)
     mate = flags == MATE_FLAGS
     value = float32(-1.0) if mate else float32(0.0)
@@ -128,7 +125,15 @@ def _record_terminal(T: Any, A: Any, W: Any, e: Any, check: Any, flags: Any) -> 
 
 
 @inner
-def _records_mate_in_one(T: Any, A: Any, W: Any, e: Any, check: Any, moves: Any, n: Any) -> Any:
+def _records_mate_in_one(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    e: int64,
+    check: uint64,
+    moves: Pointer[uint16],
+    n: int64,
+) -> bool:
     """Records an entry's position if one of its `n` legal moves mates; returns whether one does."""
     s = words_of(W, e)
     room = adv(W.leaf_words, W.counts[wave.LEAVES] * PW)  # of the leaf that it may still become
@@ -140,10 +145,10 @@ def _records_mate_in_one(T: Any, A: Any, W: Any, e: Any, check: Any, moves: Any,
 
 
 @inner
-def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
-    """Makes an entry whose position is unknown a leaf of the batch, or records at once what the rules decide.
+def open_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, check: uint64) -> int64:
+    """Makes an entry whose position is unknown a leaf of the batch, or records a result by the rules.
 
-    They decide terminals and mates in one. Returns its kind.
+    The rules give terminals and mates in one. Returns its kind.
     """
     s = words_of(W, e)
     leaf = W.counts[wave.LEAVES]
@@ -172,7 +177,7 @@ def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
 
 
 @inlined
-def child_supports(A: Any, W: Any, e: Any, spent: Any) -> Any:
+def child_supports(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> bool:
     """Returns whether a known position has enough visits for the entry's edge to catch up unevaluated.
 
     `spent`: visits of that edge, those in flight included.
@@ -182,7 +187,7 @@ def child_supports(A: Any, W: Any, e: Any, spent: Any) -> Any:
 
 
 @inlined
-def completed_over(A: Any, W: Any, e: Any) -> Any:
+def completed_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
     """Returns the completed visits of the edge that leads to an entry, 0 at the root."""
     parent = field(W, e, wave.PARENT)
     if parent < 0:
@@ -191,7 +196,7 @@ def completed_over(A: Any, W: Any, e: Any) -> Any:
 
 
 @inlined
-def ends_at_known(A: Any, W: Any, e: Any, spent: Any) -> Any:
+def ends_at_known(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> bool:
     """Ends an entry at a recorded position if its visits go no further; returns whether it did.
 
     `spent`: visits of the edge that leads to it, those in flight included; any number at the root.
@@ -215,7 +220,7 @@ def ends_at_known(A: Any, W: Any, e: Any, spent: Any) -> Any:
 
 
 @inlined
-def ends_by_path(T: Any, A: Any, W: Any, e: Any) -> Any:
+def ends_by_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> bool:
     """Ends an entry below the root whose path makes it a draw; returns whether it did."""
     if field(W, e, wave.PARENT) < 0:
         return False
@@ -227,17 +232,19 @@ def ends_by_path(T: Any, A: Any, W: Any, e: Any) -> Any:
 
 
 @inner
-def locate(T: Any, A: Any, s: Any) -> Any:
+def locate(T: BoardTable, A: ArenaPointers, s: Position) -> tuple[int64, uint64]:
     """Returns (slot, check hash) of a position, slot 0 if it is unknown."""
     key, check = hashes_of(T, s)
     return find(A, key, check), check
 
 
 @inner
-def look_up(T: Any, A: Any, W: Any, F: Any, e: Any, waited: Any) -> Any:
+def look_up(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, e: int64, waited: bool
+) -> int64:
     """Finds the record of an entry on a single path; returns its slot, 0 if it is unknown, -1 if it waits.
 
-    It waits if the record may be in the file; called again (`waited`), what is not in memory is unknown.
+    It waits if the record may be in the file; called again (`waited`), a missing record is unknown.
     """
     s = words_of(W, e)
     rec, check = locate(T, A, s)
@@ -252,7 +259,7 @@ def look_up(T: Any, A: Any, W: Any, F: Any, e: Any, waited: Any) -> Any:
 
 
 @inner
-def miss(W: Any, e: Any) -> None:
-    """Notes that an entry's record may be in the file."""
+def miss(W: WavePointers, e: int64) -> None:
+    """Lists an entry whose record may be in the file."""
     W.misses[W.counts[wave.MISSES]] = e
     W.counts[wave.MISSES] += 1

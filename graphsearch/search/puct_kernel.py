@@ -8,16 +8,18 @@ its edges share, goes into the exploration term:
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float64, int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import ArenaPointers
 from ..graph.heap_kernel import grow_block
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ptr
-from ..record.bounds_kernel import DRAWN, holds_here, is_special
-from ..record.node_kernel import (
+from ..jit.types import Pointer, float64, int64
+from ..position.words import BoardTable, Position
+from ..store.record.bounds_kernel import DRAWN, holds_here, is_special
+from ..store.record.node_kernel import (
     best_code_of,
     block_of,
     draw_visits,
@@ -31,9 +33,9 @@ from ..record.node_kernel import (
     move_count,
     stride_at,
 )
-from ..record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
+from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
 from . import puct
-from .layout import CPUCT, CPUCT_BASE, CPUCT_FACTOR, EXPLORATION, EXPLORATION_ENTRIES, FPU_VALUE
+from .param_layout import CPUCT, CPUCT_BASE, CPUCT_FACTOR, EXPLORATION, EXPLORATION_ENTRIES, FPU_VALUE
 
 NEVER = -1e300  # a score below all others
 
@@ -45,13 +47,13 @@ score = inlined(puct.score)
 
 
 @inner
-def exploration_term(floats: Any, visits: Any) -> Any:
+def exploration_term(floats: Pointer[float64], visits: int64) -> float64:
     """Returns c(N) sqrt(max(1, visits)) for the visits spent below a node, N = visits + 1."""
     return _term(float64(visits), floats[CPUCT], floats[CPUCT_BASE], floats[CPUCT_FACTOR])
 
 
 @inner
-def exploration(A: Any, visits: Any) -> Any:
+def exploration(A: ArenaPointers, visits: int64) -> float64:
     """Returns `exploration_term`, from the arena's table where it reaches."""
     if visits < EXPLORATION_ENTRIES:
         return A.floats[EXPLORATION + visits]
@@ -59,19 +61,19 @@ def exploration(A: Any, visits: Any) -> Any:
 
 
 @inner
-def scale_of(A: Any, block: Any, visits: Any) -> Any:
-    """Returns what code ** 4 of an edge is multiplied with to give its gain, for so many visits spent."""
+def scale_of(A: ArenaPointers, block: int64, visits: int64) -> float64:
+    """Returns the factor that turns code ** 4 of an edge into its gain, for so many visits spent."""
     return exploration(A, visits) * float64(A.values[block + NORM])
 
 
 @inner
-def power_of(A: Any, edge: Any) -> Any:
+def power_of(A: ArenaPointers, edge: int64) -> float64:
     """Returns code ** 4 of an edge."""
     return A.floats[arena.POWERS + edge_code(A, edge)]
 
 
 @inner
-def edge_value(A: Any, edge: Any, stride: Any, n: Any) -> Any:
+def edge_value(A: ArenaPointers, edge: int64, stride: int64, n: int64) -> float64:
     """Returns E of an edge with n > 0 visits."""
     r = draw_visits(A, edge, stride)
     if r:
@@ -80,7 +82,7 @@ def edge_value(A: Any, edge: Any, stride: Any, n: Any) -> Any:
 
 
 @inner
-def fpu_value(A: Any, rec: Any, visited_powers: Any) -> Any:
+def fpu_value(A: ArenaPointers, rec: int64, visited_powers: float64) -> float64:
     """Returns FPU of a record with a block; `visited_powers`: sum of code ** 4 over its visited edges."""
     block = block_of(A, rec)
     visited = visited_powers * float64(A.values[block + NORM])
@@ -88,23 +90,25 @@ def fpu_value(A: Any, rec: Any, visited_powers: Any) -> Any:
 
 
 @inner
-def best_unmade(A: Any, rec: Any, fpu: Any, scale: Any) -> Any:
+def best_unmade(A: ArenaPointers, rec: int64, fpu: float64, scale: float64) -> float64:
     """Returns the score of the likeliest edge beyond the block."""
     return score(fpu, scale * A.floats[arena.POWERS + best_code_of(A, rec)], 1.0)
 
 
 @inlined
-def is_out(A: Any, edge: Any, s: Any) -> Any:
-    """Returns whether a visited edge's result is proven at its position: more visits say nothing new."""
+def is_out(A: ArenaPointers, edge: int64, s: Position) -> bool:
+    """Returns whether a visited edge's result is proven at its position: more visits tell nothing new."""
     d = edge_draws(A, edge)
     return is_special(edge_q(A, edge), d) and d <= DRAWN and holds_here(A, edge, s)
 
 
 @inner
-def _best_edge(A: Any, rec: Any, m: Any, scale: Any, s: Any, heeds: Any) -> Any:
+def _best_edge(
+    A: ArenaPointers, rec: int64, m: int64, scale: float64, s: Position, heeds: bool
+) -> tuple[float64, int64, int64, float64]:
     """Returns (score, number) of the best visited edge, the first one without visits, the visited powers.
 
-    The number is -1 if there is none; `heeds`: edges with a proven result are passed over.
+    The number is -1 if there is none; `heeds`: edges with a proven result are skipped.
     """
     stride = stride_at(A, rec)
     best = NEVER
@@ -128,7 +132,7 @@ def _best_edge(A: Any, rec: Any, m: Any, scale: Any, s: Any, heeds: Any) -> Any:
 
 
 @inner
-def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
+def select(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
     """Returns the number of the edge with the highest score (the first of equals).
 
     Edges with a proven result have left the selection, unless all have. Puts it into the block if need be.
@@ -156,7 +160,7 @@ def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
 
 
 @kernel
-def fill_exploration(floats: Any) -> None:
+def fill_exploration(floats: NDArray[np.float64]) -> None:
     """Tabulates `exploration_term` for 0, 1, 2... visits."""
     for visits in range(EXPLORATION_ENTRIES):
         floats[EXPLORATION + visits] = exploration_term(ptr(floats, 0), visits)

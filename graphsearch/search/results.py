@@ -1,4 +1,4 @@
-"""What a search reports: its progress while it runs, and its result at the end."""
+"""A search's progress while it runs, and its result at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Viewer = Callable[[int | None], NodeView]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a search: what it has added, and what the graph holds now.
+    """The progress of a search: its additions, and the graph's present state.
 
     Attributes:
       seconds: wall time since the search began.
@@ -27,14 +27,14 @@ class Progress:
       nodes: positions in the graph now.
       stored: whether the graph has a file.
       resident: nodes in memory; the others are in the file.
-      ram_bytes: memory that these nodes take.
+      ram_bytes: memory of these nodes.
       read_back: records read from the file.
       written: records saved to the file.
       depth: mean length of a visit, in plies.
       seldepth: longest visit, in plies.
       visits_per_s: visits per second.
       evaluations_per_s: evaluations per second.
-      loaded: records of the file read into memory so far, and all of them; None while that is not going on.
+      loaded: records of the file read into memory so far, and all of them; None if no loading is under way.
       viewer: returns the root as `node` does.
     """
 
@@ -58,17 +58,17 @@ class Progress:
     loaded: tuple[int, int] | None = None
 
     def node(self, multipv: int | None = None) -> NodeView:
-        """Returns the root as it is now, with a line for each of the best `multipv` moves (None: for all)."""
+        """Returns the root's present state, with a line for the best `multipv` moves (None: for all)."""
         return self.viewer(multipv)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search found and added.
+    """The result of a search, and its additions to the graph.
 
     Attributes:
       position: FEN of the root.
-      key: the graph's key of the root.
+      key: of the root, as the tables have it.
       store: path of the file; None if the graph is in memory only.
       visits: root N now.
       new_visits: visits that this search added.
@@ -87,11 +87,11 @@ class SearchResult:
         to it), `exhausted` (no position is left to evaluate) or `finished` (the game is over).
       unkept_visits: visits that ended in a draw by repetition in this game; they are not kept in the file.
       read_back: records read from the file.
-      problems: damage that was found in the file and passed over.
+      problems: damage in the file that was skipped.
     """
 
     position: str
-    key: int
+    key: str
     store: str | None
     visits: int
     new_visits: int
@@ -114,7 +114,7 @@ class SearchResult:
         """Returns the JSON object of `graphsearch analyze`."""
         return {
             "position": self.position,
-            "key": f"{self.key:016x}",
+            "key": self.key,
             "store": self.store,
             "visits": self.visits,
             "new_visits": self.new_visits,

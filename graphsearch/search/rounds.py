@@ -1,4 +1,4 @@
-"""How many visits a round of `flow` asks for; compiled into kernels, and called by what has no kernel."""
+"""The visits of a round of `flow`; compiled into kernels, and called from Python."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ MAX_ROUNDS = 60
 def next_budget(asked: Any, leaves: Any, target: Any, allowed: Any) -> Any:
     """Returns the visits of the next round of a wave, within `allowed`.
 
-    What the batch lacks: half as much again as that would take at the rate so far; where less than every
-    other visit found a leaf, at least half of all that was asked for.
+    It covers the missing leaves: half as many visits again as the rate so far requires; where less than every
+    other visit found a leaf, at least half of all visits so far.
 
     >>> next_budget(0, 0, 100, 1000), next_budget(100, 60, 100, 1000), next_budget(100, 60, 100, 120)
     (100, 101, 20)

@@ -1,11 +1,11 @@
-"""What a search tells its kernels: parameters, temperature and listed root moves, written into the arena."""
+"""Writes a search's parameters, temperature and listed root moves into the arena, for its kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..graph.arena import Arena
-from . import layout
+from . import param_layout as layout
 from .params import GATHERERS, SearchParams
 from .puct_kernel import fill_exploration
 

@@ -1,9 +1,9 @@
-"""The one cold compile on two cores: kernels that a search needs compile in other processes beside it.
+"""Compiles the kernels of a first search on two cores: another process compiles beside the search.
 
-A search compiles what gathers and completes waves; meanwhile another process compiles what evaluates them,
-which has little in common with the rest, then what finds mates, and what saves. Both are waited for. What
-evicts and reads back is needed only when memory is full, so that may still compile while the search runs. No
-kernel is compiled twice: a process waits for another that is at it.
+A search compiles the kernels that gather and complete waves; meanwhile another process compiles those that
+evaluate, which have little in common with the rest, then those that find mates, and those that save. The
+search waits for them. Eviction and paging are needed only when memory is full, so they may still compile
+while the search runs. No kernel is compiled twice: a process waits for another that compiles it.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from ..graph.arena import Arena
 from ..graph.graph import Graph
 from ..jit.compiler import is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
-from ..record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
-from ..record.provenance import EvaluatorIdentity
+from ..store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
+from ..store.record.provenance import EvaluatorIdentity
 from ..store.store import Store
 from ..workers.process import end_with_parent
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
-KERNELS = {SEARCH: 12, FILE: 15}  # of a first search, and what saving it and opening its file adds
+KERNELS = {SEARCH: 12, FILE: 15}  # of a first search, and of its save and reopening
 
 
 @contextmanager
 def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: bool) -> Iterator[None]:
-    """Compiles in another process what the body, a search, needs next, and waits for it then.
+    """Compiles the next kernels of the body, a search, in another process, and waits for it at the end.
 
     Args:
       evaluator: of the search.
-      filed: what saves, too.
-      prover: the module whose `compile_kernels` compiles what finds mates.
-      told: whether a person knows that kernels are compiled. If not, the process that does it says so.
+      filed: also the kernels that save.
+      prover: the module whose `compile_kernels` compiles the mate finder.
+      told: whether the user already knows of the compilation. If not, the compiling process says so.
     """
     missing = _missing(evaluator, filed=filed)
     if not missing:
@@ -60,7 +60,7 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: b
         process.terminate()
         raise
     finally:
-        process.wait()  # whatever it left undone is compiled when it is needed
+        process.wait()  # unfinished kernels are compiled when they are needed
 
 
 def kernels_missing(evaluator: Evaluator, *, filed: bool) -> int:
@@ -77,7 +77,7 @@ def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
 
 @contextmanager
 def paging_kernels_compiling() -> Iterator[None]:
-    """Compiles what evicts and reads back in another process, if need be, until the body ends."""
+    """Compiles eviction and paging in another process, if necessary, until the body ends."""
     if is_compiled(PAGING):
         yield
         return
@@ -98,7 +98,7 @@ def _start(*parts: str, is_silent: bool) -> subprocess.Popen[bytes]:
 
 
 def compile_file_kernels() -> None:
-    """Saves a record to a file, which is then thrown away, and loads it again as the next search will."""
+    """Saves a record to a temporary file, and loads it again as the next search will."""
     board = chess.Board()
     moves = legal_moves(board)
     words = tuple(int(word) for word in pack(board))
@@ -120,12 +120,12 @@ def compile_file_kernels() -> None:
 
 
 def compile_paging_kernels() -> None:
-    """Searches a little, drops all that it knows, and goes on from the file, which is then thrown away."""
+    """Runs a short search, evicts its records, and continues from a temporary file."""
     board = chess.Board()
     with tempfile.TemporaryDirectory() as folder, Graph.open(Path(folder) / "warm.graph") as graph:
         runner = WaveRunner(graph, pack(board), THREAD_FROM)
         for _ in range(2):
-            graph.pager.start_over()  # from here on nothing is taken to be in memory
+            graph.pager.start_over()  # from here on nothing counts as in memory
             for _ in range(8):
                 runner.step(THREAD_FROM, THREAD_FROM)
             graph.flush()
@@ -135,7 +135,7 @@ def compile_paging_kernels() -> None:
 
 
 def compile_part(name: str) -> None:
-    """Compiles a part by its name; of a module its batch kernel, or what its `compile_kernels` says."""
+    """Compiles a part by its name; of a module its batch kernel, or its `compile_kernels`."""
     if name == FILE:
         compile_file_kernels()
     elif name == PAGING:

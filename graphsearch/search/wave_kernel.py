@@ -11,30 +11,30 @@ asked for | 17 visits done | 18 slot of the record, 0 unknown | 19 check hash
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy import int64
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
+from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
-from ..record.node_layout import flags_with
+from ..store.record.node_layout import flags_with
 
 ENTRY_WORDS = 20
-# (typed, as the kinds are: as literals each would compile another variant of what takes them)
+# (typed, as the kinds are: as literals each would compile another variant of their callers)
 PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
-    np.int64(place) for place in range(POSITION_WORDS, ENTRY_WORDS)
+    int64(place) for place in range(POSITION_WORDS, ENTRY_WORDS)
 )
 
 NOT_THERE = 1 << 62
 MAX_PLIES = 500  # visits deeper than this end at the value known there
 
-# what an entry turned out to be | in a cluster: another shard's position, a place before one that came from
+# kinds of an entry | in a cluster: another shard's position, a place before one that came from
 # another shard
 NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DROPPED, AWAY, GHOST = (
-    np.int64(kind) for kind in range(11)
+    int64(kind) for kind in range(11)
 )
 
 # in-flight node (6 words): where its counts begin | how many it has | visits in flight in all
@@ -81,7 +81,7 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ALLOWED, ROUND = 264, 265, 266, 2
 )
 GIVEN = SPLIT + 256 + 24
 COUNTS = GIVEN + 256
-# where a gather that waits for records from the file goes on
+# where a gather that waits for records from the file resumes
 NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 # `floats`: scratch columns by edge: b, c P, 1 + n + in flight | most visits that it may take (`exclude`), or
 # its part of the collisions (`budget`)
@@ -97,63 +97,63 @@ SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
 class WaveArrays(NamedTuple):
     """Arrays of a wave, which the search owns; E entries, L leaves."""
 
-    entries: Any  # uint64[E * ENTRY_WORDS]
-    heads: Any  # int64[MAX_PLIES + 2] last entry of each depth, -1 none
-    candidates: Any  # int64[E] entries that wait to become leaves, with their visits (`flow`)
-    misses: Any  # int64[E] entries whose records may be in the file
-    leaf_entry: Any  # int64[L] entry of each leaf
-    leaf_words: Any  # uint64[L * 10] position of each leaf
-    offsets: Any  # int64[L + 1] into moves and priors
-    moves: Any  # uint16[L * MOVES_PER_LEAF], canonical order
-    priors: Any  # float32[L * MOVES_PER_LEAF], sum to 1 over a leaf
-    values: Any  # float32[L * 2]: q in [-1, 1] and draw probability in [0, 1] of the evaluation
-    leaf_flags: Any  # uint8[L]: of their records; what no evaluator has written is UNPROVEN_FLAGS
-    hash: Any  # uint64[2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
-    hash_used: Any  # int64: filled places
-    nodes: Any  # int64[E * FLIGHT_FIELDS]
-    flight: Any  # int64 visits in flight by edge
-    barred: Any  # uint8, like `flight`: 1 for an edge that this wave must not take (`exclude`)
-    shares: Any  # int64[E]: collisions allowed below an entry (`budget`), leaves below it (`exclude`)
-    floats: Any  # float64[1024] scratch
-    counts: Any  # int64[COUNTS]
+    entries: NDArray[np.uint64]  # [E * ENTRY_WORDS]
+    heads: NDArray[np.int64]  # [MAX_PLIES + 2] last entry of each depth, -1 none
+    candidates: NDArray[np.int64]  # [E] entries that wait to become leaves, with their visits (`flow`)
+    misses: NDArray[np.int64]  # [E] entries whose records may be in the file
+    leaf_entry: NDArray[np.int64]  # [L] entry of each leaf
+    leaf_words: NDArray[np.uint64]  # [L * 10] position of each leaf
+    offsets: NDArray[np.int64]  # [L + 1] into moves and priors
+    moves: NDArray[np.uint16]  # [L * MOVES_PER_LEAF], canonical order
+    priors: NDArray[np.float32]  # [L * MOVES_PER_LEAF], sum to 1 over a leaf
+    values: NDArray[np.float32]  # [L * 2]: q in [-1, 1] and draw probability in [0, 1] of the evaluation
+    leaf_flags: NDArray[np.uint8]  # [L]: of their records; what no evaluator has written is UNPROVEN_FLAGS
+    hash: NDArray[np.uint64]  # [2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
+    hash_used: NDArray[np.int64]  # filled places
+    nodes: NDArray[np.int64]  # [E * FLIGHT_FIELDS]
+    flight: NDArray[np.int64]  # visits in flight by edge
+    barred: NDArray[np.uint8]  # like `flight`: 1 for an edge that this wave must not take (`exclude`)
+    shares: NDArray[np.int64]  # [E]: collisions allowed below an entry (`budget`), leaves (`exclude`)
+    floats: NDArray[np.float64]  # [1024] scratch
+    counts: NDArray[np.int64]  # [COUNTS]
 
 
 class WavePointers(NamedTuple):
-    """Pointers to them, in the same order, and the limits that are checked."""
+    """Pointers to the arrays, in the same order, and the limits that are checked."""
 
-    words: Any  # uint64: the array `entries`
-    entries: Any  # int64: the same memory
-    heads: Any
-    candidates: Any
-    misses: Any
-    leaf_entry: Any
-    leaf_words: Any
-    offsets: Any
-    moves: Any
-    priors: Any
-    values: Any
-    leaf_flags: Any
-    hash: Any
-    hash_items: Any  # int64: the same memory
-    hash_used: Any
-    nodes: Any
-    flight: Any
-    barred: Any
-    shares: Any
-    floats: Any
-    counts: Any
-    capacity: Any  # int64, entries
-    flight_capacity: Any  # int64, counts in flight and barred
-    before_counts: Any  # `counts` of the wave that is being evaluated while this one is gathered
-    before_hash: Any  # its `hash`
-    before_items: Any  # its `hash_items`
-    before_nodes: Any  # its `nodes`
-    before_flight: Any  # its `flight`
+    words: Pointer[uint64]  # the array `entries`
+    entries: Pointer[int64]  # the same memory
+    heads: Pointer[int64]
+    candidates: Pointer[int64]
+    misses: Pointer[int64]
+    leaf_entry: Pointer[int64]
+    leaf_words: Pointer[uint64]
+    offsets: Pointer[int64]
+    moves: Pointer[uint16]
+    priors: Pointer[float32]
+    values: Pointer[float32]
+    leaf_flags: Pointer[uint8]
+    hash: Pointer[uint64]
+    hash_items: Pointer[int64]  # the same memory
+    hash_used: Pointer[int64]
+    nodes: Pointer[int64]
+    flight: Pointer[int64]
+    barred: Pointer[uint8]
+    shares: Pointer[int64]
+    floats: Pointer[float64]
+    counts: Pointer[int64]
+    capacity: int64  # entries
+    flight_capacity: int64  # counts in flight and barred
+    before_counts: Pointer[int64]  # `counts` of the wave that is being evaluated while this one is gathered
+    before_hash: Pointer[uint64]  # its `hash`
+    before_items: Pointer[int64]  # its `hash_items`
+    before_nodes: Pointer[int64]  # its `nodes`
+    before_flight: Pointer[int64]  # its `flight`
 
 
 @inner
-def wave_pointers(W: Any, B: Any) -> Any:
-    """Returns the pointer bundle of a wave's arrays and of what the wave `B` before it has in flight.
+def wave_pointers(W: WaveArrays, B: WaveArrays) -> WavePointers:
+    """Returns the pointer bundle of a wave's arrays and of the visits in flight of the wave `B` before it.
 
     `B` is an empty wave if there is none, and does not matter where nothing is gathered.
     """
@@ -237,32 +237,32 @@ def missing_positions(wave: WaveArrays) -> NDArray[np.uint64]:
 
 
 @inner
-def words_of(W: Any, e: Any) -> Any:
+def words_of(W: WavePointers, e: int64) -> Pointer[uint64]:
     """Returns the position of an entry."""
     return adv(W.words, e * ENTRY_WORDS)
 
 
 @inner
-def field(W: Any, e: Any, i: Any) -> Any:
+def field(W: WavePointers, e: int64, i: int64) -> int64:
     """Returns one field of an entry."""
     return W.entries[e * ENTRY_WORDS + i]
 
 
 @inner
-def set_field(W: Any, e: Any, i: Any, value: Any) -> None:
+def set_field(W: WavePointers, e: int64, i: int64, value: int64) -> None:
     """Sets one field of an entry."""
     W.entries[e * ENTRY_WORDS + i] = value
 
 
 @inner
-def check_of(W: Any, e: Any) -> Any:
+def check_of(W: WavePointers, e: int64) -> uint64:
     """Returns the check hash of an entry's position."""
     return W.words[e * ENTRY_WORDS + CHECK]
 
 
 @inner
-def clear_wave(W: Any) -> None:
-    """Empties a wave; costs what the last wave used, not what there is room for."""
+def clear_wave(W: WavePointers) -> None:
+    """Empties a wave; the cost depends on the last wave's size, not on the capacity."""
     counts = W.counts
     for i in range(counts[HASHED]):
         W.hash[2 * W.hash_used[i]] = ZERO
@@ -282,7 +282,7 @@ def clear_wave(W: Any) -> None:
 
 
 @inner
-def drop_entries(W: Any, first: Any) -> None:
+def drop_entries(W: WavePointers, first: int64) -> None:
     """Forgets the entries from `first` on, the youngest of a wave."""
     for down in range(W.counts[ENTRIES] - first):
         e = W.counts[ENTRIES] - 1 - down
@@ -291,7 +291,7 @@ def drop_entries(W: Any, first: Any) -> None:
 
 
 @inner
-def size_hash(W: Any, target: Any) -> None:
+def size_hash(W: WavePointers, target: int64) -> None:
     """Takes as much of the hash table of an empty wave as its batch needs: less memory to reach for."""
     places = int64(LEAST_PLACES)
     while places < PLACES_PER_LEAF * target:
@@ -301,13 +301,19 @@ def size_hash(W: Any, target: Any) -> None:
 
 
 @inner
-def first_place(W: Any, tag: Any) -> Any:
-    """Returns where the search for a tag begins in the wave's hash table."""
-    return int64(tag ^ (tag >> U(29))) & W.counts[HASH_MASK]
+def mixed_tag(tag: uint64) -> int64:
+    """Returns the bits of a tag from which its place in a hash table comes."""
+    return int64(tag ^ (tag >> U(29)))
 
 
 @inner
-def hash_place(W: Any, tag: Any) -> Any:
+def first_place(W: WavePointers, tag: uint64) -> int64:
+    """Returns where the search for a tag begins in the wave's hash table."""
+    return mixed_tag(tag) & W.counts[HASH_MASK]
+
+
+@inner
+def hash_place(W: WavePointers, tag: uint64) -> int64:
     """Returns the place of a position's tag in the wave's hash table, or the empty place for it."""
     i = first_place(W, tag)
     while True:
@@ -318,11 +324,11 @@ def hash_place(W: Any, tag: Any) -> Any:
 
 
 @inner
-def item_before(W: Any, tag: Any) -> Any:
+def item_before(W: WavePointers, tag: uint64) -> int64:
     """Returns the item of a position in the wave before: in-flight node, or -1 - leaf; NOT_THERE if none."""
     if W.before_counts[HASHED] == 0:
         return int64(NOT_THERE)
-    i = int64(tag ^ (tag >> U(29))) & W.before_counts[HASH_MASK]
+    i = mixed_tag(tag) & W.before_counts[HASH_MASK]
     while True:
         found = W.before_hash[2 * i]
         if found == tag:
@@ -333,7 +339,7 @@ def item_before(W: Any, tag: Any) -> Any:
 
 
 @inner
-def hash_put(W: Any, place: Any, tag: Any, item: Any) -> None:
+def hash_put(W: WavePointers, place: int64, tag: uint64, item: int64) -> None:
     """Fills an empty place."""
     W.hash[2 * place] = tag
     W.hash_items[2 * place + 1] = item
@@ -342,13 +348,13 @@ def hash_put(W: Any, place: Any, tag: Any, item: Any) -> None:
 
 
 @inner
-def position_tag(key: Any, check: Any) -> Any:
+def position_tag(key: uint64, check: uint64) -> uint64:
     """Returns a non-zero tag of a position within a wave, from both of its hashes."""
     return (key ^ (check * U(0x9E3779B97F4A7C15))) | ONE
 
 
 @inner
-def new_entry(W: Any, parent: Any, edge: Any, asked: Any, depth: Any) -> Any:
+def new_entry(W: WavePointers, parent: int64, edge: int64, asked: int64, depth: int64) -> int64:
     """Returns a new entry, listed under its depth; its words are still to be written."""
     e = W.counts[ENTRIES]
     W.counts[ENTRIES] = e + 1

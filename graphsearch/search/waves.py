@@ -1,16 +1,16 @@
-"""Running waves: inside the kernels, or step by step around an evaluator in other threads.
+"""Runs waves: inside the kernels, or step by step around an evaluator in other threads.
 
     kernels   gather | evaluate | back up | gather | ...             small waves, a slice of them at a time
     overlap   gather 2 | back up 1 | gather 3 | back up 2 | ...      while other threads evaluate a wave
               1 -------|- 2 -----------|- 3 -----------|-- ...       (Overlap)
     alone     gather | evaluate ------------------ | back up | ...
-                       look ahead: read what the next wave needs     while other threads evaluate
+                       look ahead: read the next wave's records     while other threads evaluate
 
-An evaluator inside the kernels has several threads, which this module's caller helps when it has nothing
-else to do; any other has one thread. What waves there are, and in which order they are gathered and backed
-up, does not depend on how many threads there are, nor on how fast anything is.
+An evaluator inside the kernels has several threads, which this module's caller helps when idle; any other has
+one thread. The waves, and the order in which they are gathered and backed up, do not depend on the number of
+threads, nor on their speed.
 
-A gather that meets positions which the file may hold and memory does not waits at that level, and goes on
+A gather that meets positions which the file may hold and memory does not waits at that level, and continues
 when they have been read. Only this module's caller touches the arena; other threads see the leaves.
 """
 
@@ -26,17 +26,18 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..graph import arena_kernel
 from ..graph.graph import Graph
-from . import layout, waves_kernel
+from . import param_layout as layout
 from . import wave_kernel as wave
+from . import waves_kernel
 from .gatherers import others_kernel
 from .in_flight import InFlight, plies_of, put_together
 from .leaves import Answer, LeafEvaluation
 from .params import FLOW
 from .waves_kernel import SPARE_BLOCK_WORDS
 
-SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
+SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
 FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
-BYTES_PER_LEAF = 600  # what a wave takes for each leaf: its record, its parents' blocks, records read back
+BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 LOOK_AHEAD_ROUNDS = 4  # each of half the visits of the one before
 THREAD_FROM = 16  # leaves of a batch that make a thread worth it
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
@@ -71,7 +72,7 @@ class WaveRunner:
         overlap: bool = False,
         game: Sequence[NDArray[np.uint64]] = (),
     ) -> None:
-        """Makes the working memory for waves of up to `batch` leaves; `root` is a packed position.
+        """Creates the working memory for waves of up to `batch` leaves; `root` is a packed position.
 
         Args:
           overlap: gather the next wave while one is being evaluated, where that pays.
@@ -99,7 +100,7 @@ class WaveRunner:
         self._scouted_at = -SCOUT_VISITS
 
     def close(self) -> None:
-        """Drops what is in flight and ends the thread of an evaluator outside the kernels."""
+        """Drops the waves in flight and ends the thread of an evaluator outside the kernels."""
         self._leaves.close(self._flying.answer if self._flying else None)
         self._keep(None)
 
@@ -117,7 +118,7 @@ class WaveRunner:
 
         Raises:
           CapacityError: if there is no memory left, or a count has reached its limit.
-          EvaluatorError: if the evaluator fails; what was in flight is dropped.
+          EvaluatorError: if the evaluator fails; the waves in flight are dropped.
           StoreError: if the file cannot be read, or not written when memory has to be freed.
         """
         if self._flying or (self._overlaps and not self._inside):
@@ -131,14 +132,14 @@ class WaveRunner:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
     def finish(self, *, goes_on: bool = True) -> None:
-        """Completes what is being evaluated.
+        """Completes the wave in flight.
 
         Args:
-          goes_on: gather behind it what a search without a stop would have gathered, as `in_flight` tells;
+          goes_on: gather the next wave behind it, as a search without a stop would, for `in_flight`;
             else nothing is in flight afterwards.
 
         Raises:
-          EvaluatorError: if the evaluator fails; what was in flight is dropped.
+          EvaluatorError: if the evaluator fails; the waves in flight are dropped.
         """
         flying = self._flying
         if flying and goes_on and flying.answer:
@@ -155,7 +156,7 @@ class WaveRunner:
         return InFlight.of(flying.wave, search=search, waves=self._flown).text() if flying else None
 
     def resume(self, text: str, search: str) -> None:
-        """Takes up what the same search had in flight; if it was another, or the graph changed, nothing."""
+        """Resumes the wave in flight of the same search; drops that of another search or graph."""
         found = InFlight.parse(text, most=len(self.wave.candidates)) if self._overlaps else None
         if found is None or found.search != search or found.leaves > self._batch:
             return
@@ -225,14 +226,14 @@ class WaveRunner:
         self._visits_at_room = visits
 
     def _serve(self, w: wave.WaveArrays, code: int) -> None:
-        """Does what a kernel returned for: makes room, or reads records."""
+        """Serves a kernel's request: makes room, or reads records."""
         if code == waves_kernel.NO_SPACE:
             self._make_more_room()
         else:
             self._bring(w)
 
     def _bring(self, w: wave.WaveArrays) -> None:
-        """Reads the records that a wave waits for; for a lone path also what the next ones will meet."""
+        """Reads the records that a wave waits for; for a lone path also those of the next paths."""
         self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
         visits = int(self._arena.counters[arena_kernel.VISITS])
         if (
@@ -244,9 +245,9 @@ class WaveRunner:
             self._send_scout(w)
 
     def _send_scout(self, waiting: wave.WaveArrays) -> None:
-        """Reads what the next visits will meet, level by level, as far as this can be told now.
+        """Reads the records of the next visits, level by level, as far as they can be predicted.
 
-        A wave walks as many visits on as it can and is forgotten: only what is in memory changes.
+        A wave walks as many visits on as it can and is dropped: only the memory's content changes.
         """
         arena, pager = self._arena, self._graph.pager
         if self._scout is None:
@@ -288,7 +289,7 @@ class WaveRunner:
             self._waves_per_slice = max(1, self._waves_per_slice // 2)
 
     def _run_waves(self, left: NDArray[np.int64]) -> int:
-        """Runs waves inside the kernels, within what `left` says; returns what is wanted of this side."""
+        """Runs waves inside the kernels, within the limits in `left`; returns the kernels' request."""
         arena, w, pager = self._arena, self.wave, self._graph.pager
         with pager.reading() as held:
             bringing = waves_kernel.NOT_BOUND
@@ -444,7 +445,7 @@ class WaveRunner:
 
     # ---------------------------------------------------------- evaluating
     def evaluate(self, leaves: int) -> None:
-        """Fills in what the evaluator says of the gathered leaves, reading ahead meanwhile if that pays."""
+        """Evaluates the gathered leaves, reading ahead meanwhile if that pays."""
         if not self._looks_ahead:
             self._leaves.evaluate(self.wave, leaves)
             return
@@ -459,7 +460,7 @@ class WaveRunner:
         return self._batch >= THREAD_FROM and not self._graph.pager.complete
 
     def _look_ahead(self, answer: Answer) -> None:
-        """Reads what the next wave will need, as far as that can be told before this one is evaluated.
+        """Reads the records of the next wave, as far as they can be predicted before this one is evaluated.
 
         It walks the same number of visits on from this wave's, then forgets them: only memory changes.
         """

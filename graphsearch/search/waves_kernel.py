@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64
+from numpy.typing import NDArray
 
 from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import pointers
+from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ..graph.bring_kernel import bring
 from ..jit.calls import Bound
 from ..jit.compiler import bind, inner, kernel
 from ..jit.pointers import call_bound, ptr
+from ..jit.types import int64
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import check_hash, clock_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
-from ..record.bounds_kernel import is_decided
-from ..record.node_kernel import is_exact
-from ..record.node_layout import HEADER_WORDS, LARGEST_BLOCK
-from ..store.index.locate_kernel import filter_pointers, may_be_stored
+from ..position.words import BoardTable, Position
+from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers, may_be_stored
+from ..store.reading_kernel import ReaderArrays
+from ..store.record.bounds_kernel import is_decided
+from ..store.record.node_kernel import is_exact
+from ..store.record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from . import wave_kernel as wave
 from .backup_kernel import back_up, expand
 from .gatherers.flow_kernel import can_be_followed, gather_ahead, gather_flow
 from .gatherers.levels_kernel import start_at_root
 from .gatherers.sequential_kernel import gather_one
-from .layout import RESTRICTED
+from .param_layout import RESTRICTED
 from .paths_kernel import locate, open_leaf
-from .wave_kernel import clear_wave, drop_entries, field, size_hash, wave_pointers, words_of
+from .wave_kernel import (
+    WaveArrays,
+    WavePointers,
+    clear_wave,
+    drop_entries,
+    field,
+    size_hash,
+    wave_pointers,
+    words_of,
+)
 
-# why `run_waves` returned, or `gather` in place of the number of leaves
+# return values of `run_waves`, or of `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
-# why `run_waves` returned with a wave that the caller has evaluated: it is large enough for several threads,
-# or another can be gathered meanwhile
+# return values of `run_waves` with a wave that the caller has evaluated: it is large enough for several
+# threads, or another can be gathered meanwhile
 MANY_LEAVES, CAN_BE_FOLLOWED = 1, 2
 ANY_NUMBER = 1 << 60
 READ_INSIDE = 64  # records that a wave waits for, at most, that are read in a kernel; more by several threads
@@ -46,7 +56,7 @@ OVERLAY_PER_WAVE = 1 << 10
 
 
 @inner
-def has_space(A: Any, target: Any) -> Any:
+def has_space(A: ArenaPointers, target: int64) -> bool:
     """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
     counters = A.counters
     entries = wave.ENTRIES_PER_LEAF * target + wave.SPARE_ENTRIES  # each may be new: a mate in one, or a leaf
@@ -62,7 +72,7 @@ def has_space(A: Any, target: Any) -> Any:
 
 
 @inner
-def lacks_space(A: Any, W: Any, target: Any) -> Any:
+def lacks_space(A: ArenaPointers, W: WavePointers, target: int64) -> bool:
     """Returns whether there is too little space to begin a wave and complete the one in flight before it."""
     return W.counts[wave.STAGE] == wave.NOT_WAITING and not has_space(
         A, target + W.before_counts[wave.LEAVES]
@@ -70,7 +80,7 @@ def lacks_space(A: Any, W: Any, target: Any) -> Any:
 
 
 @inner
-def begin_wave(A: Any, W: Any, target: Any) -> None:
+def begin_wave(A: ArenaPointers, W: WavePointers, target: int64) -> None:
     """Empties a wave for a batch of `target` leaves."""
     clear_wave(W)
     A.counters[arena.WAVES] += 1
@@ -81,7 +91,7 @@ def begin_wave(A: Any, W: Any, target: Any) -> None:
 
 
 @inner
-def _find_root(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
+def _find_root(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position) -> int64:
     """Returns the root's slot, 0 if it is unknown, -1 if its record may be in the file."""
     rec, _ = locate(T, A, root)
     asked = W.counts[wave.STAGE] == wave.AT_ROOT
@@ -98,7 +108,9 @@ def _find_root(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
 
 
 @inner
-def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
+def begin_or_resume(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
+) -> int64:
     """Begins to gather a wave, or goes on with one that waited for records.
 
     Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
@@ -117,7 +129,9 @@ def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> A
 
 
 @inner
-def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
+def _gather(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
+) -> bool:
     """Gathers one wave by `flow`; returns False if it waits for records from the file."""
     rec = begin_or_resume(T, A, W, F, root, target)
     if rec <= 0:
@@ -126,22 +140,30 @@ def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
 
 
 @inner
-def is_over(A: Any, rec: Any, s: Any) -> Any:
+def is_over(A: ArenaPointers, rec: int64, s: Position) -> bool:
     """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
-    if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # what stood in the game may spoil a proof
+    if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # a position of the game may spoil a proof
         return False
     return clock_of(s) < CLOCK_DRAW and is_decided(A, rec, s)
 
 
 @kernel
-def is_root_decided(T: Any, A: Any, root: Any) -> Any:
-    """Returns whether the search of a root, `uint64[10]`, has nothing left to prove."""
+def is_root_decided(T: NDArray[np.uint64], A: ArenaArrays, root: NDArray[np.uint64]) -> bool:
+    """Returns whether the root of a search, `uint64[10]`, has nothing left to prove."""
     Ap = pointers(A)
     return is_over(Ap, locate(ptr(T, 0), Ap, ptr(root, 0))[0], ptr(root, 0))
 
 
 @kernel
-def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any) -> Any:
+def gather(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    root: NDArray[np.uint64],
+    target: int64,
+) -> int64:
     """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
 
     After NO_SPACE the arena must grow. After NO_RECORDS those of `misses` that the file has must be entered
@@ -157,13 +179,20 @@ def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any) -> An
 
 
 @kernel
-def begin_look_ahead(A: Any, W: Any, budget: Any) -> None:
+def begin_look_ahead(A: ArenaArrays, W: WaveArrays, budget: int64) -> None:
     """Empties a wave that only looks ahead, with nothing gathered in it."""
     begin_wave(pointers(A), wave_pointers(W, W), budget)
 
 
 @kernel
-def look_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
+def look_ahead(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    F: FilterArrays,
+    root: NDArray[np.uint64],
+    budget: int64,
+) -> bool:
     """Passes `budget` more visits down a gathered wave; returns False if that waits for records.
 
     `end_look_ahead` must follow when it returned True, or when nobody waits for it any more.
@@ -172,8 +201,8 @@ def look_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
 
 
 @kernel
-def end_look_ahead(W: Any, entries: Any) -> None:
-    """Makes a gathered wave what it was before it was looked ahead from, with `entries` entries."""
+def end_look_ahead(W: WaveArrays, entries: int64) -> None:
+    """Undoes a look-ahead from a gathered wave, which had `entries` entries."""
     Wp = wave_pointers(W, W)
     drop_entries(Wp, entries)
     Wp.counts[wave.CANDIDATES] = 0
@@ -184,7 +213,7 @@ def end_look_ahead(W: Any, entries: Any) -> None:
 
 
 @kernel
-def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
+def complete(T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64:
     """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
     Ap = pointers(A)
     Wp = wave_pointers(W, W)
@@ -195,7 +224,7 @@ def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
 
 
 @inner
-def _is_root_over(A: Any, W: Any) -> Any:
+def _is_root_over(A: ArenaPointers, W: WavePointers) -> bool:
     """Returns `is_over` for the root of a completed wave."""
     if W.counts[wave.ENTRIES] == 0:
         return False
@@ -204,7 +233,7 @@ def _is_root_over(A: Any, W: Any) -> Any:
 
 
 @inner
-def _evaluate(evaluating: Any, leaves: Any) -> None:
+def _evaluate(evaluating: Bound, leaves: int64) -> None:
     """Evaluates the first leaves of a wave with a batch kernel."""
     evaluating.words[len(evaluating.words) + BEGIN] = 0
     evaluating.words[len(evaluating.words) + END] = leaves
@@ -212,7 +241,7 @@ def _evaluate(evaluating: Any, leaves: Any) -> None:
 
 
 @inner
-def _brings(W: Any, bringing: Any) -> Any:
+def _brings(W: WavePointers, bringing: Bound) -> bool:
     """Reads the records that a wave waits for, if there is a kernel that does; returns whether it could."""
     if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
         return False
@@ -220,23 +249,23 @@ def _brings(W: Any, bringing: Any) -> Any:
 
 
 @kernel
-def may_be_followed(A: Any, W: Any) -> Any:
+def may_be_followed(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns whether the wave behind a gathered one may overlap with it: `can_be_followed`."""
     return can_be_followed(pointers(A), wave_pointers(W, W))
 
 
 @kernel
 def _run(
-    A: Any,
-    W: Any,
-    gathering: Any,
-    bringing: Any,
-    evaluating: Any,
-    completing: Any,
-    limits: Any,
-    overlaps: Any,
-    many: Any,
-) -> Any:
+    A: ArenaArrays,
+    W: WaveArrays,
+    gathering: Bound,
+    bringing: Bound,
+    evaluating: Bound,
+    completing: Bound,
+    limits: NDArray[np.int64],
+    overlaps: bool,
+    many: int64,
+) -> int64:
     """Runs waves as `run_waves` does, with the four kernels bound to their arguments."""
     Ap = pointers(A)
     Wp = wave_pointers(W, W)
@@ -261,18 +290,18 @@ def _run(
 
 @kernel
 def _run_one_by_one(
-    T: Any,
-    A: Any,
-    W: Any,
-    B: Any,
-    F: Any,
-    root: Any,
-    bringing: Any,
-    evaluating: Any,
-    is_uniform: Any,
-    evaluator: Any,
-    limits: Any,
-) -> Any:
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    root: NDArray[np.uint64],
+    bringing: Bound,
+    evaluating: Bound,
+    is_uniform: bool,
+    evaluator: int64,
+    limits: NDArray[np.int64],
+) -> int64:
     """Runs waves of one visit as `run_waves` does: calls by address would take a third of their time."""
     Ap = pointers(A)
     Wp = wave_pointers(W, B)
@@ -301,29 +330,31 @@ def _run_one_by_one(
 NOT_BOUND = Bound(0, np.zeros(0, np.int64))
 
 
-def bring_wave(T: Any, A: Any, W: Any, F: Any, R: Any) -> Bound:
+def bring_wave(
+    T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, F: FilterArrays, R: ReaderArrays
+) -> Bound:
     """Returns `bring`, bound to the records that a wave waits for."""
     return bind(bring, T, A, F, R, W.entries, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
 
 
 def run_waves(
-    T: Any,
-    A: Any,
-    W: Any,
-    B: Any,
-    F: Any,
-    root: Any,
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    root: NDArray[np.uint64],
     evaluating: Bound,
-    evaluator: Any,
-    target: Any,
-    limits: Any,
+    evaluator: int64,
+    target: int64,
+    limits: NDArray[np.int64],
     *,
     bringing: Bound = NOT_BOUND,
     is_uniform: bool = False,
     overlaps: bool = False,
     many: int = ANY_NUMBER,
 ) -> int:
-    """Runs waves until `limits` is reached; returns LIMITS_REACHED or why it wants something of the caller.
+    """Runs waves until `limits` is reached; returns LIMITS_REACHED, or why the caller must act.
 
     After NO_SPACE and NO_RECORDS the caller does what `gather` says and calls again. After MANY_LEAVES and
     CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed.

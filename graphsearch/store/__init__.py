@@ -1,4 +1,4 @@
 """The graph file: one SQLite database of sorted segments of node records, and plain tables beside them.
 
-`graph` and the rooms above it import it. It knows records, not searches; one record is read without Numba.
+It knows records, not searches; one record is read without Numba.
 """

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import CorruptRecordError, SchemaVersionError, StoreError
+from ..errors import CorruptRecordError, StoreError
 from .connection import BUSY_SECONDS, BoundedConnection, connect
 from .foreign import check_log
-from .migrations import FORMAT_VERSION, OLDEST_READ, format_of, migrate
+from .format import create_tables, format_of
 from .shape import check_schema
 from .sharded.manifest import is_sharded
 
@@ -134,7 +134,7 @@ def check_is_file(path: Path, *, create: bool) -> None:
 
 
 def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
-    """Returns a connection for writing, the file made or migrated if need be; the caller holds the lock."""
+    """Returns a connection for writing, the file made if need be; the caller holds the lock."""
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
     check_log(path, is_ours=True)
@@ -153,13 +153,13 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: 
     execute = connection.execute
     execute(f"PRAGMA page_size = {PAGE_BYTES}")
     empty = _holds_nothing(connection)
-    version = 0 if empty and create else format_of(connection, path)
     if empty:
         execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that `tidy` can shrink the file
-    if version:
+    if empty and create:
+        create_tables(connection)
+    else:
+        format_of(connection, path)
         check_schema(connection, path)
-    if version < FORMAT_VERSION:
-        migrate(connection, version)
     execute("PRAGMA journal_mode = WAL")
     execute("PRAGMA synchronous = NORMAL")
     execute("PRAGMA wal_autocheckpoint = 0")  # a commit never waits for one: see `checkpoint`
@@ -240,7 +240,8 @@ def _try_reading(path: Path, query: str) -> BoundedConnection:
     try:
         connection.execute("PRAGMA query_only = 1")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        _check_readable(connection, path)
+        format_of(connection, path)
+        check_schema(connection, path, writing=False)
     except BaseException:
         connection.close()
         raise
@@ -258,13 +259,3 @@ def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:
     wal = path.with_name(path.name + "-wal")
     if not wal.exists() or wal.stat().st_size == 0:
         yield "mode=ro&immutable=1"
-
-
-def _check_readable(connection: sqlite3.Connection, path: Path) -> None:
-    version = format_of(connection, path)
-    if version < OLDEST_READ:
-        raise SchemaVersionError(
-            f"{path} has format {version}, this version reads {OLDEST_READ} to {FORMAT_VERSION};"
-            " open it for writing once"
-        )
-    check_schema(connection, path, writing=False)

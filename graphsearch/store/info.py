@@ -6,8 +6,8 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .file import file_bytes
+from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .sharded.files import open_to_read
 from .tables import games, unfinished
 from .tables.games import Imported

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from ..jit.libsqlite import Libsqlite, ReadConnection
+from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
 from ..position.legality_kernel import ROOM
-from ..record.node import MAX_MOVES
 from .codec.bulk import columns_of, owned, room_for_batch, start_position
 from .codec.unpacking import Unpacker
+from .codec.unpacking_kernel import PADDING
 from .index.filters import Index
-from .index.locate_kernel import no_filter
+from .index.locate_kernel import FilterArrays, no_filter
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
+from .record.node import MAX_MOVES
 from .tables.columns import MAX_BLOCK_BYTES
 
+INDEX_ATTEMPTS = 3  # to read the index of the state that kernels read, while others commit
 _BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "
+
+Inside = tuple[FilterArrays, ReaderArrays]
+
+
+def open_inside(path: Path) -> InsideReader | None:
+    """Returns a reader for kernels, of a file that was opened and checked; None if kernels cannot."""
+    library = libsqlite()
+    try:
+        return InsideReader(library, path) if library else None
+    except sqlite3.Error:
+        return None
 
 
 class InsideReader:
     """What kernels read a file with, for one thread.
 
     Attributes:
+      version: of the state that `arrays` and `filter` are of, None if there is none.
       arrays: the bundle that they take.
       filter: of the same state of the file.
     """
@@ -38,7 +54,8 @@ class InsideReader:
         self._connection.run(prepare("PRAGMA cell_size_check = ON"))
         self._connection.run(prepare("PRAGMA trusted_schema = OFF"))
         self._begin, self._end = prepare("BEGIN"), prepare("ROLLBACK")
-        self._version = prepare("PRAGMA data_version")
+        self._data_version = prepare("PRAGMA data_version")
+        self.version: int | None = None
         self._unpacker = Unpacker()
         self._dictionaries: tuple[bytes, ...] = ()
         self.filter = no_filter()
@@ -61,7 +78,7 @@ class InsideReader:
             slots=none,
             functions=functions,
             states=states,
-            data=np.zeros(MAX_BLOCK_BYTES + 8, np.uint8),
+            data=np.zeros(MAX_BLOCK_BYTES + PADDING, np.uint8),
             start=start_position(),
             moves=np.zeros(ROOM, np.uint16),
             columns=columns_of(room_for_batch(1, MAX_MOVES, MAX_MOVES)),
@@ -69,13 +86,30 @@ class InsideReader:
             bench=self._unpacker.bench,
         )
 
-    def begin(self) -> int | None:
-        """Begins to read one state of the file; returns its version, None if that cannot be had.
+    def hold(self, present_index: Callable[[], Index]) -> bool:
+        """Holds the present state of the file until `end`; returns whether `arrays` are of this state.
 
-        A version is that of the last call if nothing was committed since. `end` must follow.
+        Args:
+          present_index: reads the index, through another connection.
+        """
+        self._load_unknown()
+        for _ in range(INDEX_ATTEMPTS):
+            version = self._begin_state()
+            if version is None or version == self.version:
+                self.version = version
+                return version is not None
+            self._take(present_index())  # of this state, if the next one held is the same
+            self.version = version
+            self.end()
+        return False
+
+    def _begin_state(self) -> int | None:
+        """Begins to read one state of the file; returns its version, None if SQLite cannot.
+
+        It is that of the last call if nothing was committed since.
         """
         self._connection.run(self._begin)
-        return self._connection.run(self._version)
+        return self._connection.run(self._data_version)
 
     def end(self) -> None:
         """Lets go of the state of the file."""
@@ -85,7 +119,7 @@ class InsideReader:
         """Closes the connection."""
         self._connection.close()
 
-    def take(self, index: Index) -> None:
+    def _take(self, index: Index) -> None:
         """Goes on to the index of another state of the file."""
         self.filter, self._dictionaries = index.filter, index.dictionaries
         self.arrays = self.arrays._replace(
@@ -96,7 +130,7 @@ class InsideReader:
         )
         self._name_slots()
 
-    def load_unknown(self) -> None:
+    def _load_unknown(self) -> None:
         """Loads the dictionaries that a kernel has missed, in place of those that were not used for long."""
         chunk = int(self.arrays.states[UNKNOWN])
         self.arrays.states[UNKNOWN] = NO_CHUNK

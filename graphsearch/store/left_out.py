@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from ..position.board import fen_of, key_of_words, unpack
+from ..position.board import fen_of, key_of_words, key_text_of_words, unpack
 
 
 class LeftOut:
@@ -25,7 +25,7 @@ class LeftOut:
 
     def add(self, words: NDArray[np.uint64], reason: str) -> None:
         """Notes the packed position of a record, and why it was left out."""
-        self.keys.add(f"{key_of_words(words):016x}")
+        self.keys.add(key_text_of_words(words))
         self._names[key_of_words(words)] = f"{fen_of(unpack(words))} has {reason}"
 
     def error(self) -> StoreError | None:

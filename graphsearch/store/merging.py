@@ -20,7 +20,6 @@ from .sizes import SIZES, Sizes
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
 WASTE = 1.75  # what all segments may hold, in live records; less would rewrite the whole file too often
-UNREAD_WASTE = 2.5  # the same while nobody reads: only the room on the disk counts
 TIDY_WASTE = 1.04  # when a file of moderate size is closed
 
 CHUNKS_ALIKE = 32  # share dictionaries: a reader of many keeps few at hand, and training takes time

@@ -9,10 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..record.node import RecordBatch
 from ..workers.process import cores_per_worker
-from .codec.bulk import sort_keys, take
-from .order import newest_in_order
+from .codec.bulk import newest_in_order, sort_keys, take
+from .record.node import RecordBatch
 from .scanning import Portion
 from .store import Store
 

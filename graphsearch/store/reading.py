@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError, StoreError
-from ..jit.libsqlite import libsqlite
 from ..position.board import POSITION_WORDS
-from ..record.node import RecordBatch
 from .codec.bulk import board_tables, decode_stored, joined, owned, take
 from .codec.extracting import extract_stored
 from .codec.soundness import said_of, unsound
@@ -31,19 +29,17 @@ from .file import open_reader, sql_errors
 from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
-from .inside import InsideReader
-from .reading_kernel import ReaderArrays
+from .inside import Inside, InsideReader, open_inside
+from .record.node import RecordBatch
 from .sizes import SIZES, Sizes
 from .threads import ReadingThreads
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
-INDEX_ATTEMPTS = 3  # to read the index of the state that kernels read, while others commit
 LEAST_PIECE = 64  # blocks that are worth another thread: half a millisecond
 PIECES_EACH = 2  # of a thread, so that all end together
 
 Places = NDArray[np.int64]
-Inside = tuple[FilterArrays, ReaderArrays]
 OnDamage = Callable[[CorruptRecordError], None]
 
 
@@ -51,9 +47,13 @@ class Reader:
     """Finds the newest records of positions in a file. Use it from one thread at a time, and close it.
 
     Attributes:
+      may_read_inside: whether kernels may read the file: one file, in the state of the moment.
       closed: whether it was closed.
       problems: what was found damaged and passed over, one line each, each once, at most 100.
     """
+
+    may_read_inside = True
+    _inside: InsideReader | None = None
 
     def __init__(self, path: Path, indexes: Indexes, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
         self._path = path
@@ -66,9 +66,6 @@ class Reader:
         self._threads = ReadingThreads(threads)
         self.problems: list[str] = []
         self._connection = open_reader(path)
-        self._may_read_inside = True
-        self._inside: InsideReader | None = None
-        self._inside_version: int | None = None
 
     def close(self) -> None:
         """Closes its connection. A second call does nothing."""
@@ -93,7 +90,7 @@ class Reader:
         return self._index.nbytes + self._indexes.nbytes
 
     def filter(self) -> FilterArrays:
-        """Returns the filter of what is committed now, for `kernels.locate.may_be_stored`.
+        """Returns the filter of what is committed now, for `index.locate_kernel.may_be_stored`.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -108,42 +105,27 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read.
         """
-        if self._may_read_inside and self._inside is None:
-            self._open_inside()
+        usable = self.may_read_inside and not self.closed and self._owner == os.getpid()
+        if usable and self._inside is None:
+            self._inside = open_inside(self._path)
+            self.may_read_inside = self._inside is not None
         reader = self._inside
-        if reader is None:
+        if not usable or reader is None:
             yield None
             return
         try:
-            yield (reader.filter, reader.arrays) if self._hold_inside(reader) else None
+            yield (reader.filter, reader.arrays) if reader.hold(self._present_index) else None
         finally:
             reader.end()
 
     @property
     def reads_inside(self) -> bool:
-        """Whether kernels have read the file."""
-        return self._inside is not None
+        """Whether kernels read the file."""
+        return self._inside is not None and self._inside.version is not None
 
-    def _open_inside(self) -> None:
-        library = libsqlite()
-        self._may_read_inside = False
-        if library is not None:
-            with suppress(sqlite3.Error):
-                self._inside = InsideReader(library, self._path)
-
-    def _hold_inside(self, reader: InsideReader) -> bool:
-        """Begins to read in kernels; returns whether the index is of the same state of the file."""
-        reader.load_unknown()
-        for _ in range(INDEX_ATTEMPTS):
-            version = reader.begin()
-            if version is not None and version == self._inside_version:
-                return True
-            with self._state():  # of this state, if nothing was committed when that is looked at again
-                reader.take(self._index)
-            self._inside_version = version
-            reader.end()
-        reader.begin()
-        return False
+    def _present_index(self) -> filters.Index:
+        with self._state():
+            return self._index
 
     def find(
         self, words: NDArray[np.uint64], *, strict: bool = False

@@ -9,19 +9,22 @@ of the file is that of the index. What is not as it should be is refused, and no
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ..jit.compiler import inner
 from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
+from ..jit.types import int64, uint64
+from ..position.words import BoardTable, Position
 from .codec.batch_kernel import Columns, header_at, pointers, records_in
-from .codec.decoding_kernel import END, FAILED
 from .codec.extracting_kernel import Bench, bench_pointers, copy_record, find_in_block, open_plain
+from .codec.reading_kernel import END, FAILED
 from .codec.soundness_kernel import is_sound
-from .codec.unpacking_kernel import Workshop, shop_pointers, unpack_block
-from .index.locate_kernel import first_piece, in_bloom, sort_key
+from .codec.unpacking_kernel import PADDING, Workshop, shop_pointers, unpack_block
+from .index.locate_kernel import FilterPointers, first_piece, in_bloom, sort_key
 
 FOUND, NOT_THERE, REFUSED = 1, 0, -1
 BIND, STEP, BLOB, SIZE, RESET, STATEMENT, FUNCTIONS = range(7)
@@ -47,22 +50,22 @@ class ReaderArrays(NamedTuple):
       workshop: `Workshop`. bench: `Bench`.
     """
 
-    starts: Any
-    keys: Any
-    shifts: Any
-    slots: Any
-    functions: Any
-    states: Any
-    data: Any
-    start: Any
-    moves: Any
+    starts: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    shifts: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    functions: NDArray[np.int64]
+    states: NDArray[np.int64]
+    data: NDArray[np.uint8]
+    start: NDArray[np.uint64]
+    moves: NDArray[np.uint16]
     columns: Columns
     workshop: Workshop
     bench: Bench
 
 
 @inner
-def _fetch(R: Any, row: Any) -> Any:
+def _fetch(R: ReaderArrays, row: int64) -> int64:
     """Fetches a row of `block` into `R.data`; returns its bytes, 0 if there is no such row."""
     functions = ptr(R.functions, 0)
     statement = functions[STATEMENT]
@@ -70,8 +73,10 @@ def _fetch(R: Any, row: Any) -> Any:
     call_c(functions[BIND], (statement, int64(1), row))
     if int64(U(call_c(functions[STEP], (statement,))) & LOW32) == SQLITE_ROW:
         size = int64(U(call_c(functions[SIZE], (statement, int64(0)))) & LOW32)
-        source = bytes_at(call_c(functions[BLOB], (statement, int64(0))), size)
-        out = ptr(R.data, 0)
+        address = call_c(functions[BLOB], (statement, int64(0)))
+        if address == 0 or size > R.data.size - PADDING:
+            size = int64(0)
+        source, out = bytes_at(address, size), ptr(R.data, 0)
         for k in range(size):
             out[k] = source[k]
     call_c(functions[RESET], (statement,))
@@ -79,7 +84,7 @@ def _fetch(R: Any, row: Any) -> Any:
 
 
 @inner
-def _extract(T: Any, R: Any, size: Any, slot: Any, s: Any) -> Any:
+def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Position) -> int64:
     """Copies the record of a position out of the fetched block; returns FOUND, NOT_THERE or REFUSED."""
     bench = bench_pointers(R.bench)
     plain, reader = bench.plain, bench.reader
@@ -102,7 +107,7 @@ def _extract(T: Any, R: Any, size: Any, slot: Any, s: Any) -> Any:
 
 
 @inner
-def _read_block(T: Any, R: Any, c: Any, b: Any, s: Any) -> Any:
+def _read_block(T: BoardTable, R: ReaderArrays, c: int64, b: int64, s: Position) -> int64:
     """Looks for a position in block `b`, of chunk `c`; returns as `_extract`."""
     if R.slots[c] < -1:
         R.states[UNKNOWN] = c
@@ -112,7 +117,7 @@ def _read_block(T: Any, R: Any, c: Any, b: Any, s: Any) -> Any:
 
 
 @inner
-def read_record(T: Any, F: Any, R: Any, s: Any, key: Any) -> Any:
+def read_record(T: BoardTable, F: FilterPointers, R: ReaderArrays, s: Position, key: uint64) -> int64:
     """Reads the newest record of a position into `R.columns`; returns FOUND, NOT_THERE or REFUSED.
 
     Args:
@@ -123,7 +128,7 @@ def read_record(T: Any, F: Any, R: Any, s: Any, key: Any) -> Any:
     """
     order = sort_key(s)
     keys = ptr(R.keys, 0)
-    for segment in range(F.count):
+    for segment in range(F.segment_count):
         end = F.segments[segment + 1]
         c = first_piece(F.firsts, F.segments[segment], end, order)
         while c < end and F.firsts[c] <= order:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..record.node import RecordBatch
-from . import order
-from .codec.bulk import sort_keys, take
+from .codec.bulk import newest_in_order, sort_keys, take
 from .codec.soundness import sound_part, sound_places
 from .damage import passed_over
 from .index.catalog import Catalog, Segment
+from .record.node import RecordBatch
 from .segments import (
     FetchedBlocks,
     OnCorrupt,
@@ -93,7 +92,7 @@ class Portion:
         places = np.nonzero(inside)[0]
         keys = keys[places]
         if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
-            places = places[order.newest_in_order(batch.words[places], keys)]
+            places = places[newest_in_order(batch.words[places], keys)]
         return batch, sound_places(batch, places, on_unsound, self.name)
 
 

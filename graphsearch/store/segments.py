@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from ..errors import CorruptRecordError, UnfitRecordError
 from ..position.board import FREE_CLOCK, clock_term
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
-from ..record.node import RecordBatch
-from . import order
 from .codec.bulk import (
     BlockFault,
     bloom_of,
@@ -23,12 +21,14 @@ from .codec.bulk import (
     decode_chunk,
     decode_stored,
     encode_chunk,
+    newest_in_order,
     sort_keys,
     take,
 )
 from .codec.layout import BLOCK
 from .fetching import fetch, insert
 from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, chunk_name, signed
+from .record.node import RecordBatch
 from .sizes import SIZES
 
 CHUNK_BLOCKS = SIZES.chunk_blocks  # the most that a chunk of a sound file has
@@ -308,4 +308,4 @@ def merge(batches: Sequence[RecordBatch], low: int | None, pivot: int | None) ->
     if len(parts) < 2:
         return RecordBatch.concat(parts)
     together = RecordBatch.concat(parts)
-    return take(together, order.newest_in_order(together.words, np.concatenate(keys)))
+    return take(together, newest_in_order(together.words, np.concatenate(keys)))

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from ..errors import CorruptRecordError
-from .migrations import format_of
+from .format import format_of
 from .tables.columns import TABLES
 
 Shape = dict[str, tuple[str, int]]  # column -> declared type, place in the primary key from 1, or 0
@@ -31,7 +31,7 @@ def check_schema(connection: sqlite3.Connection, path: Path, *, writing: bool = 
 
 def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) -> list[str]:
     """Returns what is wrong with the tables of a file, and which triggers it has if it is to be written."""
-    version = format_of(connection, path)
+    format_of(connection, path)
     objects = connection.execute(_OBJECTS).fetchall()
     found = []
     triggers = [str(name) for kind, name, _, _ in objects if kind == "trigger"]
@@ -39,16 +39,14 @@ def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) 
         found.append(f"it has triggers ({', '.join(triggers)}), which no graph file has")
     shapes = _shapes(connection)
     for name, table in TABLES.items():
-        if table.since > version:
-            continue
         wanted = {
             column: (one.kind, 1 + table.key.index(column) if column in table.key else 0)
-            for column, one in table.of_format(version).items()
+            for column, one in table.columns.items()
         }
         if name not in shapes:
             found.append(f"no such table: {name}")
         elif shapes[name] != wanted:
-            found.append(f"its table {name} is not that of a graph file of format {version}")
+            found.append(f"its table {name} is not that of a graph file")
     return found
 
 

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError, StoreError
-from ..record.node import RecordBatch
-from ..record.provenance import UNBOUND, EvaluatorIdentity
 from . import merging
 from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
+from .format import format_of
 from .index import lookup
 from .index.catalog import Catalog
 from .left_out import LeftOut
 from .lock import WriteLock
-from .migrations import format_of
 from .place import Place
+from .record.node import RecordBatch
+from .record.provenance import UNBOUND, EvaluatorIdentity
 from .segments import keys_of
 from .sizes import SIZES, Sizes
 from .stored_records import StoredRecords
@@ -167,7 +167,7 @@ class Store(StoredRecords, PlainTables):
 
     @property
     def format_version(self) -> int:
-        """The format of the file: the newest; an older one if it is only read and was not written since."""
+        """The format of the file."""
         self._check_open()
         with sql_errors(self.path, "read it"):
             return format_of(self._connection, self.path)

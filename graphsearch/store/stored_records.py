@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from ..deadline import check_time
 from ..errors import StoreError
 from ..position.board import pack
-from ..record.node import NodeRecord, RecordBatch
 from . import order, scanning
 from .file import sql_errors
 from .index import lookup
 from .index.catalog import Catalog
+from .record.node import NodeRecord, RecordBatch
 from .segments import OnCorrupt
 
 if TYPE_CHECKING:

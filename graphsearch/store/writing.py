@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import CorruptRecordError
-from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog
+from .record.node import RecordBatch
 from .segments import OnUnfit, write_records
 
 # of a segment that gets the dictionaries of the one before, until merges train new ones: training takes

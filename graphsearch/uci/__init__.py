@@ -1,3 +1,1 @@
-"""The search as a UCI engine: commands in, lines out, and a graph file as its memory.
-
-`cli` imports it."""
+"""The search as a UCI engine: commands in, lines out, and a graph file as its memory."""

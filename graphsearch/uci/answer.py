@@ -1,7 +1,7 @@
 """One `go`, from the command to its `bestmove`: given once, in time, by whichever thread can first.
 
-The worker searches and answers when it has had enough. Behind it stands the clock's thread: at the last
-moment it answers from what the worker has shown so far; the late wave is completed for the next search.
+The worker searches and answers when it has had enough. The clock's thread watches it: at the last moment it
+answers from the worker's latest report; the late wave is completed for the next search.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..faults import told
 from ..graph.view import NodeView, Reader
 from ..limits import SECONDS
 from ..position.board import history_keys, legal_moves
-from ..record.node import NodeRecord
-from ..record.ranking import ranking
 from ..search.params import Limits, SearchParams
 from ..search.results import Progress
+from ..store.record.node import NodeRecord
+from ..store.record.ranking import ranking
 from .clock import Budget, Standing, clock_budget, may_stop, move_budget
+from .info_lines import Report, info_lines, stats_lines, totals_line
 from .mating import FALLBACK_SECONDS
 from .options import Settings
 from .protocol import Go, written_line
 from .quick import quick_move
-from .report import Report, info_lines, stats_lines, totals_line
 from .writer import Writer
 
 INFO_SECONDS = 1.0  # between two reports of the same best move
@@ -35,14 +35,14 @@ IDLE_VISITS, IDLE_TIMES = (
     50_000,
     10,
 )  # visits without a greater depth, of those until then, that end `go depth`
-STOP_SECONDS = 0.15  # that a stopped search has to answer with its last word
+STOP_SECONDS = 0.15  # that a stopped search has for its final report
 
 Board = chess.Board
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How the answer is to look, as the options were when the search began."""
+    """Output options of one answer, as they were when the search began."""
 
     multipv: int
     wdl: bool
@@ -55,7 +55,7 @@ class Wish:
 
     @classmethod
     def of(cls, settings: Settings) -> Wish:
-        """Returns what some settings ask for."""
+        """Returns the output options of some settings."""
         return cls(
             multipv=settings.number("MultiPV"),
             wdl=settings.is_on("UCI_ShowWDL"),
@@ -72,12 +72,12 @@ Values = Callable[[NodeView], dict[chess.Move, float]]
 
 
 class GoAnswer:
-    """The answer to one `go`. Each method says whose thread it is for."""
+    """One `go` and its answer. Each method names its thread."""
 
     def __init__(
         self, go: Go, board: Board, listed: Sequence[chess.Move], wish: Wish, writer: Writer, began: float
     ) -> None:
-        """Begins at `began` (`time.monotonic`), when the command came."""
+        """Begins at `began` (`time.monotonic`), when the command arrived."""
         self.go = go
         self._board = board.copy()
         self._past = bool(len(history_keys(board)))  # then no proof ends a search
@@ -89,8 +89,8 @@ class GoAnswer:
         self.stop = threading.Event()
         self.done = threading.Event()
         self.is_held = go.infinite or go.ponder or not go.is_limited
-        self._guess: NodeView | None = None  # what the file knew of the position
-        self._expected: tuple[chess.Move, ...] = ()  # what the search before expected from here
+        self._guess: NodeView | None = None  # the file's record of the position
+        self._expected: tuple[chess.Move, ...] = ()  # the previous search's expected line from here
         self._values: Values = lambda node: {}
         self._budget = self._planned()
         self._deadline = None if self.is_held or self._budget is None else began + self._budget.most
@@ -124,21 +124,21 @@ class GoAnswer:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds that the search may take, None for as long as it likes."""
+        """Seconds that the search may take, None for no limit."""
         return None if self.is_held or self._budget is None else self._budget.most
 
     @property
     def is_timed(self) -> bool:
-        """Whether a clock runs, or will after `ponderhit`: batches then follow the evaluator's speed."""
+        """Whether a clock runs, or will after `ponderhit`: batches then adapt to the evaluator's speed."""
         return self._budget is not None
 
     @property
     def planned(self) -> float | None:
-        """Seconds that the search is to take, None for as long as it likes."""
+        """Seconds that the search should take, None for no limit."""
         return None if self.is_held or self._budget is None else self._budget.planned
 
     def limits(self, known: int) -> Limits | None:
-        """Returns the limits of the search itself; None if the visits that are known are enough."""
+        """Returns the limits of the search itself; None if the known visits are enough."""
         if self.go.nodes is None or self.go.infinite:
             alone = self.go.mate is not None and self.go.depth is None and self._budget is None
             return Limits(seconds=FALLBACK_SECONDS) if alone and not self.is_held else Limits()
@@ -147,18 +147,18 @@ class GoAnswer:
 
     @property
     def is_over(self) -> bool:
-        """Whether the worker is done with it."""
+        """Whether the worker has finished it."""
         return self._ended
 
     # ---------------------------------------------------------- the protocol's thread
     def hurry(self) -> None:
-        """Answers now, if nothing has been answered: the next `go` has come."""
+        """Answers now, if no answer was given: the next `go` has arrived."""
         if not self.done.is_set():
             self.is_held = False
             self.give()
 
     def end_soon(self) -> None:
-        """Ends the search at `stop`: it may answer now, and must within a moment."""
+        """Ends the search at `stop`: it may answer now, and must do so within a moment."""
         self._release(time.monotonic() + STOP_SECONDS)
         self.stop.set()
 
@@ -179,7 +179,7 @@ class GoAnswer:
 
     # ---------------------------------------------------------- the clock's thread
     def watch(self) -> None:
-        """Answers when the time is up, whatever the search is at. Returns when there is an answer."""
+        """Answers when the time is up, whatever the search is doing. Returns when there is an answer."""
         while not self.done.is_set():
             left = None if self._deadline is None else self._deadline - time.monotonic()
             if left is not None and left <= 0:
@@ -190,34 +190,34 @@ class GoAnswer:
 
     # ---------------------------------------------------------- while the worker is late
     def guess(self, node: NodeView) -> None:
-        """Takes note of what the file knew of the position."""
+        """Stores the file's record of the position."""
         self._guess = node
 
     def expect(self, line: tuple[chess.Move, ...]) -> None:
-        """Takes note of what the search before expected from here."""
+        """Stores the line that the previous search expected from here."""
         self._expected = line
 
     # ---------------------------------------------------------- the worker
     def note(self, record: NodeRecord | None, values: Values) -> None:
-        """Takes note of what is known before the search begins, for an answer that cannot wait.
+        """Stores the facts known before the search begins, for an answer that cannot wait.
 
         Args:
-          values: returns V of a node and behind its moves, as far as they are at hand.
+          values: returns V of a node and of the positions behind its moves, as far as they are in memory.
         """
         self._record, self._values = record, values
 
     def prefer(self, moves: Iterable[chess.Move]) -> None:
-        """Answers with one of these moves; nothing: with any."""
+        """Restricts the answer to some moves; none: any move."""
         self.listed = frozenset(moves)
 
     def begin(self, report: Report) -> None:
-        """Shows what is known before the search begins; that may be the mate that was asked for."""
+        """Reports the facts known before the search begins; they may contain the requested mate."""
         self._show(report)
         if not self.is_held and self._mates():
             self.give()
 
     def prove(self, line: tuple[chess.Move, ...], info: str) -> None:
-        """Takes a proven mate for the answer: its line, and what is said of it."""
+        """Uses a proven mate as the answer: its line, and its `info`."""
         with self._lock:
             self._proof = (line, info)
             if self.is_held and not self.done.is_set():
@@ -227,7 +227,7 @@ class GoAnswer:
             self.give()
 
     def update(self, progress: Progress, read: Reader, report: Callable[[Progress], Report]) -> None:
-        """Takes note of how the search stands; answers if that is enough, reports now and then."""
+        """Stores the search's progress; answers if that is enough, reports now and then."""
         record = read(self.board)
         if record is None or self.done.is_set():
             return
@@ -249,7 +249,7 @@ class GoAnswer:
                 self.give()
 
     def end(self, report: Report | None) -> None:
-        """Notes that the search has ended; answers unless `stop` has to come first."""
+        """Ends the search; answers unless `stop` has to come first."""
         if report is not None:
             self._keep(report)
         with self._lock:
@@ -298,7 +298,7 @@ class GoAnswer:
         return may_stop(self._budget, at)
 
     def _is_deep(self, progress: Progress, ranked: list[tuple[chess.Move, int, float]], depth: int) -> bool:
-        """Returns whether visits are long enough, or will not become so: the game ends before."""
+        """Returns whether visits are long enough, or cannot become so because the game ends before."""
         if progress.depth > self._depth:
             self._depth, self._deepened_at = progress.depth, progress.new_visits
         if not progress.new_visits:
@@ -310,7 +310,7 @@ class GoAnswer:
 
     @property
     def _ends_by_proof(self) -> bool:
-        """Whether the search ends by itself with a proof, with the shortest mate that can be had."""
+        """Whether the search ends by itself with a proof, and with the shortest mate available."""
         return (
             self._record is not None and self._record.proof is not None and not self.listed and not self._past
         )
@@ -327,7 +327,7 @@ class GoAnswer:
             self._report = report
 
     def _show(self, report: Report) -> None:
-        """Writes a report, unless the answer has gone out."""
+        """Writes a report, unless the answer was sent."""
         lines = self._lines(report, stats=self.wish.live)
         with self._lock:
             self._report = report
@@ -382,7 +382,7 @@ class GoAnswer:
         return written_line(self.board, line, chess960=self.wish.chess960)
 
     def best_line(self) -> tuple[chess.Move, ...]:
-        """Returns the move to play and the line expected after it; nothing if the game is over."""
+        """Returns the move to play and the line expected after it; empty if the game is over."""
         if self._proof is not None:
             return self._proof[0]
         nodes = [node for node in (self._report.node if self._report else None, self._guess) if node]

@@ -1,4 +1,4 @@
-"""How long to think: pure functions of the clock, and of how the search stands.
+"""Time management: pure functions of the clock and of the search's progress.
 
         now      planned           most        time left
 |--------|----------|----------------|------------|       the search ends at `planned`, sooner if no other
@@ -16,7 +16,7 @@ INCREMENT_SHARE = 0.8  # of the increment that is spent at once
 LONGER = 2.5  # most time of one move, in planned times
 SHARE_AT_ONCE = 0.5  # of the time left that one move may take at most, when others must follow
 LAST_MOVE_SHARE = 0.85  # of the time left for the last move before a time control
-LEAST_SECONDS = 0.02  # that an answer from what is known takes, if there is twice as much
+LEAST_SECONDS = 0.02  # for an answer without a search, if there is twice as much
 LEAST_SHARE = 0.25  # of the time left that is used though the overhead is larger
 UNSURE = 1.6  # planned times while the best move is new, or another one has the better value
 SURE_SHARE = 0.4  # of the planned time that is used at least: the speed of a search's first waves says little
@@ -25,7 +25,7 @@ NEW_SHARE = 0.3  # of the time so far: a best move younger than that is new
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Seconds since the clock runs: when to end the search, and when to answer whatever it is at."""
+    """Seconds on the clock: when to end the search, and when to answer in any case."""
 
     planned: float
     most: float
@@ -55,11 +55,11 @@ def clock_budget(
     return Budget(min(planned, most), most)
 
 
-LAST_WORD_SECONDS = 0.03  # before the time is up, for the search to say what it has found
+LAST_WORD_SECONDS = 0.03  # before the time is up, for the search's final report
 
 
 def move_budget(movetime_ms: int, *, overhead_ms: int = 0) -> Budget:
-    """Returns the time for one move of exactly so long, less what the way to the GUI takes.
+    """Returns the time for one move of exactly so long, minus the overhead.
 
     >>> move_budget(1000, overhead_ms=100).most
     0.95
@@ -71,14 +71,14 @@ def move_budget(movetime_ms: int, *, overhead_ms: int = 0) -> Budget:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a search stands.
+    """The state of a search.
 
     Attributes:
       elapsed: seconds. speed: visits per second.
-      best_n, second_n: visits of the two most visited moves that it may play; 0 if there is none.
-      best_since: the elapsed seconds when the best move became that.
+      best_n, second_n: visits of the two most visited moves allowed; 0 if there is none.
+      best_since: the elapsed seconds when the best move last changed.
       agrees: whether the most visited move also has the best value.
-      choices: moves that it may play.
+      choices: number of moves allowed.
     """
 
     elapsed: float

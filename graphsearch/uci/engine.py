@@ -1,4 +1,4 @@
-"""The engine: commands in, work for one thread out. Only this module knows which thread does what."""
+"""The engine: commands in, work for one thread out. Only this module assigns work to threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..evaluators.protocol import Evaluator
 from ..faults import told
 from ..graph.view import show, view
 from ..limits import shortened
-from ..position.board import key_of
+from ..position.board import key_of, key_text
 from ..position.notation import read_uci
 from ..version import __version__
 from .answer import GoAnswer, Wish
@@ -40,14 +40,14 @@ class Engine:
         *,
         make: Callable[[Settings], Evaluator] = make_evaluator,
     ) -> None:
-        """Makes an engine; nothing is opened before it is needed.
+        """Creates an engine; graph and evaluator are opened when needed.
 
         Args:
-          defaults: values of options other than the usual ones.
-          make: what makes an evaluator of the settings.
+          defaults: values that replace the default values of options.
+          make: makes an evaluator of the settings.
 
         Raises:
-          InvalidParameterError: if one of the defaults is no option, or no value of it.
+          InvalidParameterError: if one of the defaults is an unknown option or has an invalid value.
           OSError: if the log file cannot be opened.
         """
         self._writer = writer
@@ -58,7 +58,7 @@ class Engine:
         self._board = chess.Board()
         self._followed = Followed()
         self._answer: GoAnswer | None = None  # the last `go`
-        self._line: tuple[chess.Board, tuple[chess.Move, ...]] | None = None  # what it expected
+        self._line: tuple[chess.Board, tuple[chess.Move, ...]] | None = None  # its expected line
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._waiting = 0  # jobs given and not yet ended
         self._count = threading.Lock()
@@ -81,7 +81,7 @@ class Engine:
 
     # ---------------------------------------------------------- commands
     def handle(self, line: str) -> bool:
-        """Does what a line says; returns False after `quit`."""
+        """Executes a command line; returns False after `quit`."""
         line = line.strip()
         self._writer.received(line)
         words = line.split()
@@ -108,7 +108,7 @@ class Engine:
         self._give(_import_kernels)
 
     def _isready(self, line: str) -> None:
-        """Answers at once during a search; else when the graph that the options name is open."""
+        """Answers at once during a search; else when the graph of the options is open."""
         answer = self._answer
         if self._memory.is_ready(self.settings) or (answer is not None and not answer.done.is_set()):
             self._writer.line("readyok")
@@ -187,10 +187,10 @@ class Engine:
             self._answer.ponderhit()
 
     def _nothing(self, line: str) -> None:
-        """Takes note of what needs no answer."""
+        """Ignores a command that needs no answer."""
 
     def _show(self, line: str) -> None:
-        """Prints the board, and what the graph knows of it when the worker has the time to look."""
+        """Prints the board, and the graph's record of it when the worker is free."""
         board = self._board.copy()
         self._writer.line(*str(board).splitlines(), f"Fen: {board.fen()}", f"Key: {key_of(board):016X}")
         if not self._is_searching:
@@ -211,7 +211,7 @@ class Engine:
         """Ends the search, saves and closes.
 
         Returns:
-          False if there was nothing to save, and the worker was left at what it does.
+          False if there was nothing to save, and the worker was left running.
         """
         if self._answer is not None:
             self._answer.end_soon()
@@ -225,7 +225,7 @@ class Engine:
 
     @property
     def has_lost(self) -> bool:
-        """Whether something that was found could not be saved."""
+        """Whether results could not be saved."""
         return self._memory.lost
 
     # ---------------------------------------------------------- the worker
@@ -235,7 +235,7 @@ class Engine:
 
     @property
     def _is_searching(self) -> bool:
-        """Whether the worker has a search, or a late wave of one that was answered."""
+        """Whether the worker has a search, or a late wave of an answered one."""
         return self._answer is not None and not self._answer.is_over
 
     def _give(self, job: Job) -> None:
@@ -246,7 +246,7 @@ class Engine:
     def _work(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=IDLE_SECONDS)
+                job = self._jobs.get(timeout=0.0 if self._memory.is_loading else IDLE_SECONDS)
             except queue.Empty:
                 self._try(self._memory.idle)
                 continue
@@ -270,7 +270,7 @@ class Engine:
             self._memory.searched()
 
     def _watch(self, answer: GoAnswer) -> None:
-        """Is the thread of a clock: whatever happens to it, there is a move."""
+        """Runs a clock's thread: even if it fails, there is a move."""
         try:
             answer.watch()
         except Exception as error:
@@ -279,16 +279,16 @@ class Engine:
 
     # ---------------------------------------------------------- when the worker is late
     def _remember(self, answer: GoAnswer) -> None:
-        """Keeps the line that was expected: the next position may stand in it."""
+        """Keeps the expected line: the next position may be on it."""
         line = answer.best_line()
         if len(line) > 2:
             self._line = (answer.board.copy(stack=False), line)
 
     def _look_up(self, answer: GoAnswer) -> None:
-        """Finds what was known of a position, in the file or in the line expected, for an answer in time."""
+        """Looks a position up in the file and in the expected line, for an answer in time."""
         path, known = self.settings.text("GraphFile"), None
         if path and not self._memory.trouble:
-            with suppress(GraphSearchError, OSError):  # the worker will say what is wrong with it
+            with suppress(GraphSearchError, OSError):  # the worker will report the error
                 known = show(path, answer.board)
         if known is not None:
             answer.guess(known)
@@ -296,16 +296,16 @@ class Engine:
             answer.expect(self._expected(answer.board))
 
     def _expected(self, board: chess.Board) -> tuple[chess.Move, ...]:
-        """Returns the rest of the line that was expected, if the position stands in it."""
+        """Returns the rest of the expected line, if the position is on it."""
         assert self._line is not None
         walk, line = self._line[0].copy(), self._line[1]
         for k, move in enumerate(line):
-            if key_of(walk) == key_of(board):
+            if key_text(walk) == key_text(board):
                 return line[k:]
             walk.push(move)
         return ()
 
 
 def _import_kernels() -> None:
-    """Imports what a search needs while the GUI sets its options."""
+    """Imports the modules of a search while the GUI sets its options."""
     from ..search import loop as _  # noqa: F401

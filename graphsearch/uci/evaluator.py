@@ -1,4 +1,4 @@
-"""The evaluator that the options ask for."""
+"""Makes the evaluator of the options."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from .options import Settings
 
 
 def make_evaluator(settings: Settings) -> Evaluator:
-    """Returns the evaluator that some settings name.
+    """Returns the evaluator of some settings.
 
     Raises:
-      GraphSearchError: if it is unknown or cannot be made, or an option is not one of it.
+      GraphSearchError: if it is unknown or cannot be made, or an option does not belong to it.
     """
     return create(evaluator_spec(settings))
 
 
 def evaluator_spec(settings: Settings) -> EvaluatorSpec:
-    """Returns what to make the evaluator of some settings from; beside both parts Evaluator has no effect.
+    """Returns the evaluator's specification; with PolicyEvaluator and ValueEvaluator, Evaluator has no
+    effect.
 
     Raises:
-      GraphSearchError: if EvaluatorOptions is not a list of NAME=VALUE, or names what no evaluator has.
+      GraphSearchError: if EvaluatorOptions is not a list of NAME=VALUE, or has an unknown name.
     """
     policy, value = settings.text("Policy") or None, settings.text("Value") or None
     evaluator = None if policy and value else settings.text("Evaluator") or None
@@ -37,7 +38,7 @@ def evaluator_spec(settings: Settings) -> EvaluatorSpec:
 
 
 def substitute_spec(settings: Settings) -> EvaluatorSpec:
-    """Returns what takes the place of an evaluator that cannot be had."""
+    """Returns the specification of the evaluator that replaces one that cannot be made."""
     return _with_threads(EvaluatorSpec(), settings)
 
 
@@ -47,7 +48,7 @@ def _with_threads(spec: EvaluatorSpec, settings: Settings) -> EvaluatorSpec:
 
 
 def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Returns EvaluatorOptions: separated by semicolons, or by blanks if there is none."""
+    """Returns EvaluatorOptions: separated by semicolons, or by blanks if there is no semicolon."""
     text = settings.text("EvaluatorOptions")
     words = text.split(";") if ";" in text else text.split()
     try:
@@ -59,5 +60,5 @@ def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
 
 
 def _own(settings: Settings) -> list[tuple[str, str]]:
-    """Returns the evaluator's options that are options of the engine too."""
+    """Returns the evaluator's options that are also options of the engine."""
     return [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]

@@ -1,4 +1,4 @@
-"""`go mate N`: the prover of mates first, the search of the graph where it finds none."""
+"""`go mate N`: the mate prover first, then the search of the graph if it finds none."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..mate.limits import MOST_MOVES, MateLimits
+from ..solvers.mate.limits import MOST_MOVES, MateLimits
 
 if TYPE_CHECKING:
-    from ..mate.session import MateProgress, MateResult
-    from ..record.transposition import EntryTable
+    from ..solvers.mate.session import MateProgress, MateResult
+    from ..store.record.transposition import EntryTable
 
 PROVER_BYTES = 1 << 26  # of the prover's table
 PROVER_SHARE = 0.5  # of the time for a move
 INFO_SECONDS = 1.0
-FALLBACK_SECONDS = 1.0  # that the search of the graph has, once no mate in so many moves is proven to exist
+FALLBACK_SECONDS = 1.0  # for the search of the graph, once no mate in so many moves is proven to exist
 
 
 def search_mate(
@@ -30,8 +30,8 @@ def search_mate(
     stop: threading.Event,
     tell: Callable[[str], None],
 ) -> MateResult:
-    """Returns what the prover finds out about a mate in at most `moves` moves; `tell` shows how far it is."""
-    from ..mate.session import find_mate
+    """Returns the prover's result for mates in at most `moves` moves; `tell` shows progress."""
+    from ..solvers.mate.session import find_mate
 
     told = [0.0]
 
@@ -45,12 +45,12 @@ def search_mate(
 
 
 def progress_line(progress: MateProgress) -> str:
-    """Returns how far the prover is as an `info` line."""
+    """Returns the prover's progress as an `info` line."""
     return f"info time {round(1000 * progress.seconds)} nodes {progress.visits} nps {_speed(progress)}"
 
 
 def mate_line(result: MateResult, began: float, pv: Sequence[str]) -> str:
-    """Returns the `info` line of a mate that is proven; `pv`: its line as the GUI reads it."""
+    """Returns the `info` line of a proven mate; `pv`: its line in the GUI's notation."""
     plies = len(pv)
     return (
         f"info depth {plies} seldepth {plies} time {round(1000 * (time.monotonic() - began))}"
@@ -60,7 +60,7 @@ def mate_line(result: MateResult, began: float, pv: Sequence[str]) -> str:
 
 
 def none_line(result: MateResult) -> str:
-    """Returns what to say where no mate was found."""
+    """Returns the message for a search without a mate."""
     within = f" in up to {result.excluded}" if result.excluded else " is proven"
     return f"no mate{within}: the moves are searched as without `mate`"
 

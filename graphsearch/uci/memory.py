@@ -1,4 +1,4 @@
-"""The engine's memory: the graph that the options name, opened when it is needed, saved while nothing waits.
+"""The engine's graph: opened when needed, saved when idle.
 
 Everything here belongs to the worker's thread.
 """
@@ -20,8 +20,8 @@ from ..evaluators.kinds import EXTERNAL
 from ..evaluators.pool.evaluator import PooledEvaluator
 from ..evaluators.protocol import Evaluator, PositionBatch
 from ..evaluators.uniform import UniformEvaluator
-from ..record.provenance import EvaluatorIdentity
 from ..search.params import Limits, SearchParams
+from ..store.record.provenance import EvaluatorIdentity
 from .evaluator import substitute_spec
 from .options import Settings
 from .pace import BatchPace
@@ -31,22 +31,24 @@ if TYPE_CHECKING:
     from ..graph.graph import Graph
 
 SAVE_SECONDS = 8.0  # between two saves while searches follow one another
-QUIET_SECONDS = 0.7  # without a search: then all is saved
+QUIET_SECONDS = 0.7  # without a search: then everything is saved
+LOAD_SECONDS = 0.05  # of reading the file in order, between two looks at what is to be done
+LOADED_AHEAD = 20_000_000  # nodes of a file that is read before a search asks for it: 20 s of a core
 Maker = Callable[[Settings], Evaluator]
 
-# what an evaluator's file, packages or device may raise
+# errors of an evaluator's file, packages or device
 FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, ValueError)
 
 
 class Idle(UniformEvaluator):
-    """An evaluator outside the kernels that knows nothing: to load what calls one."""
+    """An evaluator outside the kernels without answers, to load the kernels that call such ones."""
 
     kernel_kind = EXTERNAL
     identity = EvaluatorIdentity("idle")
 
 
 class Memory:
-    """The graph as it is open now, and why it is not the one that was asked for, if so."""
+    """The open graph, and the reason if it is not the requested one."""
 
     def __init__(self, writer: Writer, make: Maker) -> None:
         self._writer = writer
@@ -55,28 +57,28 @@ class Memory:
         self._chosen: Evaluator | None = None
         self.pace = BatchPace()
         self.trouble = ""
-        self.lost = False  # whether something that was found could not be saved
-        self.is_substitute = False  # whether another evaluator plays than was asked for
+        self.lost = False  # whether results could not be saved
+        self.is_substitute = False  # whether another evaluator plays than the requested one
         self._opened_for: tuple[str, ...] | None = None
         self._warm: set[tuple[int, bool, str]] = set()
-        self._background = ExitStack()  # what compiles while nothing needs it yet
+        self._background = ExitStack()  # background compilation
         self._saved_at = self._busy_at = time.monotonic()
 
     def is_ready(self, settings: Settings) -> bool:
-        """Returns whether the graph that some settings name is open, or cannot be."""
+        """Returns whether the graph of some settings is open, or cannot be opened."""
         return self._opened_for == settings.of_the_graph()
 
     def new_game(self) -> None:
-        """Lets the next `prepare` try again what failed; what is known stays."""
+        """Lets the next `prepare` retry failed steps; the graph stays open."""
         if self.trouble:
             self._opened_for = None
 
     # ---------------------------------------------------------- opening
     def prepare(self, settings: Settings) -> Graph | None:
-        """Returns the graph that some settings name, opened if it is not; None if nothing can be had.
+        """Returns the graph of some settings, opened if necessary; None if that fails.
 
-        What stands in the way is written as one line, and less is done: without the file the graph is in
-        memory only, without the evaluator the built-in one takes its place, in memory only.
+        A failure is reported as one line, and reduces the function: without the file the graph is in memory
+        only; without the evaluator the built-in one replaces it, in memory only.
         """
         if self.is_ready(settings):
             return self.graph
@@ -114,6 +116,8 @@ class Memory:
                 self._complain(f"{_text(error)}. Set GraphFile to another file; until then nothing is saved")
             else:
                 graph.tables_meanwhile = False
+                if graph.node_count <= LOADED_AHEAD:
+                    graph.load_ahead()
                 return graph
             return Graph.open(None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
         except FAILURES as error:
@@ -125,12 +129,12 @@ class Memory:
         self._writer.info(f"ERROR: {text}")
 
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
-        """Searches a little in a graph of its own: no clock shall run while kernels compile or load."""
+        """Runs a short search in a graph of its own: no clock shall run while kernels compile or load."""
         from ..graph.graph import Graph
         from ..jit.places import announced
-        from ..mate import beside
         from ..search.loop import analyze
         from ..search.warm import kernels_compiling, kernels_missing, paging_kernels_compiling
+        from ..solvers.mate import beside
 
         purpose = (evaluator.kernel_kind, filed, params.gather)
         if purpose in self._warm:
@@ -147,14 +151,14 @@ class Memory:
             kernels_compiling(evaluator, filed=filed, prover=beside.__name__, told=True),
             _scratch(filed) as path,
         ):
-            for _ in range(1 + filed):  # the second time what was saved is loaded
+            for _ in range(1 + filed):  # the second time loads the saved file
                 with Graph.open(path, evaluator=trial) as graph:
                     analyze(graph, _repeated(), Limits(visits=40), params)
                     analyze(
                         graph, chess.Board(beside.TRIAL), Limits(visits=2), params, mates=beside.MateFinder()
                     )
         if is_outside and (isinstance(evaluator, PooledEvaluator) or evaluator.calls_kernels):
-            with suppress(*FAILURES):  # a search will say what is wrong
+            with suppress(*FAILURES):  # a search will report the error
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
         if filed:
             self._background.close()
@@ -165,13 +169,21 @@ class Memory:
 
     # ---------------------------------------------------------- saving
     def searched(self) -> None:
-        """Notes that a search has ended; starts to save if that is long ago."""
+        """Called after each search; starts to save if the last save is long ago."""
         self._busy_at = time.monotonic()
         if self._busy_at - self._saved_at > SAVE_SECONDS:
             self._save()
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether the file is being read into memory, bit by bit while there is nothing else to do."""
+        return self.graph is not None and self.graph.loading is not None
+
     def idle(self) -> None:
-        """Saves in the background when nothing has been searched for a moment."""
+        """Reads on in the file; after that, saves in the background after a moment without a search."""
+        if self.graph is not None and self.is_loading:
+            self.graph.load_some(LOAD_SECONDS)
+            return
         now = time.monotonic()
         if now - self._busy_at > QUIET_SECONDS and now - self._saved_at > QUIET_SECONDS:
             self._save()
@@ -200,8 +212,8 @@ class Memory:
     def _close(self, graph: Graph) -> None:
         try:
             with graph:
-                with suppress(StoreError, OSError):  # `flush` tries it again, and says why it fails
-                    while not graph.save_soon():  # the records first: whoever waits may lose patience
+                with suppress(StoreError, OSError):  # `flush` tries it again, and reports its error
+                    while not graph.save_soon():  # the records first: the user may lose patience
                         graph.settle(wait=True)
                 graph.flush()
         except StoreMovedError as error:
@@ -212,7 +224,7 @@ class Memory:
 
 
 def _repeated() -> chess.Board:
-    """Returns a game whose positions have stood three times: a search from there meets draws by history."""
+    """Returns a game whose positions have occurred three times: a search of it meets draws by history."""
     board = chess.Board()
     for move in 2 * ("g1f3", "g8f6", "f3g1", "f6g8"):
         board.push_uci(move)
@@ -221,7 +233,7 @@ def _repeated() -> chess.Board:
 
 @contextmanager
 def _scratch(filed: bool) -> Iterator[Path | None]:
-    """Yields the path of a file that is thrown away, or None."""
+    """Yields the path of a temporary file, or None."""
     if not filed:
         yield None
         return
@@ -230,7 +242,7 @@ def _scratch(filed: bool) -> Iterator[Path | None]:
 
 
 def _text(error: BaseException) -> str:
-    """Returns what an error says, without a full stop."""
+    """Returns the text of an error, without a full stop."""
     if isinstance(error, MemoryError):
         return "out of memory"
     return (str(error) or type(error).__name__).rstrip(".")

@@ -1,4 +1,4 @@
-"""The engine's options: what they are called, what they may be, and what they are set to."""
+"""The engine's options: names, allowed values, and present values."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Option:
         return text + "".join(f" var {choice}" for choice in self.choices)
 
     def checked(self, text: str) -> str:
-        """Returns a value as it is kept.
+        """Returns a value in its stored form.
 
         Raises:
-          InvalidParameterError: if this option cannot have it.
+          InvalidParameterError: if the value is not allowed.
         """
         text = text.strip()
         if self.kind == CHECK:
@@ -98,7 +98,7 @@ OPTIONS = (
     Option("PolicyTemperature", STRING),
     Option("SyzygyPath", STRING),
     Option("Threads", SPIN, "0", 0, MAX_THREADS),
-    Option("Workers", STRING),  # empty: what the evaluator does by itself
+    Option("Workers", STRING),  # empty: the evaluator's default
     Option("Pool", STRING),
     Option("MultiPV", SPIN, "1", 1, MAX_MULTIPV),
     Option("Ponder", CHECK, "false"),
@@ -114,7 +114,7 @@ OPTIONS = (
     Option("UCI_EngineAbout", STRING, "graphsearch, a chess search whose memory is a file"),
 )
 BY_NAME = {option.name.lower(): option for option in OPTIONS}
-OF_THE_GRAPH = (  # changing one of these opens the graph anew
+OF_THE_GRAPH = (  # changing one of these reopens the graph
     "GraphFile", "RAM", "Evaluator", "EvaluatorOptions", "Policy", "Value", "PolicyTemperature",
     "SyzygyPath", "Threads", "Workers", "Pool", "Gather",
 )  # fmt: skip
@@ -170,7 +170,7 @@ class Settings:
         return SearchParams.from_options([f"{name}={self._values[name]}" for name in OPTION_NAMES])
 
     def of_the_graph(self) -> tuple[str, ...]:
-        """Returns what a graph that is open goes by: another one has to be opened when this changes."""
+        """Returns the settings that an open graph depends on: when they change, another one is opened."""
         return tuple(self._values[name] for name in OF_THE_GRAPH)
 
     def ram_bytes(self) -> int | None:

@@ -1,7 +1,7 @@
-"""How large a batch may be, so that it takes a small part of the time there is.
+"""Limits the size of a batch, so that it takes a small part of the available time.
 
-An evaluator takes about a + b n seconds for n leaves. Both are fitted to what it took
-lately; until more is known a batch is at most twice as large as any before, beginning with one leaf.
+An evaluator takes about a + b n seconds for n leaves. Both are fitted to its recent times; until more is
+known a batch is at most twice as large as any before, beginning with one leaf.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LONGEST_BATCH, SHORTEST_BATCH = 0.5, 0.005  # seconds
 
 
 class BatchPace:
-    """What `search` asks before each wave; it learns from search to search of one evaluator."""
+    """Limits batch sizes before each wave of `search`; it learns from all searches of one evaluator."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, float]] = deque(maxlen=SAMPLES)
@@ -22,12 +22,12 @@ class BatchPace:
         self.target = LONGEST_BATCH
 
     def plan(self, seconds: float | None) -> None:
-        """Sets how long the next search may take; None: as long as it likes."""
+        """Sets how long the next search may take; None: no limit."""
         share = LONGEST_BATCH if seconds is None else seconds / BATCHES_PER_MOVE
         self.target = max(SHORTEST_BATCH, min(LONGEST_BATCH, share))
 
     def __call__(self, leaves: int, seconds: float) -> int:
-        """Returns the most leaves of the next batch, given what the last one took (0 leaves: nothing new)."""
+        """Returns the most leaves of the next batch, given the last one's time (0 leaves: nothing new)."""
         if leaves:
             self._samples.append((leaves, seconds))
             self._largest = max(self._largest, leaves)

@@ -1,4 +1,4 @@
-"""What the commands of a GUI say, as values. What is wrong in one is noted; the rest of it counts."""
+"""Commands of a GUI as values. Errors in a command are noted; the rest of it counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST = {word: 1000 * SECONDS.most if word in TIMES else 10**15 for word in NU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Go:
-    """One `go`: milliseconds, counts and moves as they were given; `notes` on what was passed over."""
+    """One `go`: milliseconds, counts and moves as given; `notes` lists ignored words."""
 
     searchmoves: tuple[str, ...] = ()
     ponder: bool = False
@@ -96,7 +96,7 @@ def _number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A position as far as it could be followed; `problem` says where that ended."""
+    """A position as far as it could be followed; `problem` is the reason why it ended there."""
 
     board: chess.Board
     problem: str = ""
@@ -105,7 +105,7 @@ class Given:
 def parse_position(words: list[str]) -> Given:
     """Returns the position of a `position` command, from the words after it.
 
-    A move that is illegal ends the list: what stands before it counts.
+    An illegal move ends the list: the moves before it count.
 
     Raises:
       InvalidPositionError: if it does not begin with a legal position.
@@ -125,7 +125,7 @@ def parse_position(words: list[str]) -> Given:
 
 
 def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
-    """Returns what becomes of a board by some moves, the first of which has the number `first`."""
+    """Returns a board after some moves, the first of which has the number `first`."""
     for number, word in enumerate(moves, first):
         try:
             move = read_uci(board, word.lower())
@@ -142,7 +142,7 @@ def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The last position with the words that gave it: in a game the next one is only some moves further."""
+    """The last position and its words: in a game the next one is only some moves further."""
 
     words: tuple[str, ...] = ()
     given: Given = Given(chess.Board())
@@ -157,10 +157,10 @@ class Followed:
 
 
 def written_line(board: chess.Board, line: Iterable[chess.Move], *, chess960: bool) -> list[str]:
-    """Returns the moves of a line as the GUI reads them, from the position that it begins at.
+    """Returns the moves of a line in the GUI's notation, from the line's first position.
 
     Args:
-      chess960: castling is the king taking his rook in every position, as `UCI_Chess960` has it; else only
+      chess960: castling is always written as the king taking his rook, as with `UCI_Chess960`; else only
         where it is not standard.
 
     >>> board = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")

@@ -1,4 +1,4 @@
-"""A move for when nothing else is known: legal at once, and not the worst."""
+"""A legal move at once, without a search, and not the worst."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Collection
 
 import chess
 
-CENTRE = 0.01  # pawns that a step nearer to the centre is worth: among equals
+CENTRE = 0.01  # pawns for a step nearer to the centre: among equals
 WORTH = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9, chess.KING: 0}
 
 
 def quick_move(board: chess.Board, listed: Collection[chess.Move] = ()) -> chess.Move | None:
-    """Returns a legal move without any search, None if there is none: mate, else what wins most material.
+    """Returns a legal move without any search, None if there is none: mate, else the largest gain of
+    material.
 
     >>> quick_move(chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"))
     Move.from_uci('d1d8')
@@ -21,7 +22,7 @@ def quick_move(board: chess.Board, listed: Collection[chess.Move] = ()) -> chess
 
 
 def _gain(board: chess.Board, move: chess.Move) -> float:
-    """Returns what a move wins in pawns, at most one capture deep."""
+    """Returns the gain of a move in pawns, at most one capture deep."""
     mover = board.piece_type_at(move.from_square) or chess.PAWN
     taken = chess.PAWN if board.is_en_passant(move) else board.piece_type_at(move.to_square)
     gain = float(WORTH[taken] if taken and not board.is_castling(move) else 0)

@@ -1,4 +1,4 @@
-"""The search for an answer: what is known, tablebases, mates, then the graph. For the worker's thread."""
+"""Searches for an answer: known facts, tablebases, mates, then the graph. For the worker's thread."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..search.claims import view_in_game
 from ..search.params import Limits
 from ..search.results import Progress
 from .answer import GoAnswer
+from .info_lines import Report
 from .mating import PROVER_BYTES, mate_line, none_line, search_mate
 from .memory import Memory
 from .options import Settings
 from .protocol import written_line
-from .report import Report
 from .writer import Writer
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph
 
-UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two looks at how a search stands: on a clock, or not
+UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's progress: on a clock, or not
 
 
 class Searcher:
@@ -40,7 +40,7 @@ class Searcher:
         self._writer = writer
 
     def search(self, answer: GoAnswer) -> None:
-        """Searches for an answer; whatever goes wrong, there is one."""
+        """Searches for an answer; even if it fails, there is one."""
         try:
             self._search_graph(answer)
         except UnsavedError as error:
@@ -50,12 +50,12 @@ class Searcher:
         except Exception as error:  # a defect must not end a game
             self._writer.info(f"ERROR: {told(error, answer.board.fen())}")
             answer.end(None)
-            self._memory.close()  # saved, and opened anew: visits may still be under way in it
+            self._memory.close()  # saved, and reopened: visits may still be under way in it
         finally:
             answer.end(None)
 
     def _search_graph(self, answer: GoAnswer) -> None:
-        """Searches for an answer in the graph, as far as what is known is not enough.
+        """Searches the graph for an answer, if known facts are not enough.
 
         The graph is opened even if the clock has answered meanwhile: for the next search.
         """
@@ -64,7 +64,7 @@ class Searcher:
             self._writer.info(f"ERROR: {self._memory.trouble}")
         if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
             return
-        worker = threading.current_thread()  # only this one may look into memory
+        worker = threading.current_thread()  # only this thread may read memory
         answer.note(
             graph.read(answer.board),
             lambda node: _values(graph.arena.read, node) if threading.current_thread() is worker else {},
@@ -84,7 +84,7 @@ class Searcher:
             self._analyze(graph, answer, limits)
 
     def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
-        """Answers with the mate in at most so many moves, if there is one; says so if not."""
+        """Answers with the mate in at most so many moves; reports it if there is none."""
         result = search_mate(
             answer.board,
             moves,
@@ -100,16 +100,16 @@ class Searcher:
             self._writer.info(none_line(result))
 
     def _ask_tables(self, graph: Graph, answer: GoAnswer) -> None:
-        """Lists the moves that tablebases call best: first, at once, those that keep the result."""
+        """Restricts the answer to the moves that tablebases call best; first to those keeping the result."""
         evaluator = graph.evaluator
         if isinstance(evaluator, TablebaseEvaluator):
             answer.prefer(evaluator.tables.safe_moves(answer.board) or ())
             answer.prefer(evaluator.best_moves(answer.board) or answer.listed)
 
     def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
-        """Makes one search and ends its answer with the last word of it."""
-        from ..mate.beside import MateFinder
+        """Runs one search and ends its answer with the search's final report."""
         from ..search.loop import analyze
+        from ..solvers.mate.beside import MateFinder
 
         last: list[Progress] = []
 
@@ -136,7 +136,7 @@ class Searcher:
 
 
 def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
-    """Returns how a search stands, as it is shown."""
+    """Returns the report of a search's progress."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
         node=progress.node(answer.wish.multipv),

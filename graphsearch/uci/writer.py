@@ -14,7 +14,7 @@ LONGEST_INFO = 2000  # characters of a message
 
 
 def _appending(path: str) -> TextIO:
-    """Returns a file to write to at its end; a pipe that nobody reads is an error, not a wait without end."""
+    """Opens a file to append to; a pipe without a reader is an error, not an endless wait."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
@@ -23,9 +23,9 @@ def _appending(path: str) -> TextIO:
 
 
 class Writer:
-    """Hands every line to `send`, whole and in order, from whatever thread it comes.
+    """Passes every line to `send`, whole and in order, from any thread.
 
-    `gone` is set when nobody reads any more.
+    `gone` is set when the reader is gone.
     """
 
     def __init__(self, send: Callable[[str], object]) -> None:
@@ -45,17 +45,17 @@ class Writer:
                 self.gone.set()
 
     def info(self, text: str) -> None:
-        """Writes a message for the person: one line, whatever is in it."""
+        """Writes a message for the user as one line."""
         one_line = " ".join(shortened(text, LONGEST_INFO).split())
         self.line("info string " + "".join(c if c.isprintable() else "?" for c in one_line))
 
     def received(self, line: str) -> None:
-        """Logs what came in."""
+        """Logs a received line."""
         with self._lock:
             self._note(">", line)
 
     def log_to(self, path: str) -> None:
-        """Logs to the end of a file from now on; to none if the path is empty.
+        """Appends a log to a file from now on; to none if the path is empty.
 
         Raises:
           OSError: if the file cannot be opened.

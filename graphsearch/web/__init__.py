@@ -1,5 +1,5 @@
-"""The explorer: a graph file in the browser. `serving` is the server, `gate` decides who may come in, `api/`
-answers questions, `jobs/` searches, imports and builds in other processes, `static/` is the page.
+"""The explorer: a graph file in the browser.
 
-It imports every room below it; only the command line imports it.
+`serving` is the server, `gate` checks who may come in, `api/` answers questions, `jobs/` searches, imports
+and builds in other processes, `static/` is the page.
 """

@@ -13,12 +13,12 @@ from starlette.staticfiles import StaticFiles
 
 from ..exchange.pieces import sprite
 from .api import comparing, events, played, positions, review, tables, work
-from .house import House
+from .served_file import ServedFile
 
 PIECES = "<!-- pieces -->"
 
 
-def application(house: House) -> Starlette:
+def application(served: ServedFile) -> Starlette:
     """Returns the application over a graph file; the gate stands before it."""
     app = Starlette(
         routes=[
@@ -35,13 +35,13 @@ def application(house: House) -> Starlette:
             Mount("/static", StaticFiles(packages=[("graphsearch.web", "static")])),
         ]
     )
-    app.state.house = house
+    app.state.served = served
     app.state.closing = threading.Event()  # then the streams of events end
     return app
 
 
 def _page(request: Request) -> Response:
-    """Returns the page; what it shows is in its address, which it reads itself."""
+    """Returns the page, which reads its state from its address."""
     text = (files("graphsearch.web") / "static" / "index.html").read_text(encoding="utf-8")
     return HTMLResponse(text.replace(PIECES, sprite(), 1))
 

@@ -1,9 +1,9 @@
-"""Who may come in: every request passes here, before anything of the file is looked at.
+"""Access control: every request passes here before the file is touched.
 
-    Host        an address of this server, else 403: a name that is pointed here (DNS rebinding) is none
-    Origin      if there is one, this server; whatever changes something must have one
+    Host        an address of this server, else 403: refuses names that point here (DNS rebinding)
+    Origin      if there is one, this server; every request that changes something must have one
     cookie      given for the token of the printed address, or for the password
-    password    a few guesses of one machine at once, then one every GUESS_SECONDS; more are not looked at
+    password    a few guesses of one machine at once, then one every GUESS_SECONDS; more are not compared
     WebSocket   refused: the page has none
 
 Cookies go to every port of a host, so the cookie's name holds the port.
@@ -64,7 +64,7 @@ _FORM = """<form method="post" action="/enter"><label for="password">Password</l
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What opens the door: the token of the printed address, a password if there is one, and the cookie."""
+    """The secrets: the token of the printed address, a password if there is one, and the cookie."""
 
     password: str | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -72,10 +72,10 @@ class Keys:
 
 
 class Gate:
-    """The ASGI application around another one that lets in whom it may."""
+    """An ASGI application that passes permitted requests on to another one."""
 
     def __init__(self, app: ASGIApp, *, keys: Keys, host: str, port: int) -> None:
-        """Takes the application, and the address that the server listens at."""
+        """Takes the application, and the server's address."""
         self._app = app
         self._keys = keys
         self._port = port
@@ -85,7 +85,7 @@ class Gate:
         self._guesses = Guesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or has the application answer it."""
+        """Answers a request, or passes it to the application."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -97,7 +97,7 @@ class Gate:
         await (refusal or self._app)(scope, receive, _with_headers(send))
 
     async def _refusal(self, request: Request) -> Response | None:
-        """Returns the answer to a request that the application does not get."""
+        """Returns the answer to a request that is refused."""
         host = request.headers.get("host", "")
         if not self._is_here(host):
             return _no("this server does not go by that name")
@@ -166,7 +166,7 @@ class Guesses:
         self._machines: OrderedDict[str, tuple[float, float]] = OrderedDict()  # left, when
 
     def wait(self, host: str, now: float | None = None) -> int:
-        """Counts a guess; returns the seconds until the next one is looked at, 0 for this one.
+        """Counts a guess; returns the seconds until the next one is compared, 0 for this one.
 
         >>> guesses = Guesses()
         >>> [guesses.wait("10.0.0.1", now=0.0) for _ in range(6)], guesses.wait("10.0.0.2", now=0.0)
@@ -182,7 +182,7 @@ class Guesses:
 
 
 def _machine(host: str) -> str:
-    """Returns the address of a machine; all those of an IPv6 network, which are one customer's, are one.
+    """Returns the address of a machine; an IPv6 network, which belongs to one customer, counts as one.
 
     >>> _machine("2001:db8::1:2"), _machine("::ffff:10.0.0.1"), _machine("10.0.0.1")
     ('2001:db8::/64', '10.0.0.1', '10.0.0.1')
@@ -243,7 +243,7 @@ def _no(text: str) -> Response:
 
 
 def _with_headers(send: Send) -> Send:
-    """Returns what sends an answer with the headers that every answer has."""
+    """Returns a function that sends an answer with the headers of every answer."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Lines of a node as people write them."""
+"""Lines of a node in SAN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import chess
 
-MOST_PLIES = 24  # of a line that is shown
+MOST_PLIES = 24  # of a line on the page
 
 
 def sans(board: chess.Board, moves: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The server: an address, the gate, the application, and how it ends."""
+"""The server: an address, the gate, the application, and its end."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ..limits import PASSWORD, read_file
 from ..store.sharded.files import open_to_read
 from .app import application
 from .gate import Gate, Keys, is_local
-from .house import House
+from .served_file import ServedFile
 
 LOOK_SECONDS = 0.1  # between two looks at the request to end
-LEAVE_SECONDS = 2  # for requests that are being answered when the server ends
+LEAVE_SECONDS = 2  # for requests still being answered when the server ends
 LEAST_PASSWORD = 8  # characters
 
 
 class Server:
-    """A page at an address, which is taken when this is made.
+    """A page at an address, which is bound when this is created.
 
     Attributes:
       address: of the page, with the token that opens it. gate: the ASGI application.
     """
 
     def __init__(
-        self, house: House, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None
+        self, served: ServedFile, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None
     ) -> None:
-        """Takes an address.
+        """Binds an address.
 
         Args:
           port: 0 takes a free one.
@@ -42,32 +42,32 @@ class Server:
         Raises:
           InvalidParameterError: if others could reach the page and there is no password.
           StoreError: if the file cannot be read.
-          GraphSearchError: if the address cannot be had.
+          GraphSearchError: if the address cannot be bound.
         """
         if not is_local(host) and password is None:
             raise InvalidParameterError(
                 f"--host {host} lets other machines in; give a password with --password-file FILE, or leave"
                 " --host out"
             )
-        with open_to_read(house.path):
+        with open_to_read(served.path):
             pass
-        self.house = house
+        self.served = served
         self._socket = _listening(host, port)
         bound = int(self._socket.getsockname()[1])
         keys = Keys(password)
         shown = f"[{host}]" if ":" in host else host
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown  # noqa: S104 # no name of a page
         self.address = f"http://{shown}:{bound}/enter?token={keys.token}"
-        self._app = application(house)
+        self._app = application(served)
         self.gate = Gate(self._app, keys=keys, host=host, port=bound)
 
     def run(self, stop: threading.Event) -> None:
-        """Serves until it is told to stop; then what is being searched is saved."""
+        """Serves until `stop` is set; then saves a running search."""
         try:
             asyncio.run(self._serve(stop))
         finally:
             self._socket.close()
-            self.house.close()
+            self.served.close()
 
     async def _serve(self, stop: threading.Event) -> None:
         server = _Quiet(
@@ -93,7 +93,7 @@ class Server:
 
 @contextmanager
 def _unanswered_in_silence() -> Iterator[None]:
-    """Does not tell of requests that the end of the server cuts off: that is no defect."""
+    """Suppresses log lines about requests that the end of the server cuts off: they are no defect."""
 
     def tells(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -108,7 +108,7 @@ def _unanswered_in_silence() -> Iterator[None]:
 
 
 class _Quiet(uvicorn.Server):
-    """A server that leaves signals to whoever runs it."""
+    """A server that leaves signals to its caller."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -120,7 +120,7 @@ def _listening(host: str, port: int) -> socket.socket:
     """Returns a socket that listens at an address.
 
     Raises:
-      GraphSearchError: if it cannot.
+      GraphSearchError: if that fails.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)

@@ -1,5 +1,6 @@
-"""Processes of this package: how one is started, spoken to, watched, replaced and ended.
+"""Worker processes: a launcher starts them, a supervisor watches and replaces them.
 
-`child` is one process, `calls` its pipes from another machine over `tcp`, `supervisor` watches several,
-`jobs` deals one job out in parts. It imports `errors`; whatever works in several processes imports it.
+launcher.py      starts workers: child.py on this machine, ray_workers.py on a Ray cluster
+supervisor.py    assigns work, kills hung workers, replaces lost ones; batches.py: one batch at a time
+messages.py      messages of all workers; they travel by pipes, between machines over TCP (tcp_pipes.py)
 """

@@ -1,8 +1,8 @@
-"""One process of this package: started, spoken to by pipes, and watched until it has ended.
+"""A worker process: it gets messages by pipes, and is watched until it has ended.
 
 Every child has pipes of its own, so a killed process leaves nothing locked or half-written that another one
-needs. Rejected: `ProcessPoolExecutor`, which takes calls in turn, so that nothing can be said to a busy
-worker, and which breaks as a whole with one process; Pebble, whose workers share one pipe and one lock.
+needs. Rejected: `ProcessPoolExecutor`, which sends no message to a busy worker, and which breaks as a whole
+with one process; Pebble, whose workers share one pipe and one lock.
 
 Processes are spawned, never forked: this one has threads, compiled kernels and an open SQLite file.
 """
@@ -31,30 +31,35 @@ if TYPE_CHECKING:
 else:  # no generic at run time
     Pipe = object
 
-ENDING_SECONDS = 10.0  # for what an ended process has sent to be taken in
+ENDING_SECONDS = 10.0  # to read the last messages of an ended process
 
-Hear = Callable[[Any], object]  # takes a message; what it returns, unless None, is sent back on the same pipe
+Hear = Callable[[Any], object]  # handles a message; a result other than None is sent back on the same pipe
+Work = Callable[..., None]  # the main function of a worker; its arguments are its ends of all pipes
 _starting = threading.Lock()
 
 
-class Talker(ABC):
-    """A process that is spoken to by pipes. It is never started again: another one takes its place.
+def nothing() -> None:
+    """Does nothing."""
+
+
+class WorkerProcess(ABC):
+    """A process at the other end of some pipes. It is never restarted: the supervisor starts another one.
 
     Attributes:
       pid: of the process; 0: of another machine.
       alive_since: when it was started, by `time.monotonic`; `inf`: not yet.
-      last_heard: when it last said something on its first pipe.
+      last_heard: time of the last message on the first pipe.
     """
 
     def __init__(
         self, *, hear: Sequence[Hear], lost: Callable[[str], None], died: Callable[[], None]
     ) -> None:
-        """Takes what is done with messages; `_begin` must follow.
+        """Takes the handlers; `_begin` must follow.
 
         Args:
-          hear: for each pipe what is done with a message; each has a thread of its own.
-          lost: called last, when the process has ended and all that it sent is taken in; told how it ended.
-          died: called before that, when it has ended: nobody may wait on its behalf any more.
+          hear: handlers of messages, one for each pipe; each runs in a thread of its own.
+          lost: called last, with the way the process ended, when all its messages have been handled.
+          died: called before that, when the process has ended: handlers must stop waiting on its behalf.
         """
         self.pid = 0
         self.alive_since = inf
@@ -64,16 +69,16 @@ class Talker(ABC):
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def send(self, message: object) -> None:
-        """Says something on the first pipe; it never waits, and an ended process does not hear it."""
+        """Sends a message on the first pipe without waiting; an ended process gets none."""
         self._outbox.put(message)
 
     @abstractmethod
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         """Ends the process at once; `lost` follows."""
 
     @abstractmethod
     def _ended(self) -> str:
-        """Waits until the process has ended, which was killed; returns how it ended."""
+        """Waits until the killed process has ended; returns how it ended."""
 
     # ---------------------------------------------------------- threads
     def _begin(self, pipes: Sequence[Pipe]) -> None:
@@ -96,15 +101,15 @@ class Talker(ABC):
                 self._pipes[0].send(message)
         except OSError:
             return
-        except Exception:  # a message that does not survive the way
+        except Exception:  # the message cannot be pickled
             self.kill()
             raise
 
     def _follow(self, others: Sequence[threading.Thread]) -> None:
-        """Listens to the first pipe until the process has ended, then takes in what is left of the rest."""
+        """Reads the first pipe until the process has ended, then the rest of the other pipes."""
         try:
             self._listen(0)
-        finally:  # whatever happens, those who wait for it learn of its end
+        finally:  # whoever waits for the process must learn of its end
             self.kill()  # it has closed the pipe, so it is ending or broken
             how = self._ended()
             self._died()
@@ -116,7 +121,7 @@ class Talker(ABC):
             self._lost(how)
 
     def _listen(self, channel: int) -> None:
-        """Listens until a pipe is closed; what does not survive the way ends the process."""
+        """Handles messages until the pipe is closed; a message that cannot be read ends the process."""
         pipe, hear = self._pipes[channel], self._hear[channel]
         try:
             while True:
@@ -133,7 +138,7 @@ class Talker(ABC):
             raise
 
 
-class Child(Talker):
+class Child(WorkerProcess):
     """A process of this machine."""
 
     def __init__(
@@ -144,15 +149,15 @@ class Child(Talker):
         threads: int,
         hear: Sequence[Hear],
         lost: Callable[[str], None],
-        died: Callable[[], None] = lambda: None,
+        died: Callable[[], None] = nothing,
     ) -> None:
         """Starts a process.
 
         Args:
-          work: what it does; called there with its end of every pipe.
+          work: its main function, called there with its end of every pipe.
           name: of the process.
-          threads: how many it should use.
-          hear, lost, died: as `Talker`.
+          threads: the number it should use.
+          hear, lost, died: as `WorkerProcess`.
 
         Raises:
           EvaluatorError: if no process can be started.
@@ -173,7 +178,7 @@ class Child(Talker):
         self.pid = self._process.pid or 0
         self._begin(ours)
 
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         """Ends the process at once; `lost` follows."""
         self._process.kill()
 
@@ -183,7 +188,7 @@ class Child(Talker):
 
 
 def _work(work: Callable[..., None], threads: int, pipes: Sequence[Pipe]) -> None:
-    """Is the process's main function. It tells of a defect itself: the pipes may be what fails."""
+    """Runs `work` in the new process. It reports a defect on stderr, because the pipes may be broken."""
     prepare(threads)
     Watch(_tell)
     watch_logs(_tell)

@@ -1,7 +1,7 @@
-"""What every worker says, whatever its work is.
+"""Messages of all workers.
 
-What goes wrong travels as text and becomes an exception again on the other side: an exception with arguments
-of its own does not survive pickling, and one that does not would look like a dead worker.
+An error is sent as text and becomes an exception again at the receiver: exceptions with arguments of their
+own cannot be unpickled, and a worker that sent one would look dead.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def own_place() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A worker that can be given something to do.
+    """The worker is ready for work.
 
     Attributes:
       place: host name and process, for messages.
       identity: of its evaluator, as JSON; empty if it has none. All workers must have the same.
-      notes: what its evaluator has to say to a person.
-      wants_lines: whether its evaluator does.
+      notes: of its evaluator, for the user.
+      wants_lines: whether its evaluator wants the moves before a position.
       batch_size: the smallest batch that keeps its evaluator busy.
     """
 
@@ -41,19 +41,21 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A sign of life."""
+    """A heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Asks a worker to finish what it does, to close what it has open, and to end."""
+    """Asks a worker to finish its work, to close its files, and to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What was raised, and where: the name of a class of `graphsearch.errors`, and the text.
+    """An exception.
 
-    `trace`: the traceback, if nobody expected it.
+    Attributes:
+      kind: name of a class of `graphsearch.errors`. text: its message. place: host name and process.
+      trace: the traceback of an unexpected exception.
     """
 
     kind: str
@@ -62,7 +64,7 @@ class Failure:
     trace: str = ""
 
     def as_error(self, *, placed: bool = False) -> GraphSearchError:
-        """Returns the exception again, with the place in its text if `placed`.
+        """Returns the exception, with the place in its text if `placed`.
 
         >>> Failure("EvaluatorError", "no such network", "pc, process 7").as_error(placed=True)
         EvaluatorError('no such network (pc, process 7)')
@@ -73,7 +75,7 @@ class Failure:
 
 
 def failure_of(error: BaseException, place: str = "") -> Failure:
-    """Returns what stands for an exception on its way to another process.
+    """Returns the message for an exception.
 
     >>> failure_of(ZeroDivisionError("division by zero")).text
     'the evaluator failed: ZeroDivisionError: division by zero'

@@ -1,4 +1,4 @@
-"""What processes of this machine have in common that work for this one: signals, threads, how they end."""
+"""Signals, threads and the end of worker processes on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 
 def cores_per_worker(workers: int) -> int:
-    """Returns how many of this process's cores each of some workers may use, at least 1."""
+    """Returns the number of this process's cores for each worker, at least 1."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     return max(1, cores // workers)
@@ -29,7 +29,7 @@ def cores_per_worker(workers: int) -> int:
 
 @contextlib.contextmanager
 def signals_blocked() -> Iterator[None]:
-    """Starts processes and threads deaf to `SIGNALS`, as they inherit; a process then chooses for itself."""
+    """Blocks `SIGNALS` while processes and threads start, which inherit that; a process may unblock them."""
     if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover
         yield
         return
@@ -64,16 +64,16 @@ def counters(name: str) -> dict[str, int]:
 
 
 def peak_rss() -> int | None:
-    """Returns the most bytes that this process ever had in memory, None where that is not told."""
+    """Returns the peak memory of this process in bytes, None where the system does not report it."""
     kib = counters("status").get("VmHWM")
     return None if kib is None else kib << 10
 
 
 # ---------------------------------------------------------- in the worker's process
 def prepare(threads: int) -> None:
-    """Prepares this process: what it ignores, that it ends with its parent, how many threads it has."""
+    """Prepares a worker process: it ignores `SIGNALS`, ends with its parent, and uses so many threads."""
     for number in SIGNALS:
-        # SIGTERM by a handler: ignored, it would be so in an engine that the evaluator starts, for good
+        # SIGTERM by a handler: an engine that the evaluator starts would inherit SIG_IGN
         signal.signal(number, _ignore if number == signal.SIGTERM else signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -87,7 +87,7 @@ def _ignore(number: int, frame: object) -> None:
 
 
 def _follow_parent() -> None:
-    """Ends this process when its parent is gone, however that ended: it would wait for ever.
+    """Ends this process when its parent has ended for any reason; it would wait for ever.
 
     Linux's death signal is no substitute: it comes when the thread ends that started the process.
     """
@@ -98,7 +98,7 @@ def _follow_parent() -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this process within a second when its parent is gone, whoever that was."""
+    """Ends this process within a second after its parent has ended."""
     threading.Thread(
         target=_watch_parent, args=(os.getppid(),), name="graphsearch-parent", daemon=True
     ).start()
@@ -111,7 +111,7 @@ def _watch_parent(parent: int) -> None:
 
 
 def end_with_stdin() -> None:
-    """Ends this process when stdin does: the program that held the other end is gone, however it ended."""
+    """Ends this process when stdin is closed: the program at the other end has ended."""
     threading.Thread(target=_follow_stdin, name="graphsearch-parent", daemon=True).start()
 
 
@@ -122,5 +122,5 @@ def _follow_stdin() -> None:
 
 
 def end_at_once() -> None:
-    """Ends this process, as nobody waits for it any more."""
+    """Kills this process; nobody waits for it."""
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -1,11 +1,11 @@
-"""Some workers: who does what, who hangs, and what happens when one is lost.
+"""Supervisors assign work to workers, kill hung ones and replace lost ones.
 
-    waiting ---- hand out ----> a seat's worker ---- answers ----> finished
-       ^                             | dies, or is killed because it hangs
-       +---- given to another one ---+---- the third in a row over one thing ----> given up
+    queue ---- assign ----> worker ---- result ----> finished
+      ^                       | dies, or is killed because it hangs
+      +------- requeue -------+---- the third in a row over one assignment ----> given up
 
-A seat is a worker's number, whichever process has it: a lost worker is replaced, unless three in a row ended
-before they were ready. What the work is, and where the processes are, is up to those who inherit.
+A seat is the number of a worker, whichever process has it. A lost worker is replaced, unless three in a row
+ended before they were ready. Subclasses define the work and start the processes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from math import inf
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ..errors import EvaluatorError, GraphSearchError
 from .child import ENDING_SECONDS
 from .messages import Beat, Failure, Leave, Ready
 from .process import ADVICE
+
+if TYPE_CHECKING:
+    from .launcher import Launcher
 
 MOST_LOST = 3  # workers in a row over one assignment, or at their start
 START_SECONDS = 600.0  # until a worker is ready: it may load a large network
@@ -29,20 +32,26 @@ LONGEST_REST = 3600.0
 
 
 class WorkerHandle(Protocol):
-    """A worker that was started: `Child`, or what stands for one on another machine."""
+    """A worker that was started: a process, or an engine that a thread talks to.
 
-    pid: int  # 0: not known yet, or of another machine
+    Attributes:
+      pid: of its process on this machine; 0: unknown yet, or on another machine.
+      alive_since: when it began to run, by `time.monotonic`; `inf`: not yet, or it limits its start itself.
+    """
+
+    pid: int
+    alive_since: float
 
     def send(self, message: object) -> None:
-        """Tells it something; it never waits."""
+        """Sends a message without waiting."""
 
-    def kill(self, *, for_good: bool = False) -> None:
-        """Ends it at once. `for_good`: no other worker will take its seat."""
+    def kill(self) -> None:
+        """Ends it at once."""
 
 
 @dataclass(eq=False)
 class Assignment:
-    """Something for a worker to do; its `str` ends a message. `lost` workers in a row have ended over it."""
+    """Work for one worker; its `str` is for messages. `lost` workers in a row have ended over it."""
 
     lost: int = field(default=0, kw_only=True)
 
@@ -55,10 +64,11 @@ class Seat(Generic[A]):
     """A worker's number, whichever process has it.
 
     Attributes:
-      worker: the process. is_ready: whether that has said so. answers: how many it has given.
-      assignment: what it works on, since `since`, until `deadline`, when it counts as hung.
+      worker: the process. is_ready: whether it has sent `Ready`. answers: number of its results.
+      assignment: its work, since `since`, until `deadline`, when it counts as hung.
       lost_at_start: processes in a row that ended before they were ready.
-      error: why nobody works here any more.
+      is_killed: whether it was killed because it hung.
+      error: why the seat stays empty.
     """
 
     number: int
@@ -69,67 +79,77 @@ class Seat(Generic[A]):
     since: float = 0.0
     deadline: float = inf
     lost_at_start: int = 0
+    is_killed: bool = False
     error: GraphSearchError | None = None
 
 
 class Supervisor(ABC, Generic[A]):
-    """Some workers, and what they have to do. Its methods are for any thread.
+    """Workers and a queue of assignments. Its methods are thread-safe.
 
     Attributes:
-      changed: notified when anything happens; whoever holds it sees one state.
-      seats: one for each worker. waiting: what nobody does yet.
-      greeting: of the first worker that was ready.
-      is_over: whether nothing more is given out, and nobody replaced.
+      changed: the lock of all state, notified at every change.
+      seats: one for each worker. waiting: the queue.
+      greeting: of the first ready worker.
+      is_over: whether nothing more is assigned, and no worker replaced.
     """
 
     most_lost = MOST_LOST
-    start_seconds = START_SECONDS
     advice = ADVICE  # what to do if workers end as they start
-    is_far = False  # whether a message has to say on which machine something failed
-    is_eager = True  # whether a worker is replaced also while nothing waits
+    patience = inf  # seconds until the first worker runs
+    is_remote = False  # whether workers may be on other machines, which messages name then
+    is_eager = True  # whether a worker is replaced while the queue is empty
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, launcher: Launcher | None = None) -> None:
+        if launcher is not None:
+            self.advice, self.patience, self.is_remote = (
+                launcher.advice,
+                launcher.patience,
+                launcher.is_remote,
+            )
         self.changed = threading.Condition()
+        self._alive_at = time.monotonic()  # when a worker last ran
         self.seats = [Seat[A](number) for number in range(workers)]
         self.waiting: deque[A] = deque()
         self.greeting: Ready | None = None
         self.is_over = False
 
-    # ---------------------------------------------------------- what the work is
+    # ---------------------------------------------------------- the work
     @abstractmethod
     def _worker(self, seat: Seat[A]) -> WorkerHandle:
-        """Returns a worker that was just started; it calls `_heard` and, once and last, `_lost`.
+        """Starts a worker, which calls `_heard` for its messages and `_lost` at its end.
 
         Raises:
-          GraphSearchError: if none can be.
+          GraphSearchError: if no worker can be started.
         """
 
     @abstractmethod
-    def _errand(self, seat: Seat[A], assignment: A) -> tuple[object, float]:
-        """Returns what an idle worker is told, and the seconds after which it counts as hung."""
+    def _request(self, seat: Seat[A], assignment: A) -> tuple[object, float]:
+        """Returns the request for an idle worker, and the seconds after which it counts as hung."""
 
     @abstractmethod
     def _finished(self, seat: Seat[A], assignment: A, message: object) -> None:
-        """Takes in what a worker answered."""
+        """Handles the result of an assignment."""
 
     @abstractmethod
     def _given_up(self, assignment: A, why: str) -> None:
-        """Notes that something has cost too many workers, or that nobody is left for it."""
+        """Handles an assignment that too many workers have died over, or that no worker is left for."""
 
     def _next(self, seat: Seat[A]) -> A | None:
-        """Returns what an idle worker does next, which waits no more; None for nothing."""
+        """Removes the next assignment for an idle worker from the queue; None: there is none."""
         return self.waiting.popleft() if self.waiting else None
 
     def deadline(self, seat: Seat[A]) -> float:
         """Returns when a worker counts as hung, by `time.monotonic`."""
-        return seat.deadline
+        if seat.worker is None or seat.is_killed:
+            return inf
+        return seat.deadline if seat.is_ready else seat.worker.alive_since + START_SECONDS
 
-    # ---------------------------------------------------------- for whoever has work
+    # ---------------------------------------------------------- for callers
     def start(self, most: int | None = None) -> Ready:
-        """Starts all workers that are not there, or `most`; returns the greeting of the first that is ready.
+        """Starts all missing workers, or `most`, and waits until the first is ready; returns its greeting.
 
         Raises:
-          GraphSearchError: if none can be.
+          GraphSearchError: if no worker can be started.
         """
         with self.changed:
             self._fill_seats(most)
@@ -139,48 +159,56 @@ class Supervisor(ABC, Generic[A]):
             return self.greeting
 
     def check(self) -> None:
-        """Raises what has ended all workers."""
+        """Raises the error that has ended all workers, or one if no worker has run for too long."""
         errors = [seat.error for seat in self.seats]
         if all(errors):
             assert errors[0] is not None
             raise errors[0]
+        self._check_patience()
+
+    def _check_patience(self) -> None:
+        now = time.monotonic()
+        if any(seat.worker is not None and seat.worker.alive_since < inf for seat in self.seats):
+            self._alive_at = now
+        elif now >= self._alive_at + self.patience:
+            raise EvaluatorError(f"no worker has started in {self.patience:.0f} s; {self.advice}")
 
     @property
     def processes(self) -> list[int]:
-        """The processes that there are."""
+        """The ids of the running processes."""
         return [seat.worker.pid for seat in self.seats if seat.worker is not None and seat.worker.pid]
 
     def submit(self, *assignments: A) -> None:
-        """Takes something to do."""
+        """Adds assignments to the queue."""
         with self.changed:
             self.waiting.extend(assignments)
             self._hand_out()
 
     def rest(self, until: float = inf) -> None:
-        """Waits until something happens, or that time; kills who hangs. Whoever calls holds `changed`."""
-        soonest = min(until, *(self.deadline(seat) for seat in self.seats))
+        """Waits for a change, at most until a time, and kills hung workers. The caller holds `changed`."""
+        soonest = min(until, self._alive_at + self.patience, *(self.deadline(seat) for seat in self.seats))
         self.changed.wait(min(max(0.0, soonest - time.monotonic()), LONGEST_REST))
         self.kill_what_hangs()
 
     def kill_what_hangs(self) -> None:
-        """Kills the workers whose time is up."""
+        """Kills the workers that are past their deadline."""
         now = time.monotonic()
         with self.changed:
             for seat in self.seats:
                 if seat.worker is not None and now >= self.deadline(seat):
-                    seat.deadline = inf
+                    seat.is_killed = True
                     seat.worker.kill()
 
     # ---------------------------------------------------------- the end
     def stop(self) -> None:
-        """Gives out nothing more, and drops what nobody does yet."""
+        """Assigns nothing more, and empties the queue."""
         with self.changed:
             self.is_over = True
             self.waiting.clear()
             self.changed.notify_all()
 
     def dismiss(self, *, spare_busy: bool) -> None:
-        """Has workers leave; one that is not ready, or busy unless they are spared, is killed."""
+        """Asks workers to leave; kills those that are not ready, or busy unless `spare_busy`."""
         with self.changed:
             self.stop()
             for seat in self.seats:
@@ -189,23 +217,23 @@ class Supervisor(ABC, Generic[A]):
                 if seat.is_ready and (spare_busy or seat.assignment is None):
                     seat.worker.send(Leave())
                 else:
-                    seat.worker.kill(for_good=True)
+                    seat.worker.kill()
 
     def wait(self, seconds: float) -> bool:
-        """Returns whether all workers have ended in so many seconds, and what they sent is taken in."""
+        """Returns whether all workers have ended within so many seconds and their messages are handled."""
         with self.changed:
             return self.changed.wait_for(lambda: not any(seat.worker for seat in self.seats), seconds)
 
     def kill(self) -> None:
-        """Ends all workers at once, and starts no more."""
+        """Kills all workers, and starts no more."""
         with self.changed:
             self.is_over = True
             for seat in self.seats:
                 if seat.worker is not None:
-                    seat.worker.kill(for_good=True)
+                    seat.worker.kill()
 
     def close(self, seconds: float, *, spare_busy: bool = False) -> None:
-        """Ends all workers; those who may leave have so many seconds for that."""
+        """Ends all workers; those that may leave have so many seconds for it."""
         try:
             self.dismiss(spare_busy=spare_busy)
             self.wait(seconds)
@@ -213,16 +241,16 @@ class Supervisor(ABC, Generic[A]):
             self.kill()
             self.wait(ENDING_SECONDS)
 
-    # ---------------------------------------------------------- what workers say
+    # ---------------------------------------------------------- messages of workers
     def _heard(self, seat: Seat[A], message: object) -> None:
-        """Takes in what a worker says."""
+        """Handles a message of a worker."""
         if isinstance(message, Beat):
             return
         with self.changed:
             if isinstance(message, Ready):
                 self._greet(seat, message)
             elif not seat.is_ready and isinstance(message, Failure):
-                seat.error = message.as_error(placed=self.is_far)
+                seat.error = message.as_error(placed=self.is_remote)
             elif (assignment := self._take_back(seat)) is not None:
                 seat.answers += 1
                 self._finished(seat, assignment, message)
@@ -240,7 +268,7 @@ class Supervisor(ABC, Generic[A]):
             seat.worker.kill()
 
     def _check_identity(self, identity: str, place: str) -> None:
-        """Raises EvaluatorError if a worker's evaluator is not that of the others."""
+        """Raises EvaluatorError if a worker's evaluator differs from that of the others."""
         first = self.greeting
         if first is not None and identity != first.identity:
             raise EvaluatorError(
@@ -249,13 +277,13 @@ class Supervisor(ABC, Generic[A]):
             )
 
     def _take_back(self, seat: Seat[A]) -> A | None:
-        """Returns what a worker had, which it has no more."""
+        """Removes and returns the assignment of a worker."""
         assignment, seat.assignment, seat.deadline = seat.assignment, None, inf
         return assignment
 
     # ---------------------------------------------------------- lost workers
     def _lost(self, seat: Seat[A], how: str) -> None:
-        """Replaces a worker that has ended, and has its assignment done by another one."""
+        """Replaces a worker that has ended, and requeues its assignment."""
         with self.changed:
             assignment = self._take_back(seat)
             was_ready, seat.is_ready, seat.worker = seat.is_ready, False, None
@@ -269,7 +297,7 @@ class Supervisor(ABC, Generic[A]):
             self.changed.notify_all()
 
     def _give_again(self, assignment: A, how: str) -> None:
-        """Puts an assignment first again, unless it has cost too many workers, or nothing is given out."""
+        """Puts an assignment first in the queue again, unless too many workers have died over it."""
         assignment.lost += 1
         if assignment.lost < self.most_lost and not self.is_over:
             self.waiting.appendleft(assignment)
@@ -289,14 +317,14 @@ class Supervisor(ABC, Generic[A]):
                 self._start(seat)
 
     def _start(self, seat: Seat[A]) -> None:
-        seat.answers, seat.deadline = 0, time.monotonic() + self.start_seconds
+        seat.answers, seat.deadline, seat.is_killed = 0, inf, False
         try:
             seat.worker = self._worker(seat)
         except GraphSearchError as error:
             seat.error = error
 
     def _hand_out(self) -> None:
-        """Gives idle workers something to do."""
+        """Assigns work to idle workers."""
         for seat in self.seats:
             if self.is_over or not seat.is_ready or seat.assignment is not None or seat.worker is None:
                 continue
@@ -304,7 +332,7 @@ class Supervisor(ABC, Generic[A]):
             if assignment is None:
                 continue
             seat.assignment, seat.since = assignment, time.monotonic()
-            message, seconds = self._errand(seat, assignment)
+            message, seconds = self._request(seat, assignment)
             seat.deadline = seat.since + seconds
             seat.worker.send(message)
 

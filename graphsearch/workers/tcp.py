@@ -1,4 +1,4 @@
-"""Sockets by which processes call each other: what the ends of books' workers and of shards share."""
+"""TCP sockets between worker processes: of remote workers and of shards."""
 
 from __future__ import annotations
 

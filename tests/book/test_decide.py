@@ -96,7 +96,7 @@ def test_what_was_taken_stays_unless_it_is_excluded() -> None:
     taken = [found[0], Candidate("d2d4", "", 0.1, 9, 0.0, -0.5, 0, "best")]
     verdicts = decide(config(Window()), BOARD, 0, taken)
     assert rules(verdicts) == {"e2e4": "best", "d2d4": "best"}
-    assert verdicts[1].reason.startswith("taken in before; now loses")
+    assert verdicts[1].reason.startswith("added before; now loses")
     excluded = (Ruling(board=BOARD, moves=(chess.Move.from_uci("d2d4"),)),)
     assert rules(decide(config(Window(), excluded=excluded), BOARD, 0, taken)) == {"e2e4": "best"}
 

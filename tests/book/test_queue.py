@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,7 +13,6 @@ import pytest
 from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
 from graphsearch.book.queue_items import from_games, from_lines, from_text
 from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
-from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.store import Store
 
 from ..conftest import ROOT
@@ -168,33 +165,6 @@ def test_a_failure_keeps_what_was_added_before_it(graph: Path) -> None:
     with pytest.raises(InvalidPositionError):
         add(graph, entries(), rows_at_once=2)  # type: ignore[arg-type]
     assert [item.id for item in items(graph)] == [1, 2]
-
-
-def test_a_file_of_an_older_format_is_brought_up_to_date_where_nobody_writes_it(tmp_path: Path) -> None:
-    golden = ROOT / "tests" / "golden" / "format2.graph"
-    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
-    assert list(items(path)) == []  # reading changes nothing
-    assert path.read_bytes() == golden.read_bytes()
-    connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-    connection.close()
-    assert add(path, [START]).ids == (1,)
-    with Store.open(path) as store:
-        assert store.format_version == FORMAT_VERSION
-
-
-def test_a_file_of_an_older_format_that_is_being_written_is_refused(tmp_path: Path) -> None:
-    path = Path(shutil.copy(ROOT / "tests" / "golden" / "format2.graph", tmp_path / "old.graph"))
-    from graphsearch.store.lock import WriteLock
-
-    lock = WriteLock(path)
-    try:
-        with pytest.raises(
-            StoreLockedError, match=r"has format 2, which has no queue .* while nothing writes it"
-        ):
-            add(path, [START])
-    finally:
-        lock.release()
 
 
 def test_what_is_no_graph_file_is_refused(tmp_path: Path) -> None:

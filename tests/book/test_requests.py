@@ -11,11 +11,11 @@ import pytest
 
 from graphsearch.book import queue
 from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.build_report import BuildReport
 from graphsearch.book.config import Root, Ruling
-from graphsearch.book.growth import hex_key
 from graphsearch.book.queue import NewItem
-from graphsearch.book.report import BuildReport
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.position.board import key_text
 
 from ..support.counting import CountingEvaluator
 from .test_build import built, config, tree_of_file
@@ -50,14 +50,14 @@ def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
     tree = tree_of_file(path, config())
     board = chess.Board()
     for move in line:
-        assert tree.positions[hex_key(board)].moves[move].rule == "queue"
+        assert tree.positions[key_text(board)].moves[move].rule == "queue"
         board.push_uci(move)
-    assert tree.positions[hex_key(board)].searches == 1
+    assert tree.positions[key_text(board)].searches == 1
 
 
 def test_a_line_that_is_known_searches_its_last_position_once_more(path: Path) -> None:
     tree = tree_of_file(path, config())
-    root = tree.positions[hex_key(chess.Board())]
+    root = tree.positions[key_text(chess.Board())]
     queue.add(path, [NewItem(START)])
     built(path, config(max_ply=8), 20)
     assert states(path) == {1: ("done", "1 position searched")}
@@ -71,7 +71,7 @@ def test_a_position_outside_the_book_becomes_a_root_for_good(path: Path) -> None
     assert states(path) == {1: ("done", "1 position searched")}
     again = built(path, config(max_ply=8), 20)
     assert [root.origin for root in again.roots] == ["queue 1", "root 1"] or len(again.roots) == 2
-    assert hex_key(board) in tree_of_file(path, config()).roots
+    assert key_text(board) in tree_of_file(path, config()).roots
 
 
 def test_a_line_from_before_the_book_joins_it_where_they_meet(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_line_from_before_the_book_joins_it_where_they_meet(tmp_path: Path) ->
     report = built(path, config(max_ply=8, roots=roots), 60)
     assert states(path) == {1: ("done", "2 positions searched")}
     assert [found.origin for found in report.roots] == ["root 1"]
-    assert tree_of_file(path, config()).positions[hex_key(root)].moves["a7a5"].rule == "queue"
+    assert tree_of_file(path, config()).positions[key_text(root)].moves["a7a5"].rule == "queue"
 
 
 def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_line_beyond_the_last_ply_says_so(path: Path) -> None:
     assert state in ("done", "refused")
     assert note
     board = board_after("e2e4", "e7e5")
-    assert hex_key(board) not in tree_of_file(path, config()).positions or state == "done"
+    assert key_text(board) not in tree_of_file(path, config()).positions or state == "done"
 
 
 def test_items_of_other_books_are_left_alone(path: Path) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 from pathlib import Path
 
 import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
-from graphsearch.book.positions import BookMove, Position
+from graphsearch.book.bottlenecks import find_bottlenecks
 from graphsearch.book.queue import items
-from graphsearch.book.shape import Shape
 from graphsearch.book.todo import MissingReply, Rivalry, todo
 from graphsearch.errors import InvalidParameterError
 from graphsearch.store.store import Store
 
-from ..support.books import Handmade, board_after, random_book, small_book
+from ..support.books import Handmade, board_after, small_book
 
 
 @pytest.fixture
@@ -29,21 +25,21 @@ def white(tmp_path: Path) -> Path:
 # --------------------------------------------------------------------- leaves
 def test_leaves_come_in_the_order_of_their_priority_with_their_line(white: Path) -> None:
     found = todo(white, "white")
-    assert [row.places[0].line for row in found.rows] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
+    assert [row.positions[0].line for row in found.rows] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
     assert [row.as_dict()["priority"] for row in found.rows] == [1.5, 3.0, None]
     first = found.rows[0].as_dict()
     assert (first["position"], first["moves"]) == (board_after("e4 c5").fen(), ["e2e4", "c7c5"])
     assert (first["root"], first["ply"]) == (chess.STARTING_FEN, 2)
     assert len(todo(white, "white", top=2).rows) == 2
-    assert [entry.fen for entry in found.items()] == [row.places[0].position for row in found.rows]
+    assert [entry.fen for entry in found.items()] == [row.positions[0].position for row in found.rows]
 
 
 def test_leaves_that_no_line_leads_to_any_more_are_not_listed(white: Path) -> None:
-    before = [row.places[0].line for row in todo(white, "white", "leaves").rows]
+    before = [row.positions[0].line for row in todo(white, "white", "leaves").rows]
     with Store.open(white) as store, store.transaction():
         gone = store.connection.execute("DELETE FROM book_move WHERE san = 'd4'").rowcount
     assert gone == 1
-    after = [row.places[0].line for row in todo(white, "white", "leaves").rows]
+    after = [row.positions[0].line for row in todo(white, "white", "leaves").rows]
     assert after == [line for line in before if not line.startswith("1. d4")] != before
 
 
@@ -54,7 +50,7 @@ def test_a_line_has_the_move_numbers_of_its_root(tmp_path: Path) -> None:
     book.link("d4", "d5")
     book.put("d4 d5", "leaf")
     found = todo(book.write(tmp_path / "a.graph"), "white")
-    assert found.rows[0].places[0].line == "1... d5"
+    assert found.rows[0].positions[0].line == "1... d5"
 
 
 def test_an_unknown_book_names_those_there_are(white: Path) -> None:
@@ -83,7 +79,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(searched: Path, tmp_pat
     path.write_bytes(searched.read_bytes())
     small_book().write(path)
     found = gaps(path, min_p=0.04)
-    replies = [row for row in found if row.place.move]
+    replies = [row for row in found if row.target.move]
     assert replies
     with Store.open(path, read_only=True) as store:
         for line in ("e4", "d4"):
@@ -95,7 +91,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(searched: Path, tmp_pat
             likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= 0.04}
             in_book = {"e4": {"e7e5", "c7c5"}, "d4": {"d7d5"}}[line]
             assert {
-                row.place.move for row in replies if row.place.position == board.fen()
+                row.target.move for row in replies if row.target.position == board.fen()
             } == likely - in_book
     for row in replies:
         assert row.p is not None
@@ -104,7 +100,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(searched: Path, tmp_pat
 
 
 def test_own_positions_without_a_move_are_gaps_as_likely_as_the_replies_before(white: Path) -> None:
-    found = [(row.place.line, row.reach) for row in gaps(white) if row.place.move is None]
+    found = [(row.target.line, row.reach) for row in gaps(white) if row.target.move is None]
     assert found == [("1. d4 d5", 0.5), ("1. e4 c5", 0.4), ("1. e4 e5", 0.3)]
 
 
@@ -114,12 +110,12 @@ def test_imported_games_make_a_reply_a_gap_and_their_share_its_weight(tmp_path: 
     book.played("e4", "e5", 70)
     book.played("e4", "a6", 5)
     path = book.write(tmp_path / "a.graph")
-    first = [row for row in gaps(path) if row.place.position == board_after("e4").fen()]
-    assert [(row.place.line, row.reach, row.games, row.p) for row in first] == [("1. e4 c6", 0.25, 25, None)]
-    waiting = {row.place.line: row.reach for row in gaps(path) if row.place.move is None}
+    first = [row for row in gaps(path) if row.target.position == board_after("e4").fen()]
+    assert [(row.target.line, row.reach, row.games, row.p) for row in first] == [("1. e4 c6", 0.25, 25, None)]
+    waiting = {row.target.line: row.reach for row in gaps(path) if row.target.move is None}
     assert waiting["1. e4 e5"] == 0.7
     assert waiting["1. e4 c5"] == 0.0
-    assert {row.place.line for row in gaps(path, min_games=5)} >= {"1. e4 c6", "1. e4 a6"}
+    assert {row.target.line for row in gaps(path, min_games=5)} >= {"1. e4 c6", "1. e4 a6"}
 
 
 def test_the_likeliest_come_first_and_as_many_as_wanted(searched: Path, tmp_path: Path) -> None:
@@ -141,10 +137,10 @@ def test_what_the_author_left_out_is_no_gap(tmp_path: Path) -> None:
         '[[force]]\nmoves = "1. d4"\nplay = ["d5"]\nonly = true\n'
     )
     path = book.write(tmp_path / "a.graph")
-    assert all(row.place.move is None for row in gaps(path))
+    assert all(row.target.move is None for row in gaps(path))
     book.name, book.config = "other", '[book]\nside = "white"\nmax_ply = 2\n'
     book.write(path)
-    assert all(row.places[0].move is None for row in todo(path, "other", "gaps").rows)
+    assert all(row.positions[0].move is None for row in todo(path, "other", "gaps").rows)
 
 
 def test_in_a_book_of_both_sides_every_move_is_a_reply(tmp_path: Path) -> None:
@@ -153,175 +149,9 @@ def test_in_a_book_of_both_sides_every_move_is_a_reply(tmp_path: Path) -> None:
     book.played("", "c4", 80)
     book.played("", "e4", 20)
     path = book.write(tmp_path / "a.graph")
-    found = {row.place.line: row.reach for row in gaps(path)}
+    found = {row.target.line: row.reach for row in gaps(path)}
     assert found["1. c4"] == pytest.approx(0.8)
     assert found["1. e4 e5"] == pytest.approx(0.2 * 0.3)
-
-
-# ---------------------------------------------------------------- bottlenecks
-def changed(shape: Shape, row: Bottleneck) -> dict[str, float]:
-    return {shape.positions[c.position].fen + " out" * c.outside: c.needed for c in row.changes}
-
-
-def test_one_leaf_carries_the_choice() -> None:
-    shape = small_book().shape()
-    found = find_bottlenecks(shape)
-    by_rival = {row.rival.move: row for row in found.rows}
-    assert set(by_rival) == {"d2d4", "c2c4"}
-    assert {row.best.move for row in found.rows} == {"e2e4"}
-    row = by_rival["d2d4"]
-    assert (row.best.value, row.rival.value) == (0.1, 0.05)
-    assert len(row.changes) == 1
-    assert row.total == pytest.approx(0.05)
-    assert len(by_rival["c2c4"].changes) == 2  # 1. e4 e5 from 0.1 and 1. d4 d5 from 0.05 down to 0.02
-    assert by_rival["c2c4"].total == pytest.approx(0.08 + 0.03)
-
-
-def test_a_leaf_that_may_not_move_far_is_no_bottleneck() -> None:
-    shape = small_book().shape()
-    found = find_bottlenecks(shape, change=0.04)
-    assert len(found.rows) == 1  # both e4's leaf down and d4's up by 0.025 would do, and by no single one
-    assert [len(row.changes) for row in found.rows] == [2]
-    assert found.safe == 1
-
-
-def test_what_is_proven_never_changes() -> None:
-    book = Handmade(side="both")
-    book.root()
-    book.put("", "open", 1.0)
-    book.link("", "e4", 0.4, 1.0)
-    book.link("", "d4", 0.4, 0.0)
-    book.put("e4", "leaf", -1.0)
-    book.put("d4", "leaf", 0.0)
-    found = find_bottlenecks(book.shape())
-    (row,) = found.rows
-    assert [change.position for change in row.changes] == [2]
-    assert row.changes[0].needed == -1.0
-    mate = Handmade(side="both")
-    mate.root("f3 e5 g4")
-    mate.put("f3 e5 g4", "open", 1.0)
-    mate.link("f3 e5 g4", "Qh4#", 0.4, 1.0)
-    mate.link("f3 e5 g4", "d5", 0.4, 0.2)
-    mate.put("f3 e5 g4 Qh4#", "end", -1.0)
-    mate.put("f3 e5 g4 d5", "open", -0.2)
-    mate.link("f3 e5 g4 d5", "e4", 0.4, -0.2)
-    mate.put("f3 e5 g4 d5 e4", "end", 1.0)  # proven for Black: 1... d5 is as good
-    found = find_bottlenecks(mate.shape())
-    assert [len(row.changes) for row in found.rows] == [0]
-
-
-def minimax(shape: Shape, new: dict[tuple[int, bool], float], number: int) -> float:
-    """Returns the value of a position with other values at some leaves; written down as defined."""
-    position = shape.positions[number]
-    values = []
-    if position.state == "open":
-        for _, child in shape.edges(number):
-            assert child is not None
-            assert shape.leads_on(number, child)
-            values.append(-minimax(shape, new, child))
-        if position.outside is not None:
-            values.append(new.get((number, True), position.outside))
-    return max(values) if values else new.get((number, False), value_at(shape, (number, False)))
-
-
-def root_values(shape: Shape, new: dict[tuple[int, bool], float]) -> dict[str, float]:
-    edges = shape.edges(shape.roots[0])
-    return {move.move: -minimax(shape, new, child) for move, child in edges if child is not None}
-
-
-def leaves_of(shape: Shape) -> list[tuple[int, bool]]:
-    """Returns what may change: leaves, and moves outside the book but those of the root."""
-    found: list[tuple[int, bool]] = []
-    for number, position in enumerate(shape.positions):
-        if position.state != "open" or not position.moves:
-            found.append((number, False))
-        elif position.outside is not None and number not in shape.roots:
-            found.append((number, True))
-    return found
-
-
-def fewest(shape: Shape, rival: str, change: float) -> int | None:
-    """Returns how few leaves, at either end of where they may go, make a rival as good, by trying all."""
-    leaves = leaves_of(shape)
-    start = {place: value_at(shape, place) for place in leaves}
-    for count in range(len(leaves) + 1):
-        for places in itertools.combinations(leaves, count):
-            for ends in itertools.product((-1.0, 1.0), repeat=count):
-                new = {
-                    p: max(-1.0, min(1.0, start[p] + e * change)) for p, e in zip(places, ends, strict=True)
-                }
-                values = root_values(shape, new)
-                mine = values.get(rival, shape.positions[shape.roots[0]].outside or 0.0)
-                if all(mine >= value for value in values.values()):
-                    return count
-    return None
-
-
-def value_at(shape: Shape, place: tuple[int, bool]) -> float:
-    number, outside = place
-    position: Position = shape.positions[number]
-    if outside:
-        assert position.outside is not None
-        return position.outside
-    if position.value is not None:
-        return position.value
-    ways = [
-        move.value for above in shape.positions for move in above.moves.values() if move.child == position.key
-    ]
-    return -ways[0] if ways and ways[0] is not None else 0.0
-
-
-@pytest.mark.parametrize("change", [2.0, 0.35])
-@pytest.mark.parametrize("transpose", [False, True])
-def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool, change: float) -> None:
-    compared = shared = 0
-    for seed in range(120 if transpose else 330):
-        book = random_book(seed, transpose=transpose, plies=3)
-        shape = book.shape()
-        if len(leaves_of(shape)) > 7 or len(shape.positions[shape.roots[0]].moves) < 2:
-            continue
-        in_degrees = [move.child for p in shape.positions for move in p.moves.values()]
-        is_tree = len(in_degrees) == len(set(in_degrees))
-        shared += not is_tree
-        found = {row.rival.move: row for row in find_bottlenecks(shape, change=change).rows}
-        for row in found.values():
-            expected = fewest(shape, row.rival.move, change)
-            assert expected is not None
-            assert len(row.changes) == expected if is_tree else len(row.changes) >= expected
-            assert_flips(shape, row, change)
-            compared += 1
-        for edge in shape.positions[shape.roots[0]].moves.values():  # what is left out cannot be done
-            if edge.move not in found and is_tree and edge.move != best_of(shape):
-                assert fewest(shape, edge.move, change) is None
-    assert compared > 15
-    assert (shared > 3) == transpose
-
-
-def best_of(shape: Shape) -> str:
-    values = root_values(shape, {})
-    return max(values, key=lambda move: values[move])
-
-
-def assert_flips(shape: Shape, row: Bottleneck, change: float) -> None:
-    """Asserts that the set does what it should, and that every leaf of it stays within what it may do."""
-    new = {(c.position, c.outside): c.needed for c in row.changes}
-    values = root_values(shape, new)
-    assert all(abs(c.needed - c.value) <= change + 1e-9 for c in row.changes)
-    assert all(value_at(shape, (c.position, c.outside)) == c.value for c in row.changes)
-    mine = row.rival.value if row.rival.outside else values[row.rival.move]
-    assert all(mine >= value for value in values.values())
-
-
-def test_large_sets_flip_larger_books_with_transpositions() -> None:
-    sizes = set()
-    for seed in range(20):
-        book = random_book(1000 + seed, transpose=seed % 2 == 0, plies=6)
-        shape = book.shape()
-        for change in (2.0, 0.3, 0.1):
-            for row in find_bottlenecks(shape, change=change).rows:
-                assert_flips(shape, row, change)
-                sizes.add(len(row.changes))
-    assert max(sizes) > 2
 
 
 def test_a_line_that_leads_back_ends_there(tmp_path: Path) -> None:
@@ -335,13 +165,13 @@ def test_a_line_that_leads_back_ends_there(tmp_path: Path) -> None:
         book.link(line, san, 0.3, 0.0)
     book.link("", "e4", 0.3, 0.2)
     book.put("e4", "leaf", -0.2)
-    shape = book.shape()
+    snapshot = book.shape()
     book.write(tmp_path / "a.graph")
-    back = [(n, child) for n in range(5) for move, child in shape.edges(n) if move.san == "Ng8"]
-    assert [shape.leads_on(number, child) for number, child in back if child is not None] == [False]
-    (row,) = find_bottlenecks(shape).rows
+    back = [(n, child) for n in range(5) for move, child in snapshot.edges(n) if move.san == "Ng8"]
+    assert [snapshot.leads_on(number, child) for number, child in back if child is not None] == [False]
+    (row,) = find_bottlenecks(snapshot).rows
     assert (row.best.san, len(row.changes)) == ("e4", 1)  # the way back is no leaf; e4 can fall
-    assert [r.places[0].line for r in todo(tmp_path / "a.graph", "white", "gaps").rows]
+    assert [r.positions[0].line for r in todo(tmp_path / "a.graph", "white", "gaps").rows]
 
 
 def test_verdicts_are_told_with_lines_and_go_into_the_queue_once(white: Path) -> None:
@@ -352,58 +182,8 @@ def test_verdicts_are_told_with_lines_and_go_into_the_queue_once(white: Path) ->
         ("1. e4", "1. c4", True),
     ]
     assert [len(row.leaves) for row in rows] == [1, 2]
-    assert {leaf.place.line for leaf in rows[1].leaves} == {"1. d4 d5", "1. e4 e5"}
+    assert {leaf.target.line for leaf in rows[1].leaves} == {"1. d4 d5", "1. e4 e5"}
     assert len(found.items()) == 2
-
-
-def book_move(child: int, value: float) -> BookMove:
-    return BookMove(
-        move=f"m{child}",
-        san=f"M{child}",
-        child=f"{child:x}",
-        rule="best",
-        p=0.3,
-        n=1,
-        q=value,
-        value=value,
-        loss=None,
-        games=0,
-        since=1,
-    )
-
-
-def test_twenty_thousand_positions_have_bottlenecks() -> None:
-    rng = random.Random(5)
-    positions = []
-    count = 20_000
-    fens = [chess.STARTING_FEN, board_after("e4").fen()]
-    ply_of = [0, *sorted(rng.randrange(1, 40) for _ in range(count - 1))]
-    first = [next((i for i, ply in enumerate(ply_of) if ply == p), count) for p in range(42)]
-    for number, ply in enumerate(ply_of):
-        below = range(first[ply + 1], first[ply + 2] if ply + 2 < 42 else count)
-        children = rng.sample(below, min(len(below), rng.choice([0, 1, 2, 3]) if number else 8))
-        moves = {f"m{c}": book_move(c, rng.uniform(-0.9, 0.9)) for c in children}
-        value, outside = rng.uniform(-0.9, 0.9), rng.uniform(-0.9, 0.9)
-        state = "open" if moves else "leaf"
-        positions.append(
-            Position(
-                key=f"{number:x}",
-                fen=fens[ply % 2],
-                ply=ply,
-                since=1,
-                state=state,
-                value=value,
-                outside=outside,
-                outside_move="a2a3",
-                priority=1.0,
-                moves=moves,
-            )
-        )
-    numbers = {position.key: number for number, position in enumerate(positions)}
-    shape = Shape(name="big", side="both", config="", positions=positions, numbers=numbers, roots=(0,))
-    for change in (2.0, 0.1):
-        found = find_bottlenecks(shape, change=change)
-        assert len(found.rows) + found.safe == 8
 
 
 def test_reading_changes_nothing_and_needs_no_queue(white: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_searched_child_takes_the_place_of_its_edge() -> None:
 
 def test_a_move_outside_the_book_keeps_the_value_up_or_down() -> None:
     tree = tree_of(PLAIN, PLIES, edges_of(x=0.0, y=0.0, u=0.1, v=0.3, w=-0.2))
-    tree.positions["b"].outside = 0.8  # the refutation of x, which nobody has taken in
+    tree.positions["b"].outside = 0.8  # the refutation of x, which is not in the book
     tree.update(["b"])
     assert tree.positions["b"].value == 0.8
     assert tree.positions["a"].value == 0.2
@@ -223,7 +223,6 @@ def test_a_leased_leaf_is_not_given_twice_and_returns(policy: str) -> None:
         seen.append(way.keys[-1])
         tree.lease(way.keys[-1], leased=True)
     assert sorted(seen) == ["d", "e"]
-    assert not tree.has_leaf
     tree.lease("e", leased=False)
     way = tree.next_line()
     assert way is not None

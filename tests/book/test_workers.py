@@ -16,14 +16,14 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.book.desk import Outcome, Task
-from graphsearch.book.workers.desk import WorkerDesk
-from graphsearch.book.workers.sites import LocalSite
+from graphsearch.book.executor import Outcome, Task
+from graphsearch.book.workers.worker_executor import Timeouts, WorkerExecutor
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.position.board import key_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers.launcher import LocalLauncher
 
 from ..conftest import ROOT
 from ..support.graphs import check_invariants, numbers_below
@@ -68,19 +68,19 @@ def task(*moves: str, root: chess.Board = KINGS, **options: object) -> Task:
 TASKS = (task("d3d4"), task("d3e4"), task("e2e4"), task("d3e3"))
 
 
-def done(desk: WorkerDesk, *tasks: Task, seconds: float = 300.0) -> dict[str, Outcome]:
+def done(executor: WorkerExecutor, *tasks: Task, seconds: float = 300.0) -> dict[str, Outcome]:
     """Returns the outcomes of tasks by FEN, once all are there."""
     for one in tasks:
-        desk.submit(one)
-    return taken(desk, seconds)
+        executor.submit(one)
+    return taken(executor, seconds)
 
 
-def taken(desk: WorkerDesk, seconds: float = 300.0) -> dict[str, Outcome]:
+def taken(executor: WorkerExecutor, seconds: float = 300.0) -> dict[str, Outcome]:
     end = time.monotonic() + seconds
     found: dict[str, Outcome] = {}
-    while desk.open_tasks:
+    while executor.open_tasks:
         assert time.monotonic() < end, "no outcome came"
-        found |= {outcome.task.fen: outcome for outcome in desk.finished(1.0)}
+        found |= {outcome.task.fen: outcome for outcome in executor.finished(1.0)}
     return found
 
 
@@ -99,11 +99,11 @@ def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice(
     file: tuple[Path, int], log: Path
 ) -> None:
     path, run = file
-    with WorkerDesk(path, Oracle(log, seconds=0.001), 2, book=1, run=run) as desk:
-        found = done(desk, *TASKS)
-        assert desk.capacity == 2
-        paid = desk.evaluations
-        dropped = desk.dropped
+    with WorkerExecutor(path, Oracle(log, seconds=0.001), 2, book=1, run=run) as executor:
+        found = done(executor, *TASKS)
+        assert executor.capacity == 2
+        paid = executor.evaluations
+        dropped = executor.dropped
     assert [outcome.error for outcome in found.values()] == [""] * 4
     asked = evaluated(log)
     assert len(asked) == len(set(asked)) == paid == check_file(path, *TASKS)
@@ -119,11 +119,12 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
     file: tuple[Path, int], log: Path, tmp_path: Path, reads_file: bool
 ) -> None:
     path, run = file
-    site = LocalSite(1, reads_files=reads_file)
+    launcher = LocalLauncher(1)
+    launcher.shares_files = reads_file
     tasks = [task(params=PLAIN), task("d3d4", evaluations=None, visits=500, params=PLAIN)]
     tasks.append(task("e2e4", params=PLAIN, moves=("d6c5", "d6e6")))
-    with WorkerDesk(path, Oracle(log), 1, book=1, run=run, site=site) as desk:
-        outcomes = [done(desk, one)[one.fen] for one in tasks]
+    with WorkerExecutor(path, Oracle(log), 1, book=1, run=run, launcher=launcher) as executor:
+        outcomes = [done(executor, one)[one.fen] for one in tasks]
     assert [outcome.error for outcome in outcomes] == ["", "", ""]
     with Graph.open(tmp_path / "local.graph", evaluator=HashEvaluator()) as local:
         for one, outcome in zip(tasks, outcomes, strict=True):
@@ -148,28 +149,28 @@ def test_a_desk_reads_notes_saves_and_says_who_works_on_what(file: tuple[Path, i
         with closing(sqlite3.connect(path)) as connection:
             return list(connection.execute(f"SELECT * FROM {table}"))
 
-    with WorkerDesk(path, Oracle(log, seconds=0.005), 1, book=7, run=run) as desk:
+    with WorkerExecutor(path, Oracle(log, seconds=0.005), 1, book=7, run=run) as executor:
         one = task()
-        desk.submit(one)
+        executor.submit(one)
         until(lambda: rows("book_lease") != [])
         (lease,) = rows("book_lease")
-        assert lease[:4] == (7, one.key, 0, desk.processes[0])
+        assert lease[:4] == (7, one.key, 0, executor.processes[0])
         assert str(lease[4]) < str(lease[5])
-        assert desk.read(chess.Board(one.fen)) is None or desk.finished(0) == []
-        taken(desk)
-        record = desk.read(chess.Board(one.fen))
+        assert executor.read(chess.Board(one.fen)) is None or executor.finished(0) == []
+        taken(executor)
+        record = executor.read(chess.Board(one.fen))
         assert record is not None
         assert record.run == run
-        desk.note(lambda store: store.write_fact("noted", "first"))
-        desk.save(wait=True)
+        executor.note(lambda store: store.write_fact("noted", "first"))
+        executor.save(wait=True)
         assert ("noted", "first") in rows("store_info")
-        desk.note(lambda store: store.write_fact("noted", "second"))
+        executor.note(lambda store: store.write_fact("noted", "second"))
         until(lambda: rows("book_lease") == [])
-        desk.note(lambda store: store.write_fact("noted", "third"))
-        desk.save(wait=False)
+        executor.note(lambda store: store.write_fact("noted", "third"))
+        executor.save(wait=False)
         until(lambda: ("noted", "third") in rows("store_info"))
-        assert desk.finished(5.0) == []
-        desk.submit(one)
+        assert executor.finished(5.0) == []
+        executor.submit(one)
     assert rows("book_lease") == []
 
 
@@ -177,14 +178,14 @@ def test_the_task_of_a_worker_that_is_killed_is_done_by_another_and_nothing_publ
     file: tuple[Path, int], log: Path
 ) -> None:
     path, run = file
-    with WorkerDesk(path, Oracle(log, seconds=0.002), 2, book=1, run=run) as desk:
+    with WorkerExecutor(path, Oracle(log, seconds=0.002), 2, book=1, run=run) as executor:
         for one in TASKS:
-            desk.submit(one)
-        until(lambda: desk.evaluations > 150)
-        os.kill(desk.processes[0], signal.SIGKILL)
-        found = taken(desk)
-        paid = desk.evaluations
-        assert len(desk.processes) == 2
+            executor.submit(one)
+        until(lambda: executor.evaluations > 150)
+        os.kill(executor.processes[0], signal.SIGKILL)
+        found = taken(executor)
+        paid = executor.evaluations
+        assert len(executor.processes) == 2
     assert {fen: outcome.error for fen, outcome in found.items()} == {one.fen: "" for one in TASKS}
     assert sum(outcome.evaluations for outcome in found.values()) == paid
     unused = paid - check_file(path, *TASKS)
@@ -200,8 +201,8 @@ def test_a_worker_whose_evaluator_hangs_is_replaced(
     board = KINGS.copy()
     board.push_uci("d3d4")
     oracle = Oracle(log, bad=board.epd(), how="hang", once=tmp_path / "once")
-    with WorkerDesk(path, oracle, 2, book=1, run=run, timeout=1.5) as desk:
-        found = done(desk, task("d3d4"), task("d3e4"))
+    with WorkerExecutor(path, oracle, 2, book=1, run=run, timeouts=Timeouts(result=1.5)) as executor:
+        found = done(executor, task("d3d4"), task("d3e4"))
     assert [outcome.error for outcome in found.values()] == ["", ""]
     assert (tmp_path / "once").exists()
     assert check_file(path, *TASKS[:2]) == len(set(evaluated(log)))
@@ -209,13 +210,15 @@ def test_a_worker_whose_evaluator_hangs_is_replaced(
 
 def test_a_worker_that_gives_no_sign_of_life_is_replaced(file: tuple[Path, int], log: Path) -> None:
     path, run = file
-    with WorkerDesk(path, Oracle(log, seconds=0.002), 1, book=1, run=run, silent=3.0) as desk:
-        (before,) = desk.processes
-        desk.submit(task())
-        until(lambda: desk.evaluations > 30)
+    with WorkerExecutor(
+        path, Oracle(log, seconds=0.002), 1, book=1, run=run, timeouts=Timeouts(heartbeat=3.0)
+    ) as executor:
+        (before,) = executor.processes
+        executor.submit(task())
+        until(lambda: executor.evaluations > 30)
         os.kill(before, signal.SIGSTOP)
-        (outcome,) = taken(desk).values()
-        assert desk.processes != [before]
+        (outcome,) = taken(executor).values()
+        assert executor.processes != [before]
     assert outcome.error == ""
 
 
@@ -225,8 +228,8 @@ def test_a_task_that_costs_three_workers_their_life_ends_with_an_error(
     path, run = file
     board = KINGS.copy()
     board.push_uci("d3d4")
-    with WorkerDesk(path, Oracle(log, bad=board.epd(), how="die"), 1, book=1, run=run) as desk:
-        found = done(desk, task("d3d4"), task("e2e4"))
+    with WorkerExecutor(path, Oracle(log, bad=board.epd(), how="die"), 1, book=1, run=run) as executor:
+        found = done(executor, task("d3d4"), task("e2e4"))
     assert "3 workers in a row" in found[board.fen()].error
     assert "signal 9" in found[board.fen()].error
 
@@ -237,10 +240,10 @@ def test_an_evaluator_that_fails_ends_its_task_with_an_error_and_the_others_go_o
     path, run = file
     board = KINGS.copy()
     board.push_uci("e2e4")
-    with WorkerDesk(path, Oracle(log, bad=board.epd(), how="raise"), 2, book=1, run=run) as desk:
-        found = done(desk, task("e2e4"), task(root=board, evaluations=5), task("d3e4", evaluations=40))
-        wrong = done(desk, task(params=(("Nonsense", "1"),)), Task("0" * 16, "no position", visits=3))
-        mute = done(desk, task("d3d4", evaluations=5))
+    with WorkerExecutor(path, Oracle(log, bad=board.epd(), how="raise"), 2, book=1, run=run) as executor:
+        found = done(executor, task("e2e4"), task(root=board, evaluations=5), task("d3e4", evaluations=40))
+        wrong = done(executor, task(params=(("Nonsense", "1"),)), Task("0" * 16, "no position", visits=3))
+        mute = done(executor, task("d3d4", evaluations=5))
     assert "division by zero" in found[board.fen()].error
     assert "Nonsense" in wrong[KINGS.fen()].error
     assert "no position" in wrong["no position"].error
@@ -252,17 +255,17 @@ def test_what_no_worker_can_start_with_is_said_at_once(file: tuple[Path, int], l
     path, run = file
     before = set(children(os.getpid()))  # of tests that ran in this process earlier
     with pytest.raises(EvaluatorError, match=r"nowhere\.pb\.gz"):
-        WorkerDesk(path, Oracle(log, how="unmakeable"), 2, book=1, run=run)
+        WorkerExecutor(path, Oracle(log, how="unmakeable"), 2, book=1, run=run)
     with pytest.raises(EvaluatorMismatchError, match="hash"):
-        WorkerDesk(path, EvaluatorSpec(evaluator="uniform"), 1, book=1, run=run)
+        WorkerExecutor(path, EvaluatorSpec(evaluator="uniform"), 1, book=1, run=run)
     with pytest.raises(InvalidParameterError, match="workers"):
-        WorkerDesk(path, Oracle(log), 0, book=1, run=run)
+        WorkerExecutor(path, Oracle(log), 0, book=1, run=run)
     with pytest.raises(InvalidParameterError, match="memory"):
-        WorkerDesk(path, Oracle(log), 4, book=1, run=run, ram_bytes=10**7)
+        WorkerExecutor(path, Oracle(log), 4, book=1, run=run, ram_bytes=10**7)
     with pytest.raises(InvalidParameterError, match="no option"):
-        WorkerDesk(path, EvaluatorSpec(options=(("nonsense", "1"),)), 1, book=1, run=run)
+        WorkerExecutor(path, EvaluatorSpec(options=(("nonsense", "1"),)), 1, book=1, run=run)
     with Store.open(path), pytest.raises(StoreError, match=r"locked|writ"):
-        WorkerDesk(path, Oracle(log), 1, book=1, run=run)
+        WorkerExecutor(path, Oracle(log), 1, book=1, run=run)
     until(lambda: all(_is_tracker(one) for one in set(children(os.getpid())) - before))  # the killed ones end
 
 
@@ -278,22 +281,24 @@ def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
 ) -> None:
     path, run = file
     endless = [task("d3d4", evaluations=None), task("d3e4", evaluations=None)]
-    make: Callable[[], WorkerDesk] = partial(WorkerDesk, path, Oracle(log, seconds=0.002), 2, book=1, run=run)
-    with make() as desk:
+    make: Callable[[], WorkerExecutor] = partial(
+        WorkerExecutor, path, Oracle(log, seconds=0.002), 2, book=1, run=run
+    )
+    with make() as executor:
         for one in endless:
-            desk.submit(one)
-        until(lambda: desk.evaluations > 60)
-        processes = desk.processes
+            executor.submit(one)
+        until(lambda: executor.evaluations > 60)
+        processes = executor.processes
     assert not any(is_alive(process) for process in processes)
     with pytest.raises(StoreError, match="stopped"):
-        desk.submit(endless[0])
+        executor.submit(endless[0])
     assert len(evaluated(log)) == check_file(path, *endless)
-    with make() as desk:
+    with make() as executor:
         for one in endless:
-            desk.submit(one)
-        until(lambda: desk.evaluations > 60)
-        desk.stop()
-        found = taken(desk)
+            executor.submit(one)
+        until(lambda: executor.evaluations > 60)
+        executor.stop()
+        found = taken(executor)
         assert [outcome.error for outcome in found.values()] == ["", ""]
         assert sum(outcome.visits for outcome in found.values()) > 60  # one may have come first
     asked = evaluated(log)
@@ -303,16 +308,16 @@ def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
 SCRIPT = """
 import sys
 from pathlib import Path
-from graphsearch.book.workers.desk import WorkerDesk
+from graphsearch.book.workers.worker_executor import WorkerExecutor
 from tests.book.test_workers import task
 from tests.support.pools import Oracle
 
 if __name__ == "__main__":
-    desk = WorkerDesk({path!r}, Oracle(Path({log!r}), seconds=0.002), 2, book=1, run={run})
+    executor = WorkerExecutor({path!r}, Oracle(Path({log!r}), seconds=0.002), 2, book=1, run={run})
     for one in (task("d3d4", evaluations=None), task("d3e4", evaluations=None)):
-        desk.submit(one)
-    print(*desk.processes, flush=True)
-    desk.finished({seconds})
+        executor.submit(one)
+    print(*executor.processes, flush=True)
+    executor.finished({seconds})
 """
 
 
@@ -330,7 +335,7 @@ def test_workers_end_with_the_process_they_work_for_and_the_file_is_sound(
     if number == signal.SIGKILL:
         process.kill()
     else:
-        os.killpg(process.pid, number)  # as from a terminal; nobody closes the desk
+        os.killpg(process.pid, number)  # as from a terminal; nobody closes the executor
     process.communicate(timeout=30)
     until(lambda: not any(is_alive(one) for one in workers), 10)
     assert check_file(path, task("d3d4"), task("d3e4")) > 0

@@ -12,13 +12,13 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.book.workers.ledger import Holder, Ledger
+from graphsearch.book.workers.ledger import LeaseHolder, Ledger
 from graphsearch.book.workers.merging import Merged, merged, tightened
-from graphsearch.book.workers.messages import Answers, Ask, News, Publish
+from graphsearch.book.workers.messages import LeaseReply, LeaseRequest, Publish, Updates
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import legal_moves, pack
 from graphsearch.position.values import D_SCALE
-from graphsearch.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch
+from graphsearch.store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.prune import visits_of
 
@@ -30,12 +30,18 @@ TRUTH = HashEvaluator().evaluate(BATCH)
 ALL = np.ones(len(BATCH), bool)
 
 
-def ask(ledger: Ledger, holder: Holder, batch: PositionBatch = BATCH, *, waits: bool = False) -> Answers:
-    return ledger.ask(holder, Ask(batch.words, waits))
+def ask(
+    ledger: Ledger, holder: LeaseHolder, batch: PositionBatch = BATCH, *, waits: bool = False
+) -> LeaseReply:
+    return ledger.ask(holder, LeaseRequest(batch.words, waits))
 
 
 def publish(
-    ledger: Ledger, holder: Holder, batch: PositionBatch = BATCH, *, bounds: list[list[int]] | None = None
+    ledger: Ledger,
+    holder: LeaseHolder,
+    batch: PositionBatch = BATCH,
+    *,
+    bounds: list[list[int]] | None = None,
 ) -> None:
     found = HashEvaluator().evaluate(batch)
     proven = None if bounds is None else np.array(bounds, np.int8)
@@ -48,7 +54,7 @@ def part(*rows: int) -> PositionBatch:
     return BATCH.rows(chosen)
 
 
-def searching(ledger: Ledger, number: int) -> Holder:
+def searching(ledger: Ledger, number: int) -> LeaseHolder:
     holder = ledger.enter(number)
     ledger.begins(holder)
     return holder
@@ -95,7 +101,7 @@ def test_one_who_waits_gets_the_answer_as_soon_as_it_is_there() -> None:
     ledger = Ledger()
     one, two = searching(ledger, 0), searching(ledger, 1)
     ask(ledger, one)
-    got: list[Answers] = []
+    got: list[LeaseReply] = []
     thread = threading.Thread(target=lambda: got.append(ask(ledger, two, waits=True)))
     thread.start()
     time.sleep(0.05)
@@ -111,7 +117,7 @@ def test_one_who_waits_for_a_dead_worker_gets_what_that_had_not_published() -> N
     one, two = searching(ledger, 0), searching(ledger, 1)
     ask(ledger, one)
     publish(ledger, one, part(0, 1))
-    got: list[Answers] = []
+    got: list[LeaseReply] = []
     words = part(2, 3, 4, 5)
     thread = threading.Thread(target=lambda: got.append(ask(ledger, two, words, waits=True)))
     thread.start()
@@ -187,9 +193,9 @@ def test_what_one_saves_is_news_for_the_others_and_what_beat_it_for_itself() -> 
     boards = games(2)
     written, better = (RecordBatch.from_records([record(board, 3)]) for board in boards)
     ledger.committed(one, [written.words, better.words], Merged(written, 1, better))
-    assert ledger.news(two) == News([written], 1)
-    assert ledger.news(two) == News([], 1)
-    assert ledger.news(one) == News([better], 1)
+    assert ledger.news(two) == Updates([written], 1)
+    assert ledger.news(two) == Updates([], 1)
+    assert ledger.news(one) == Updates([better], 1)
 
 
 def test_one_who_publishes_nothing_for_too_long_counts_as_hung() -> None:
@@ -262,5 +268,6 @@ def test_an_answer_that_comes_late_is_kept() -> None:
     ask(ledger, one)
     ledger.release(one)
     publish(ledger, one)
-    assert isinstance(TRUTH, Evaluation)
-    assert ask(ledger, two).known.tolist() == list(range(6))
+    found = ask(ledger, two)
+    assert found.known.tolist() == list(range(6))
+    assert found.said.wdl.tobytes() == TRUTH.wdl.tobytes()

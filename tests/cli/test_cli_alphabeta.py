@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, cast
 import chess
 import pytest
 
-from graphsearch.alphabeta.alone import limits_alone, nodes_within
-from graphsearch.alphabeta.limits import DepthLimits
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.kept_transpositions import EntryReport, KeptEntries
+from graphsearch.solvers.alphabeta.alone import limits_alone, nodes_within
+from graphsearch.solvers.alphabeta.limits import DepthLimits
 from graphsearch.store.store import Store
 
 from ..conftest import Cli, Outcome, finish, start
 from ..support.loose import loosen
 
 if TYPE_CHECKING:
-    from graphsearch.alphabeta.outcome import AlphaBetaResult
+    from graphsearch.solvers.alphabeta.outcome import AlphaBetaResult
 
 KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason
 counts known nodes_alone nodes_saved entries graph_nodes iterations"""

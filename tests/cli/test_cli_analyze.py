@@ -204,3 +204,16 @@ def test_a_killed_search_leaves_a_sound_file_that_goes_on(cli: Cli, tmp_path: Pa
     after = cli("analyze", "startpos", "--visits", 10, "--store", path, "--json").json
     assert after["visits"] >= before + 10
     assert_sound(cli, path)
+
+
+def test_a_new_file_s_first_search_names_an_installed_stockfish_once(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = tmp_path / "stockfish"
+    engine.write_text("#!/bin/sh\n")
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    search = ("analyze", "startpos", "--visits", 3, "--store")
+    assert "nnue:stockfish" in cli(*search, tmp_path / "a.graph").err
+    assert "nnue:stockfish" not in cli(*search, tmp_path / "a.graph").err
+    assert "nnue:stockfish" not in cli(*search, tmp_path / "b.graph", "--evaluator", "builtin").err

@@ -13,8 +13,6 @@ import chess
 import chess.pgn
 import pytest
 
-from tests.conftest import ROOT
-
 from ..conftest import Cli, finish, start
 
 WHITE = """
@@ -192,13 +190,6 @@ def test_wrong_use_is_one_line(tmp_path: Path, toml: Path, book: Path, cli: Cli)
     none = cli("book", "status", "--store", empty)
     assert none.code == 1
     assert "has no book" in none.err
-
-
-def test_books_of_other_formats_are_none(tmp_path: Path, cli: Cli) -> None:
-    golden = ROOT / "tests" / "golden" / "format1.graph"
-    done = cli("book", "status", "--store", golden)
-    assert done.code == 1
-    assert "has no book" in done.err
 
 
 def test_json_is_one_object(book: Path, cli: Cli) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, __version__
-from graphsearch.alphabeta.nodetypes import plot
-from graphsearch.alphabeta.nodetypes.agreement import Agreement
-from graphsearch.alphabeta.nodetypes.rules import Rules
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.places import COMPILING
-from graphsearch.record.transposition import Entry
+from graphsearch.solvers.alphabeta.nodetypes import plot
+from graphsearch.solvers.alphabeta.nodetypes.agreement import Agreement
+from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
+from graphsearch.store.record.transposition import Entry
 
 from ..conftest import Cli
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, 
     assert "has no entries; graphsearch alphabeta" in done.err
     done = cli("nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
     assert (done.code, done.out) == (1, "")
-    assert "no search of fixed depth and no proof has left an entry" in done.err
+    assert "no fixed-depth search and no mate proof has left an entry" in done.err
     assert cli("nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 1
     assert cli("nodetypes", "8/8 w", "--store", entries_file).code == 2
 

@@ -157,8 +157,6 @@ def test_games_without_games_say_how_to_get_some(cli: Cli, file: Path) -> None:
     assert outcome.code == 0
     assert "import pgn" in outcome.err
     assert "White" not in rows_of(outcome.out)[2]
-    old = cli("query", "games", "startpos", "--store", GOLDEN / "format2.graph")
-    assert (old.code, len(old.err.splitlines())) == (1, 1)
 
 
 @pytest.mark.parametrize("question", POSITION_QUESTIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import sqlite3
 from contextlib import closing
@@ -11,10 +12,11 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.version import __version__
 from tests.conftest import ROOT
+from tests.store.records import filled, record_of
 
 from ..bench.test_bench import FIGURES
 from ..conftest import Cli, finish, shared_data, start
@@ -80,11 +82,20 @@ def test_show_says_evaluator_and_run_of_the_position(cli: Cli, small_graph: Path
 
 
 def test_a_file_that_does_not_know_a_run_says_so(cli: Cli, tmp_path: Path) -> None:
-    path = Path(shutil.copy(ROOT / "tests" / "golden" / "format1.graph", tmp_path / "old.graph"))
+    path = filled(tmp_path / "a.graph", [record_of(chess.Board(), random.Random(1))])
     data = cli("show", "startpos", "--store", path, "--json").json
     assert (data["run"], data["evaluator"]["kind"]) == (None, "uniform")
     assert "does not know from which run" in cli("show", "startpos", "--store", path).out
-    assert cli("store", "info", path, "--json").json["format_version"] == 1
+
+
+def test_a_file_of_another_format_is_refused_in_one_line(cli: Cli, tmp_path: Path) -> None:
+    path = Path(shutil.copy(ROOT / "tests" / "golden" / "format1.graph", tmp_path / "a.graph"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA user_version = 6")
+    for command in (("store", "info"), ("store", "verify"), ("show", "startpos", "--store"), ("refresh",)):
+        done = cli(*command, path)
+        assert (done.code, len(done.err.splitlines())) == (1, 1)
+        assert "has format 6, this version of graphsearch reads format 1" in done.err
 
 
 def test_what_the_rules_decide_is_of_no_evaluator(cli: Cli, tmp_path: Path) -> None:

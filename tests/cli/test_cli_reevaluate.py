@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from graphsearch.graph.sweeps.opinions import OpinionProgress
+from graphsearch.graph.sweeps.reevaluate import ReevaluateProgress
 from graphsearch.jit.places import COMPILING
 from graphsearch.store.store import Store
-from graphsearch.sweep.opinions import OpinionProgress
-from graphsearch.sweep.reevaluate import ReevaluateProgress
 
 from ..conftest import Cli, finish, start
+from ..graph.sweeps.test_reevaluate import stopped
 from ..support.counting import CountingEvaluator
-from ..sweep.test_reevaluate import stopped
 
 
 @pytest.fixture
 def unfinished(small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file on its way to the evaluator `other`."""
-    from graphsearch.sweep import evaluating
+    from graphsearch.graph.sweeps import evaluating
 
     for name in ("FIRST_BATCH", "LARGEST_BATCH"):
         monkeypatch.setattr(evaluating, name, 16)

@@ -11,9 +11,9 @@ import pytest
 import typer
 
 from graphsearch import Graph, Limits, analyze
+from graphsearch.graph.sweeps import refresh as module
+from graphsearch.graph.sweeps.refresh import RefreshProgress
 from graphsearch.store.store import Store
-from graphsearch.sweep import refresh as module
-from graphsearch.sweep.refresh import RefreshProgress
 
 from ..conftest import Cli
 

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import chess
@@ -18,7 +17,6 @@ import pytest
 import zstandard
 
 from graphsearch import limits
-from graphsearch.bench.batches.roots import Case, read_epd, read_reference
 from graphsearch.errors import InputFileError
 from tests.conftest import Cli, finish, start
 
@@ -52,15 +50,6 @@ def test_a_file_that_is_held_in_memory_must_be_a_file(
     assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
     assert "expected a file" in done.err
     assert not (tmp_path / "a.graph").exists()
-
-
-@pytest.mark.parametrize("what", ["device", "socket", "fifo", "folder"])
-@pytest.mark.parametrize("read", [read_reference, read_epd])
-def test_the_positions_of_a_benchmark_are_in_a_file(
-    odd: dict[str, Path], what: str, read: Callable[[Path], list[Case]]
-) -> None:
-    with pytest.raises(InputFileError, match="expected a file"):
-        read(odd[what])
 
 
 @pytest.mark.parametrize("what", ["device", "socket", "folder", "loop"])

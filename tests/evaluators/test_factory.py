@@ -23,8 +23,8 @@ from graphsearch.evaluators.combined import CombinedEvaluator
 from graphsearch.evaluators.factory import EvaluatorSpec, create, parse_options
 from graphsearch.evaluators.pool.evaluator import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.evaluators.table import TableEntry, TableEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
+from tests.support.table import TableEntry, TableEvaluator
 
 BATCH = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")])
 

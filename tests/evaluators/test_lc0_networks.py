@@ -23,7 +23,7 @@ from graphsearch.evaluators.lc0.policy import policy_moves
 from graphsearch.evaluators.lc0.weights import read_network
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import legal_moves
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from tools.lc0_format import WEIGHTS, data, message, net
 from tools.write_lc0_network import RandomNetwork, Shape, main
 

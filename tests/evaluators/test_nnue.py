@@ -196,6 +196,38 @@ def test_a_mirror_image_has_the_same_value_and_mirrored_priors(file: Path) -> No
         assert np.allclose([at[move] for move in flips[a:b]], one.priors[a:b], atol=1e-6)
 
 
+def check_mirrored_by_files(evaluator: Any, boards: list[chess.Board]) -> None:
+    """Holds V and P of positions without castling rights to those of their images with the files mirrored."""
+    images = [board.transform(chess.flip_horizontal) for board in boards]
+    here, there = (PositionBatch.from_boards(both) for both in (boards, images))
+    one, other = evaluator.evaluate(here), evaluator.evaluate(there)
+    assert (one.wdl == other.wdl).all()
+    for a, b in pairwise(here.offsets):
+        at = dict(zip(there.moves[a:b].tolist(), other.priors[a:b].tolist(), strict=True))
+        moves = (here.moves[a:b] ^ np.uint16(7 | 7 << 6)).tolist()
+        assert [at[move] for move in moves] == one.priors[a:b].tolist()
+
+
+def without_castling(count: int) -> list[chess.Board]:
+    """Returns positions in which nobody may castle; the game goes on. Two have en-passant captures."""
+    captures = ("8/8/3k4/8/1Pp4r/8/3K4/8 b - b3 0 1", "8/3k4/8/2pP4/8/8/3K3R/8 w - c6 0 2")
+    found = [chess.Board(fen) for fen in captures]
+    for words in random_words():
+        board = unpack(words.tolist())
+        if not board.clean_castling_rights() and not board.is_game_over():
+            found.append(board)
+    return found[:count]
+
+
+def test_an_image_with_mirrored_files_has_the_same_value_and_mirrored_priors(file: Path) -> None:
+    check_mirrored_by_files(create(f"nnue:{file}"), without_castling(500))
+
+
+@pytest.mark.skipif(STOCKFISH is None, reason="needs stockfish")
+def test_so_it_has_with_the_network_of_stockfish() -> None:
+    check_mirrored_by_files(create(f"nnue:{STOCKFISH}"), without_castling(500))
+
+
 def test_the_identity_says_which_network_and_temperature(file: Path) -> None:
     usual = create(f"nnue:{file}").identity
     assert usual.digest == read_network(file).sha256

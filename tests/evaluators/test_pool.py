@@ -19,12 +19,13 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled, threads_per_worker
+from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled
 from graphsearch.evaluators.pool.throughput import Throughput
 from graphsearch.evaluators.pool.worker import compiled_once
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.jit import compiler
-from graphsearch.jit.places import Places
+from graphsearch.jit.places import LevelFolders
+from graphsearch.workers.launcher import threads_per_worker
 
 from ..conftest import ROOT
 from ..support.graphs import records_below
@@ -389,7 +390,7 @@ def test_kernels_are_compiled_by_one_process_while_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compiler, "PLACES", Places("test"))
+    monkeypatch.setattr(compiler, "PLACES", LevelFolders("test"))
     monkeypatch.setattr(compiler, "JIT_OFF", False)
     order: list[str] = []
 

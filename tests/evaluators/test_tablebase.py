@@ -15,9 +15,9 @@ from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.protocol import PositionBatch, checked
-from graphsearch.evaluators.table import TableEntry, TableEvaluator
 from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.search.params import GATHERERS
+from tests.support.table import TableEntry, TableEvaluator
 
 TABLES = Path(__file__).parents[2].parent / "shared" / "syzygy"
 needs_tables = pytest.mark.skipif(not TABLES.is_dir(), reason="the Syzygy tables are not at hand")

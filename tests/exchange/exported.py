@@ -21,7 +21,7 @@ from graphsearch.position.board import (
     pack,
     terminal_kind,
 )
-from graphsearch.record.node import TERMINAL_FLAGS, Edge, NodeRecord
+from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord
 from graphsearch.store.store import Store
 
 from ..support.reference import HashEvaluator

@@ -36,8 +36,8 @@ from graphsearch.exchange.text_rows import fixed, names_of
 from graphsearch.exchange.walk import Walk
 from graphsearch.position.board import board_of, encode_move, key_of, legal_moves, pack
 from graphsearch.position.values import SCORE_TYPES, cp_from_q, cp_of, show_scores_by
-from graphsearch.record.ranking import node_mean, ranking
 from graphsearch.store.order import identities
+from graphsearch.store.record.ranking import node_mean, ranking
 from graphsearch.store.store import Store
 
 from ..store.records import random_board

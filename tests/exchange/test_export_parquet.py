@@ -20,8 +20,8 @@ from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of, legal_moves, unpack
 from graphsearch.position.values import wdl_from_q
-from graphsearch.record.node import NodeRecord
-from graphsearch.record.ranking import node_mean, ranking, resets_of
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.ranking import node_mean, ranking, resets_of
 from graphsearch.store.store import Store
 
 from ..conftest import ROOT, Cli

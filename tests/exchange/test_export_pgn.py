@@ -18,7 +18,7 @@ from graphsearch.exchange.pgn_writing import COLUMNS
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of, key_of, legal_moves
 from graphsearch.position.values import cp_from_q, cp_from_wdl
-from graphsearch.record.ranking import node_mean, ranking
+from graphsearch.store.record.ranking import node_mean, ranking
 
 from ..store.records import filled
 from .exported import (

@@ -23,7 +23,7 @@ from graphsearch.exchange.polyglot_export import export_polyglot
 from graphsearch.exchange.polyglot_weights import loss_weight, scaled
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of
-from graphsearch.record.node import node_value
+from graphsearch.store.record.node import node_value
 
 from ..conftest import Cli, shared_data
 from ..store.records import filled

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -25,7 +24,6 @@ from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection, read_root
 from graphsearch.position.board import encode_move, key_of, legal_moves, pack
 from graphsearch.query.steps import move_lists, positions_after, sans, uci_of
-from tests.conftest import ROOT
 
 from ..conftest import Cli, finish, start
 from ..store.records import filled, random_board
@@ -166,19 +164,6 @@ def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -
         assert done.code == 0, done.err
         assert "checkmate" in done.out
     assert cli("export", "polyglot", "--store", path, "-o", tmp_path / "x", "--root", mate).code == 1
-
-
-def test_files_of_older_formats_are_read_as_they_are(cli: Cli, tmp_path: Path) -> None:
-    golden = ROOT / "tests" / "golden" / "format1.graph"
-    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
-    for form in FORMATS:
-        out = tmp_path / f"out.{form}"
-        done = cli("export", form, "--store", path, "-o", out, "--json")
-        assert done.code == 0 or "nothing to export" in done.err
-    assert path.read_bytes() == golden.read_bytes()
-    done = cli("export", "polyglot", "--store", path, "-o", tmp_path / "x", "--weights", "games")
-    assert "no imported games" in done.err
-    assert "has no book" in cli("export", "pgn", "--store", path, "-o", "-", "--book", "b").err
 
 
 def test_it_works_while_a_search_writes(tmp_path: Path) -> None:

@@ -11,17 +11,15 @@ import numpy as np
 import pytest
 
 from graphsearch.position.board import key_of
-from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store.info import info
-from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.transpositions import saved
-from graphsearch.store.upkeep.plain import OWN, plain_tables
+from graphsearch.store.upkeep.plain import OWN, PLAIN
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
-from tests.conftest import ROOT
 from tests.support.loose import loosen
 from tests.support.rows import example
 
@@ -41,7 +39,7 @@ def filled(path: Path) -> Path:
             [(source.id, 2 * k + 1, key, chess.STARTING_FEN, "{}") for k, key in enumerate(keys[:3000])],
         )
         saved.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
-        for table in plain_tables(FORMAT_VERSION):
+        for table in PLAIN:
             if not store.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():
                 examples = {"key": keys[0], "book": 1, "id": 1, "run": 1}
                 examples |= {"bound": "exact", "alpha": -3, "value": 0}
@@ -65,7 +63,7 @@ def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
     try:
         return {
             name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
-            for name in plain_tables(FORMAT_VERSION)
+            for name in PLAIN
             if name not in ("top_position", "top_edge")  # made anew from the records, of which there are none
         }
     finally:
@@ -83,8 +81,7 @@ def test_every_table_of_a_sound_file_is_kept_row_by_row(tmp_path: Path) -> None:
 
 
 def test_every_table_belongs_to_somebody() -> None:
-    assert set(plain_tables(1)) < set(plain_tables(2)) < set(plain_tables(FORMAT_VERSION))
-    assert set(plain_tables(FORMAT_VERSION)) | OWN == set(TABLES)
+    assert set(PLAIN) | OWN == set(TABLES)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +121,6 @@ def wipe_a_leaf(path: Path, table: str) -> None:
         start = (page - 1) * size
     data[start : start + size] = b"\xff" * size
     path.write_bytes(data)
-
-
-def test_a_file_of_an_older_format_misses_no_table_that_it_never_had(tmp_path: Path) -> None:
-    for number in (1, 2):
-        golden = ROOT / "tests" / "golden" / f"format{number}.graph"
-        report = salvage(golden, tmp_path / f"new{number}.graph")
-        assert report.complete, report.problems
 
 
 def test_a_lost_table_is_told(tmp_path: Path) -> None:

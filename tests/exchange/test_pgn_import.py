@@ -33,7 +33,6 @@ from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 from graphsearch.store.upkeep.verify import verify
-from tests.conftest import ROOT
 
 from ..conftest import Cli, finish, shared_data, start
 
@@ -634,18 +633,6 @@ def test_records_need_an_evaluator(path: Path, small_graph: Path) -> None:
         batch = next(source.scan())
         with pytest.raises(StoreError, match="bound to no evaluator"):
             store.append(batch, fresh=len(batch))
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_files_of_older_formats_have_no_games(number: int, tmp_path: Path) -> None:
-    golden = ROOT / "tests" / "golden" / f"format{number}.graph"
-    path = tmp_path / "old.graph"
-    path.write_bytes(golden.read_bytes())
-    with Store.open(path, read_only=True) as store:
-        assert tables.counts(store, ["463b96181691fc9c"]) == {}
-        assert tables.imported(store) == tables.Imported([])
-    imported(path, THREE)
-    assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
 
 
 def test_a_file_that_cannot_be_read_is_not_said_to_hold_no_games(path: Path) -> None:

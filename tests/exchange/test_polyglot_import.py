@@ -18,17 +18,24 @@ from graphsearch.exchange.polyglot import (
     PolyglotEntry,
     child_keys,
     legal_move,
-    raw_move_of,
+    raw_move,
     unpack,
     written_move,
 )
 from graphsearch.exchange.polyglot_import import import_polyglot
 from graphsearch.exchange.report import FileReport
 from graphsearch.exchange.sources import GivenFile
+from graphsearch.position.board import encode_move
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
 from ..conftest import Cli, shared_data
+
+
+def raw_move_of(board: chess.Board, move: chess.Move) -> int:
+    """Returns a legal move of a position as a book writes it."""
+    return raw_move(encode_move(move), two_steps=board.is_castling(move) and not board.chess960)
+
 
 CASTLING = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")
 

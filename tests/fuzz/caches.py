@@ -14,7 +14,7 @@ from typing import Any
 from graphsearch.jit.cache import KEY
 from graphsearch.jit.calls import Kernel
 from graphsearch.jit.machine_code import MachineCode
-from graphsearch.jit.places import Place, Places
+from graphsearch.jit.places import LevelFolder, LevelFolders
 
 from .mutators import Words, mutated
 
@@ -35,7 +35,7 @@ def sound() -> MachineCode:
     """Returns the kernel's code; compiled in the parent, not in its children."""
     from graphsearch.jit.objects import build
 
-    (code,) = build(Kernel(add, Places("")).dispatcher, (1.0, 2.0), [""])
+    (code,) = build(Kernel(add, LevelFolders("")).dispatcher, (1.0, 2.0), [""])
     assert isinstance(code, MachineCode)
     return code
 
@@ -66,7 +66,7 @@ def exercise(data: bytes, folder: Path) -> bool:
     """
     os.environ[VARIABLE] = str(folder)  # of this child
     assert _compiled_for() == [add]
-    (place,) = Places("fuzz").writing
+    (place,) = LevelFolders("fuzz").writing
     place.mark("search")
     (code,) = place.folder.path.glob("*.code")
     files = code, Path(f"{code}.lock"), place.folder.path / place.file_name("search"), code.with_name(KEY)
@@ -91,13 +91,13 @@ def _compiled_for() -> list[Any]:
         compiled.append(add)
         return [sound()]
 
-    kernel = Kernel(add, Places("fuzz"))
+    kernel = Kernel(add, LevelFolders("fuzz"))
     setattr(kernel, "_built", build)  # noqa: B010
     assert kernel(1.0, 2.0) == 3.0
     return compiled
 
 
-def _reads_signed(place: Place, name: str, content: bytes) -> bool:
+def _reads_signed(place: LevelFolder, name: str, content: bytes) -> bool:
     """Returns whether something under a true signature is the description of machine code."""
     place.folder.write(name, content)
     found = place.read(f"{add.__module__}.{add.__qualname__}", (float, float))

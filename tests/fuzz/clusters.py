@@ -16,16 +16,16 @@ from unittest.mock import patch
 
 import chess
 
-from graphsearch.cluster import master
-from graphsearch.cluster.parting import split
-from graphsearch.cluster.saved_waves import FACT as SAVES
 from graphsearch.errors import CorruptRecordError, GraphSearchError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.params import Limits, SearchParams
+from graphsearch.search.shards import master
+from graphsearch.search.shards.parting import split
+from graphsearch.search.shards.saved_waves import FACT as SAVES
 from graphsearch.store.sharded.manifest import FACT, NAME
 from graphsearch.store.upkeep.verify import verify
 
-from ..support.clusters import ThreadSite, search_shards
+from ..support.clusters import ThreadLauncher, search_shards
 from . import commands, damage, texts
 from .files import DisagreementError
 from .graphfile import repaged
@@ -147,6 +147,6 @@ def _search_on(cluster: Path) -> None:
     params, uniform = SearchParams(overlap=0, minibatch_size=8), EvaluatorSpec(evaluator="uniform")
     with (
         suppress(GraphSearchError),
-        patch.object(master, "site_for", lambda pool, shards: ThreadSite()),
+        patch.object(master, "launcher_for", lambda pool, shards: ThreadLauncher()),
     ):
         master.analyze(cluster, chess.Board(), Limits(visits=8), params, evaluator=uniform, ram_bytes=RAM)

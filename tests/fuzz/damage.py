@@ -11,7 +11,8 @@ from contextlib import closing, suppress
 from functools import cache
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.store.codec.compression import Dictionaries, with_checksum
+from graphsearch.store.codec.compression import Dictionaries
+from tests.store.record_encoder import seal, with_checksum
 
 from .graphfile import packed, unpacked
 from .mutators import mutated
@@ -231,7 +232,7 @@ def _resealed(block: bytes, dictionary: bytes, rng: random.Random) -> bytes:
         for _ in range(rng.choice((1, 1, 2, 5))):
             at = rng.randrange(4 if rng.random() < 0.3 else 0, len(plain))
             plain[at] = rng.choice((plain[at] ^ 1 << rng.randrange(8), plain[at] + 1 & 255, 0, 255))
-        return dictionaries.seal([bytes(plain)])[0]
+        return seal(dictionaries, [bytes(plain)])[0]
     except (CorruptRecordError, IndexError, ValueError, struct.error):
         return with_checksum(mutated(block[:-4], rng))
 

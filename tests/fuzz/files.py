@@ -11,7 +11,7 @@ import chess
 
 from graphsearch.errors import GraphSearchError
 from graphsearch.position.board import NOT_TERMINAL, legal_moves, terminal_kind, unpack
-from graphsearch.record.node import problems
+from graphsearch.store.record.node import problems
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 

@@ -1,4 +1,4 @@
-"""Sound graph files to damage: one with something of everything, one with a log, those of all formats.
+"""Sound graph files to damage: one with something of everything, one with a log, the golden one.
 
 An input is the length of the database, the database, and behind it the write-ahead log (mostly empty).
 """
@@ -9,8 +9,6 @@ import sqlite3
 import struct
 from contextlib import closing
 from pathlib import Path
-
-from graphsearch.store.migrations import FORMAT_VERSION
 
 from . import commands
 
@@ -89,11 +87,11 @@ _made: list[bytes] = []
 
 
 def seeds(folder: Path) -> list[bytes]:
-    """Returns sound files: one with everything, the same with a log, and those of all older formats."""
+    """Returns sound files: one with everything, the same with a log, and the golden one."""
     if not _made:
         path = folder / "seed.graph"
         fill(path)
         whole = repaged(path)
-        golden = [(GOLDEN / f"format{k}.graph").read_bytes() for k in range(1, FORMAT_VERSION + 1)]
-        _made.extend([packed(whole), with_log(path), *(packed(each) for each in golden)])
+        golden = (GOLDEN / "format1.graph").read_bytes()
+        _made.extend([packed(whole), with_log(path), packed(golden)])
     return _made

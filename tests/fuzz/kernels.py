@@ -16,8 +16,9 @@ from graphsearch.position.fen_kernel import READ, read_fens
 from graphsearch.position.notation import board_from_fen
 from graphsearch.position.tables import load_tables
 from graphsearch.store.codec import bulk
-from graphsearch.store.codec.compression import Dictionaries, with_checksum
+from graphsearch.store.codec.compression import Dictionaries
 from graphsearch.store.codec.records import decode_block
+from tests.store.record_encoder import seal, with_checksum
 
 from ..store.records import batch_of, random_records
 from .files import DisagreementError
@@ -101,7 +102,7 @@ def _python_accepts(data: bytes) -> bool:
 # ------------------------------------------------------------------ blocks as they are stored
 def stored_seeds(_: Path) -> list[bytes]:
     """Returns blocks as they are stored, without dictionaries."""
-    return Dictionaries().seal(plain_seeds(_))
+    return seal(Dictionaries(), plain_seeds(_))
 
 
 def mutate_stored(seeds: list[bytes], rng: random.Random) -> bytes:
@@ -170,7 +171,7 @@ def warm() -> None:
 
     block = plain_seeds(Path())[0]
     decode(block, Path())
-    unpack(Dictionaries().seal([block])[0], Path())
+    unpack(seal(Dictionaries(), [block])[0], Path())
     import chess
 
     check_moves(chess.Board())

@@ -31,7 +31,7 @@ FIRST = (
     "store compact",
     "store backup",
     "export pgn",
-    "format 1: alphabeta",
+    "alphabeta",
 )
 OTHERS = tuple(work.name for work in WORKS if work.name not in FIRST)
 

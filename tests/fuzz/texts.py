@@ -190,9 +190,9 @@ def read_notes(data: bytes, folder: Path) -> bool:
     """Reads games with all their notes; what is let in is written and read again the same."""
     import chess.pgn
 
+    from graphsearch.book.review.games import GameChoice, read_game, wanted_games
     from graphsearch.exchange.playing import BrokenGameError, VariantError
     from graphsearch.exchange.sources import GivenFile, opened
-    from graphsearch.review.games import GameChoice, read_game, wanted_games
 
     file, taken = folder / "a.pgn", 0
     file.write_bytes(data)

@@ -11,7 +11,6 @@ from pathlib import Path
 from graphsearch.store.store import Store
 
 from . import commands, graphfile
-from .graphfile import GOLDEN
 
 TABLES = (
     "run",
@@ -160,15 +159,6 @@ WORKS = (
         writes=("tables/nodes.parquet", "tables/edges.parquet"),
     ),
     Work("export polyglot", _on("export", "polyglot", "-o", "{}/out.bin"), "logged", writes=("out.bin",)),
-    *(
-        Work(f"format {k}: {name}", line, f"format{k}", grows)
-        for k in (1, 2, 3)
-        for name, line, grows in (
-            ("alphabeta", _on("alphabeta", "startpos", "--depth", "1", "--hash", "8"), {"entry_run": 1}),
-            ("import epd", _on("import", "epd", "{}/b.epd"), {"source": 1}),
-            ("compact", ("store", "compact", "{}/a.graph"), {}),
-        )
-    ),
 )
 
 
@@ -190,9 +180,6 @@ def make_starts(folder: Path) -> None:
     for name, change in changes:
         shutil.copytree(full, folder / name)
         change(folder / name / "a.graph")
-    for k in (1, 2, 3):
-        shutil.copytree(full, folder / f"format{k}")
-        shutil.copy(GOLDEN / f"format{k}.graph", folder / f"format{k}" / "a.graph")
 
 
 def _remove(path: Path) -> None:

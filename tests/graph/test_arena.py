@@ -15,10 +15,11 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import CapacityError, StoreError
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
+from graphsearch.jit.types import float32
 from graphsearch.position.board import unpack
-from graphsearch.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
-from graphsearch.search import layout
+from graphsearch.search import param_layout as layout
 from graphsearch.store.codec.bulk import sort_keys
+from graphsearch.store.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.store.store import Store
 
 from ..store.records import identity, random_records, record_of
@@ -152,11 +153,11 @@ def test_a_memory_too_small_for_one_path_is_refused_and_not_tried_for_ever(ram_b
 
 
 def test_prior_codes_of_kernels_and_records_agree() -> None:
-    from graphsearch.record.node_kernel import prior_code as quantise_prior
+    from graphsearch.store.record.node_kernel import prior_code as quantise_prior
 
     quantise = getattr(quantise_prior, "__wrapped__", quantise_prior)
     values = np.concatenate([np.float32(10.0) ** np.linspace(-9, 0, 3000, dtype=np.float32), [0.0, 1.0]])
-    codes = [int(quantise(np.float32(p))) for p in values]
+    codes = [int(quantise(float32(p))) for p in values]
     assert codes == [prior_code(float(p)) for p in values]
     assert min(codes) == 1
     assert max(codes) == 63

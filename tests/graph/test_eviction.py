@@ -24,7 +24,7 @@ from graphsearch.errors import StoreError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import key_of
-from graphsearch.record.node import NodeRecord
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from tests.support.arenas import check_arena

@@ -13,13 +13,14 @@ from graphsearch import Graph, Limits, analyze
 from graphsearch.errors import CorruptRecordError, StoreError, UnfitRecordError, UnsavedError
 from graphsearch.graph.arena import Arena
 from graphsearch.position.board import pack
-from graphsearch.record.node import MAX_MOVES, NodeRecord, RecordBatch
 from graphsearch.store.codec import soundness
 from graphsearch.store.codec.bulk import encode_blocks
-from graphsearch.store.codec.records import decode_block, encode_block
+from graphsearch.store.codec.records import decode_block
+from graphsearch.store.record.node import MAX_MOVES, NodeRecord, RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from tests.conftest import Cli
+from tests.store.record_encoder import encode_block
 from tests.store.records import IDENTITY, batch_of, contents, random_records
 from tests.uci.engines import Played
 

@@ -12,7 +12,9 @@ import pytest
 
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.book.workers.snapshots import snapshot_reader
 from graphsearch.graph.arena import Words
+from graphsearch.graph.bring_kernel import bring
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libsqlite import libsqlite
 from graphsearch.position.board import pack, unpack
@@ -139,3 +141,40 @@ def test_no_state_of_the_file_is_held_between_two_readings(path: Path, graph: Gr
     busy, frames, copied = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     other.close()
     assert (busy, frames - copied) == (0, 0)
+
+
+def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None:
+    """Another process may drop and renumber blocks meanwhile; the next slice reads the new state."""
+    words = positions(path)[:32]
+    graph.pager.bring(words, NO_SLOTS)  # which may have to load dictionaries
+    graph.pager.start_over()
+    with graph.pager.reading() as held:
+        assert held
+        with sqlite3.connect(path) as other:
+            other.execute("DELETE FROM block")
+        other.close()
+        count = np.array([len(words)])
+        arena, which = graph.arena, np.arange(len(words))
+        assert bring(arena.tables, arena.arrays, *held, words.reshape(-1), 10, which, count, 0)
+    assert None not in in_memory(graph, words)
+    graph.pager.start_over()
+    assert not graph.pager._bring_inside(words, NO_SLOTS)
+    assert in_memory(graph, words) == [None] * len(words)
+
+
+def test_kernels_do_not_read_for_a_snapshot(path: Path) -> None:
+    """A snapshot is an older state of the file than the one that kernels would read."""
+    with Store.open(path, read_only=True) as store, snapshot_reader(store) as reader:
+        with reader.inside() as held:
+            assert held is None
+        assert not reader.reads_inside
+
+
+def test_a_closed_reader_leaves_kernels_nothing(path: Path) -> None:
+    with Store.open(path, read_only=True) as store:
+        reader = store.reader()
+        with reader.inside() as held:
+            assert held is not None
+        reader.close()
+        with reader.inside() as held:
+            assert held is None

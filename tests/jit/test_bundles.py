@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from graphsearch.cluster.messages_kernel import ShardArrays, ShardPointers
 from graphsearch.graph.arena_kernel import ArenaArrays, ArenaPointers
-from graphsearch.record.transposition_kernel import EntryArrays, EntryPointers
+from graphsearch.search.shards.messages_kernel import ShardArrays, ShardPointers
 from graphsearch.search.wave_kernel import WaveArrays, WavePointers
 from graphsearch.store.index.locate_kernel import FilterArrays, FilterPointers
 from graphsearch.store.reading_kernel import ReaderArrays
+from graphsearch.store.record.transposition_kernel import EntryArrays, EntryPointers
 
 from ..conftest import ROOT
 

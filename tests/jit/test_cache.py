@@ -17,7 +17,7 @@ from graphsearch.jit import cache, machine_code, objects, places
 from graphsearch.jit.calls import Kernel
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.machine_code import MachineCode
-from graphsearch.jit.places import Places
+from graphsearch.jit.places import LevelFolders
 
 needs_compiler = pytest.mark.skipif(JIT_OFF, reason="nothing is compiled")
 posix = pytest.mark.skipif(os.name != "posix", reason="rights and links of POSIX")
@@ -44,7 +44,7 @@ def less(x: float, y: float) -> float:
 
 def kernels() -> tuple[Any, Any]:
     """Two kernels as a process has them that begins."""
-    own = Places("test")
+    own = LevelFolders("test")
     return Kernel(add, own), Kernel(less, own)
 
 
@@ -144,7 +144,7 @@ def test_an_odd_lock_stops_nothing(folder: cache.CodeFolder, make: Callable[[Pat
 
 
 def test_a_mark_that_nobody_signed_counts_as_none(folder: cache.CodeFolder) -> None:
-    (place,) = Places("test").writing
+    (place,) = LevelFolders("test").writing
     place.mark("search")
     assert place.has_mark("search")
     (folder.path / place.file_name("search")).write_bytes(b"")
@@ -253,7 +253,7 @@ def travelled(folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.Monk
         pytest.skip("no x86-64 processor")
     monkeypatch.setattr(places, "READY", tmp_path / "ready")
     monkeypatch.setenv(places.BUILDING, " ".join(levels))
-    Kernel(dot, Places("test"))(np.ones(3), 2.0)
+    Kernel(dot, LevelFolders("test"))(np.ones(3), 2.0)
     monkeypatch.delenv(places.BUILDING)
     return levels
 
@@ -268,7 +268,7 @@ def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
     expected = 0.0
     for x in xs:
         expected = float(expected + x * 0.1)
-    here = Kernel(dot, Places("another"))  # compiled for this processor alone
+    here = Kernel(dot, LevelFolders("another"))  # compiled for this processor alone
     assert here(xs, 0.1) == expected
 
     def refuse(*_: object) -> None:
@@ -276,7 +276,7 @@ def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
 
     monkeypatch.setattr(objects, "build", refuse)
     for level in travelled:
-        own = Places("test")
+        own = LevelFolders("test")
         own.reading = [place for place in own.reading if place.level == level]
         assert len(own.reading) == 1
         assert Kernel(dot, own)(xs, 0.1) == expected
@@ -286,10 +286,10 @@ def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
 def test_code_for_other_sources_or_processors_is_not_used(
     folder: cache.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert [place.level for place in Places("test").reading] == [*travelled, ""]
-    assert [place.level for place in Places("changed").reading] == [""]
+    assert [place.level for place in LevelFolders("test").reading] == [*travelled, ""]
+    assert [place.level for place in LevelFolders("changed").reading] == [""]
     monkeypatch.setattr(machine_code, "features", lambda: {"avx": True, "sse3": True})
-    assert [place.level for place in Places("test").reading] == [""]
+    assert [place.level for place in LevelFolders("test").reading] == [""]
     monkeypatch.undo()
 
 
@@ -299,7 +299,7 @@ def test_nothing_is_made_for_processors_that_cannot_try_it(
 ) -> None:
     monkeypatch.setenv(places.BUILDING, "x86-64-v9")
     with pytest.raises(OSError, match="x86-64-v9"):
-        Kernel(add, Places("test"))(1.0, 2.0)
+        Kernel(add, LevelFolders("test"))(1.0, 2.0)
 
 
 @needs_compiler
@@ -310,5 +310,5 @@ def test_damaged_code_of_the_package_is_compiled_again(
 
     for path in (tmp_path / "ready").rglob("*.code"):
         path.write_bytes(path.read_bytes()[:-1] + b"?")
-    assert Kernel(dot, Places("test"))(np.ones(3), 2.0) == 6.0
+    assert Kernel(dot, LevelFolders("test"))(np.ones(3), 2.0) == 6.0
     assert list(folder.path.glob("*.code"))

@@ -11,6 +11,7 @@ import chess.pgn
 import numpy as np
 import pytest
 
+from graphsearch.jit.types import uint16
 from graphsearch.position import rules_kernel as kernels
 from graphsearch.position.board import (
     board_of,
@@ -78,7 +79,7 @@ def check_position(board: chess.Board) -> None:
     assert kernels.verdict(tables, words, np.zeros(256, np.uint16)) == terminal_kind(board), board.fen()
     assert key_of_words(words) == key_of(board)
     for move in moves:
-        kernels.play(tables, words, np.uint16(encode_move(move)), child)
+        kernels.play(tables, words, uint16(encode_move(move)), child)
         board.push(move)
         assert child.tolist() == pack(board).tolist(), (board.fen(), move.uci())
         board.pop()

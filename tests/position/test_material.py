@@ -12,8 +12,8 @@ import pytest
 from graphsearch.errors import InvalidPositionError
 from graphsearch.position.board import check
 from graphsearch.position.rules_kernel import MAX_LEGAL_MOVES
-from graphsearch.record.node import MAX_MOVES
-from graphsearch.record.node_layout import CAPACITIES
+from graphsearch.store.record.node import MAX_MOVES
+from graphsearch.store.record.node_layout import CAPACITIES
 
 FIFTEEN_QUEENS = "2QQ2Q1/Q4Q2/3Q3Q/1k6/4Q3/2Q4Q/Q4Q2/1KQQ2Q1 w - - 0 1"  # 248 moves
 STEPS = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y]

@@ -12,8 +12,8 @@ from graphsearch.errors import InvalidParameterError
 from graphsearch.position.board import key_of, legal_moves, unpack
 from graphsearch.position.values import cp_of
 from graphsearch.query.diff import BEST, BOUNDS, WHATS, N, Q, diff, values_of
-from graphsearch.record.node import NodeRecord
-from graphsearch.record.ranking import best_move, has_best_move, node_mean
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.ranking import best_move, has_best_move, node_mean
 
 from ..store.records import batch_of, filled, identity, random_records
 from ..store.test_union import version

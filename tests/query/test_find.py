@@ -12,22 +12,22 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import CapacityError, InvalidParameterError, StoreError
+from graphsearch.errors import CapacityError, InvalidParameterError
+from graphsearch.graph.sweeps.parts import least_bytes
 from graphsearch.position.board import key_of
 from graphsearch.query.filters import Filters, read_pieces
 from graphsearch.query.find import Found, find
 from graphsearch.query.parents import parents
 from graphsearch.query.transpositions import transpositions
 from graphsearch.query.ways import count_all
-from graphsearch.record.node import NodeRecord
-from graphsearch.record.ranking import best_move, node_mean
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.ranking import best_move, node_mean
 from graphsearch.store.upkeep.prune import prune
-from graphsearch.sweep.parts import least_bytes
 from tests.conftest import ROOT
 
+from ..graph.sweeps.test_refresh import ENDGAME, Records, records_of, searched
 from ..store.records import filled, random_records
 from ..support.reference import HashEvaluator
-from ..sweep.test_refresh import ENDGAME, Records, records_of, searched
 from .handmade import ways_in
 
 WON, NOT_LOST = 2 << 2 | 2 << 4, 1 << 2 | 2 << 4  # flags: lower and upper bound
@@ -189,12 +189,6 @@ def test_games_and_books_tell_ply_and_membership(file: Path) -> None:
     assert found_fens(file, Filters(min_ply=1)) == {e4: 1, d4d5: 2}
     with pytest.raises(InvalidParameterError, match="no book 'c'; there are a, b"):
         list(find(file, Filters(in_book="c")))
-
-
-def test_old_formats_have_no_games_and_say_so() -> None:
-    with pytest.raises(StoreError, match="has format 2, which has no games and no books"):
-        list(find(GOLDEN / "format2.graph", Filters(in_games=True)))
-    assert list(find(GOLDEN / "format1.graph", Filters(min_n=1), limit=2))
 
 
 @pytest.mark.parametrize(

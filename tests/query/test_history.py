@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -15,21 +14,19 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.build import BuildLimits, build
 from graphsearch.book.toml import parse_config
-from graphsearch.errors import UnknownPositionError
 from graphsearch.evaluators.factory import create
+from graphsearch.graph.sweeps.reevaluate import reevaluate
+from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.query.history import HistoryPoint, history
 from graphsearch.query.pv import pv
-from graphsearch.record.ranking import best_move, node_mean
-from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.record.ranking import best_move, node_mean
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import RootValues
 from graphsearch.store.tables.thinning import Moment, gone
 from graphsearch.store.upkeep.prune import prune
-from graphsearch.sweep.reevaluate import reevaluate
-from graphsearch.sweep.refresh import refresh
 
-from ..conftest import ROOT, Cli
+from ..conftest import Cli
 from .handmade import board_after, graph_file
 
 SMALL = SearchParams(minibatch_size=1)
@@ -114,18 +111,6 @@ def test_it_outlives_pruning_and_the_list_of_runs(small_graph: Path) -> None:
         connection.execute("DELETE FROM run")
     (point,) = history(small_graph).by_run
     assert (point.kind, point.evaluator, point.q) == (None, None, before[-1].q)
-
-
-def test_a_file_of_an_older_format_has_none_until_a_search_writes_it(tmp_path: Path) -> None:
-    path = Path(shutil.copy(ROOT / "tests" / "golden" / "format4.graph", tmp_path / "old.graph"))
-    assert history(path, chess.Board()).points == ()
-    with pytest.raises(UnknownPositionError, match="no root of a search; name a position"):
-        history(path)
-    with Graph.open(path, evaluator="uniform") as graph:
-        analyze(graph, chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"), Limits(visits=20), SMALL)
-    assert len(history(path).by_run) == 1
-    with Store.open(path, read_only=True) as store:
-        assert store.format_version == FORMAT_VERSION
 
 
 def test_the_line_is_that_of_the_most_visits_and_a_change_of_the_best_move_is_marked(

@@ -14,7 +14,7 @@ from graphsearch.errors import CorruptRecordError, InvalidParameterError, Unknow
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.values import cp_of
-from graphsearch.query.novelties import Rules, ToldMove, novelties
+from graphsearch.query.novelties import NotableMove, Rules, novelties
 from graphsearch.query.prepare import Departure, prepare
 from graphsearch.store.store import Store
 from graphsearch.store.tables.books import books
@@ -134,7 +134,7 @@ def expected(made: Made, rules: Rules) -> tuple[dict[tuple[str, str], float], di
     return new, popular
 
 
-def weights(moves: tuple[ToldMove, ...]) -> dict[tuple[str, str], float]:
+def weights(moves: tuple[NotableMove, ...]) -> dict[tuple[str, str], float]:
     return {(chess.Board(move.position).epd(), move.san): move.weight for move in moves}
 
 

@@ -17,7 +17,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze, show
-from graphsearch.errors import InvalidParameterError, StatementLimitError, StoreError, UnknownPositionError
+from graphsearch.errors import InvalidParameterError, StatementLimitError, StoreError
 from graphsearch.position.board import key_of
 from graphsearch.position.values import CENTIPAWN, SCORE_TYPES, cp_from_wdl
 from graphsearch.query.games import games
@@ -217,7 +217,7 @@ def test_it_reads_while_a_search_writes_and_from_a_folder_that_cannot_be_written
         assert asked(small_graph, "SELECT count(*) FROM run")[1] == [(2,)]
     folder = tmp_path / "fixed"
     folder.mkdir()
-    copy = Path(shutil.copy(GOLDEN / "format2.graph", folder / "a.graph"))
+    copy = Path(shutil.copy(GOLDEN / "format1.graph", folder / "a.graph"))
     copy.chmod(0o444)
     folder.chmod(0o555)
     try:
@@ -323,20 +323,6 @@ def test_moves_show_the_games_too(file: Path) -> None:
         "h4": 2,
         "d4": 1,
     }
-
-
-def test_old_formats_have_no_games_and_say_so(tmp_path: Path) -> None:
-    old = Path(shutil.copy(GOLDEN / "format2.graph", tmp_path / "old.graph"))
-    with pytest.raises(StoreError, match="has format 2, which has no imported games"):
-        games(old, chess.Board())
-    assert {move.games for move in moves(old, chess.Board()).moves} == {None}
-    with pytest.raises(InvalidParameterError, match="no such table"):
-        asked(old, "SELECT * FROM runs")
-    with Store.open(old):
-        pass
-    assert asked(old, "SELECT count(*) FROM runs")[1] == [(4,)]
-    with pytest.raises(UnknownPositionError, match="neither from games nor from a search"):
-        games(old, board_after("h4 h5 a4 a5 Ra3 Ra6"))
 
 
 # ----------------------------------------------------------------- limits

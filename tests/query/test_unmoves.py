@@ -7,7 +7,7 @@ import random
 import chess
 import pytest
 
-from graphsearch.position.board import board_of, key_of, pack
+from graphsearch.position.board import board_of, key_of, key_text, pack
 from graphsearch.query.source import after, key_after, plain_key
 from graphsearch.query.unmoves import candidates, predecessors
 from graphsearch.store.order import identities
@@ -119,4 +119,7 @@ def test_keys_behind_moves_are_those_of_the_positions() -> None:
         for clock in (0, 74, 75, 76, 99):
             before.halfmove_clock = clock
             for move in before.legal_moves:
-                assert key_after(before, plain, move) == key_of(after(before, move)), (before.fen(), move)
+                assert key_after(before, plain, move) == key_text(after(before, move)), (
+                    before.fen(),
+                    move,
+                )

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from numba import njit
 
 from graphsearch.search import wave_kernel
-from graphsearch.search.gatherers import allocate_kernel, live_edges_kernel
+from graphsearch.search.gatherers import allocate_kernel, columns_kernel, live_edges_kernel
 
 WAVE = wave_kernel.new_wave(4)
 
 
 @njit  # type: ignore[untyped-decorator]
 def fill_in_kernel(W: Any, count: int, k: int) -> None:
-    allocate_kernel.fill(wave_kernel.wave_pointers(W, W), count, k)
+    columns_kernel.fill(wave_kernel.wave_pointers(W, W), count, k)
 
 
 @njit  # type: ignore[untyped-decorator]
@@ -34,7 +34,7 @@ def divide_in_kernel(W: Any, m: int, total: int) -> None:
 
 @njit  # type: ignore[untyped-decorator]
 def overtake_in_kernel(base: float, gain: float, mass: float, rival: float) -> int:
-    return int(allocate_kernel.visits_to_overtake(base, gain, mass, rival))
+    return int(columns_kernel.visits_to_overtake(base, gain, mass, rival))
 
 
 def load(edges: list[tuple[float, float, float]], most: list[float] | None = None) -> None:
@@ -170,7 +170,7 @@ def test_the_run_until_the_runner_up_overtakes_is_what_counting_comes_to(
 ) -> None:
     run = overtake_in_kernel(base, gain, float(mass), rival)
     if rival <= base:
-        assert run == allocate_kernel.FOREVER
+        assert run == columns_kernel.FOREVER
         return
     counted = 1
     while counted < 20_000 and base + gain / (mass + counted) > rival + 1e-12:

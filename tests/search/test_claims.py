@@ -8,8 +8,8 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import history_keys
 from graphsearch.position.scores import MATE
-from graphsearch.record.transposition import Entry, EntryTable
-from graphsearch.record.transposition_layout import PROOF
+from graphsearch.store.record.transposition import Entry, EntryTable
+from graphsearch.store.record.transposition_layout import PROOF
 
 ONE = SearchParams(minibatch_size=1)
 MATE_IN_TWO = "7k/8/5K2/8/8/8/8/1Q6 w - - 0 1"  # 1. Qg1 Kh7 2. Qg7#, and others

@@ -15,7 +15,6 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.evaluators.table import TableEntry, TableEvaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import POSITION_WORDS, key_of, pack, unpack
 from graphsearch.search import puct, wave_kernel
@@ -23,6 +22,7 @@ from graphsearch.search.params import GATHERERS
 from graphsearch.search.settings import set_params
 from graphsearch.search.waves import WaveRunner
 from graphsearch.store.upkeep.prune import visits_of
+from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, records_below
 from ..support.reference import HashEvaluator, Node, ReferenceSearch

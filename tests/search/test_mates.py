@@ -12,12 +12,19 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.graph.lines import learn_line
-from graphsearch.mate.beside import DECIDED_SHARE, LEAD_VISITS, SETTLING_VISITS, VISIT, MateFinder, allowance
-from graphsearch.mate.limits import MateLimits
-from graphsearch.mate.session import SLICE, find_mate
 from graphsearch.query.pv import CHECKMATE, pv
 from graphsearch.search import waves
 from graphsearch.search.results import Progress, SearchResult
+from graphsearch.solvers.mate.beside import (
+    DECIDED_SHARE,
+    LEAD_VISITS,
+    SETTLING_VISITS,
+    VISIT,
+    MateFinder,
+    allowance,
+)
+from graphsearch.solvers.mate.limits import MateLimits
+from graphsearch.solvers.mate.session import SLICE, find_mate
 
 from ..support.graphs import check_invariants, records_below
 from ..support.reference import HashEvaluator

@@ -20,17 +20,17 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.graph.sweeps.opinions import second_opinion
+from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import key_of
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.sweep.opinions import second_opinion
-from graphsearch.sweep.reevaluate import reevaluate
 
 from ..conftest import ROOT
+from ..graph.sweeps.test_reevaluate import assert_same
+from ..graph.sweeps.test_refresh import ENDGAME, records_of, searched
 from ..support.counting import CountingEvaluator
-from ..sweep.test_reevaluate import assert_same
-from ..sweep.test_refresh import ENDGAME, records_of, searched
 
 KILLS = 40 if os.environ.get("GRAPHSEARCH_FULL") else 4
 
@@ -129,13 +129,13 @@ import chess
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.sweep import evaluating, opinions
-from graphsearch.sweep.opinions import second_opinion
-from graphsearch.sweep.reevaluate import reevaluate
+from graphsearch.graph.sweeps import evaluating, opinions
+from graphsearch.graph.sweeps.opinions import second_opinion
+from graphsearch.graph.sweeps.reevaluate import reevaluate
 from tests.support.counting import CountingEvaluator
 
 Store.open = partial(Store.open, sizes=Sizes(fan_out=3))
-for module in ("graphsearch.sweep.opinions", "graphsearch.sweep.reevaluate"):
+for module in ("graphsearch.graph.sweeps.opinions", "graphsearch.graph.sweeps.reevaluate"):
     sys.modules[module].SAVE_SECONDS = 0.0
 loop = sys.modules["graphsearch.search.loop"]
 loop.FIRST_FLUSH_SECONDS = loop.FLUSH_SECONDS = 0.0

@@ -15,11 +15,12 @@ from numba import float32, int64
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.jit.compiler import kernel
 from graphsearch.position.board import legal_moves
 from graphsearch.position.scores import MATE
-from graphsearch.record import bounds_kernel as kernels
-from graphsearch.record.bounds import (
+from graphsearch.store.record import bounds_kernel as kernels
+from graphsearch.store.record.bounds import (
     AT_LEAST,
     AT_MOST,
     DRAWN,
@@ -33,10 +34,9 @@ from graphsearch.record.bounds import (
     proof_of,
     share_of,
 )
-from graphsearch.record.node import NodeRecord
-from graphsearch.record.transposition import Entry, EntryTable
-from graphsearch.record.transposition_layout import PROOF
-from graphsearch.sweep.refresh import refresh
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.transposition import Entry, EntryTable
+from graphsearch.store.record.transposition_layout import PROOF
 
 from ..conftest import SHARED, shared_data
 from ..support.graphs import check_invariants, numbers_below, records_below

@@ -21,11 +21,11 @@ from graphsearch.errors import (
     UnsavedError,
 )
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.evaluators.table import TableEntry, TableEvaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
 from graphsearch.store.store import Store
+from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, numbers_below, records_below
 from ..support.reference import HashEvaluator, ReferenceSearch
@@ -305,7 +305,7 @@ def test_a_graph_that_lost_a_third_of_its_records_searches_on(tmp_path: Path, ba
 
 
 def _load_without(path: Path, graph: Graph, *, share: float, seed: int) -> int:
-    from graphsearch.record.node import RecordBatch
+    from graphsearch.store.record.node import RecordBatch
     from graphsearch.store.store import Store
 
     random = np.random.default_rng(seed)
@@ -319,7 +319,7 @@ def _load_without(path: Path, graph: Graph, *, share: float, seed: int) -> int:
 
 
 def test_a_lost_child_keeps_the_value_of_its_edge_until_it_has_caught_up(tmp_path: Path) -> None:
-    from graphsearch.record.node import RecordBatch
+    from graphsearch.store.record.node import RecordBatch
     from graphsearch.store.store import Store
 
     board = chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1")

@@ -10,9 +10,9 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
 from graphsearch.errors import InvalidPositionError
-from graphsearch.record.node import NodeRecord
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 
 from ..conftest import Cli

@@ -11,6 +11,8 @@ import pytest
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search import warm
 
+BESIDE = "graphsearch.solvers.mate.beside"
+
 
 @pytest.mark.parametrize(
     ("missing", "told", "speaks"),
@@ -31,6 +33,6 @@ def test_the_other_process_speaks_where_nobody_else_does(
 
     monkeypatch.setattr(warm, "_missing", lambda *_, **__: missing)
     monkeypatch.setattr("subprocess.Popen", popen)
-    with warm.kernels_compiling(UniformEvaluator(), filed=True, prover="graphsearch.mate.beside", told=told):
+    with warm.kernels_compiling(UniformEvaluator(), filed=True, prover=BESIDE, told=told):
         pass
     assert started == [None if speaks else subprocess.DEVNULL]

@@ -17,7 +17,7 @@ import chess
 import chess.polyglot
 import zstandard
 
-FORMATS = range(1, 7)
+FORMAT = 1
 WORD = (1 << 64) - 1
 FREE = 75  # up to this clock, positions share a record
 FRAME = bytes.fromhex("28b52ffd0038")  # the six bytes that every frame of a block lacks
@@ -330,7 +330,7 @@ def open_file(path: Path) -> sqlite3.Connection:
         file.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
     assert mark == 0x47724772
-    assert version in FORMATS
+    assert version == FORMAT
     return file
 
 
@@ -402,9 +402,7 @@ def sort_key(words: tuple[int, ...]) -> int:
 def read_entries(path: Path, evaluation: str) -> dict[tuple[int, int], int]:
     """Returns the data word of each entry, by key and the 16 bits of the check hash."""
     file, found = open_file(path), dict[tuple[int, int], int]()
-    has_entries = file.execute("PRAGMA user_version").fetchone()[0] >= 4
-    rows = file.execute(_PIECES).fetchall() if has_entries else []
-    for of, count, checksum, data in rows:
+    for of, count, checksum, data in file.execute(_PIECES).fetchall():
         assert zlib.crc32(of.encode() + data) == checksum
         if of not in ("", evaluation):
             continue

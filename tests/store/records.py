@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from graphsearch.position.board import NOT_TERMINAL, board_of, legal_moves, pack, terminal_kind
-from graphsearch.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record.node import NodeRecord
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.compression import (
     TRAINED_FROM,
     Dictionaries,
     Header,
-    with_checksum,
     without_checksum,
 )
 from graphsearch.store.codec.layout import FRAME_START, HEADER, LENGTH
+from graphsearch.store.record.node import NodeRecord
 
 from .formats import example
+from .record_encoder import encode_block, encode_blocks, with_checksum
 from .records import identity, node_records, random_records
 
 NONE = Dictionaries()
@@ -36,14 +36,14 @@ def decoded(dictionaries: Dictionaries, block: bytes) -> list[NodeRecord]:
 @given(st.lists(node_records(), min_size=1, max_size=40))
 @settings(max_examples=50, deadline=None)
 def test_decoding_gives_the_encoded_records(records: list[NodeRecord]) -> None:
-    dictionaries, blocks = codec.encode_blocks(records)
+    dictionaries, blocks = encode_blocks(records)
     dictionaries = Dictionaries.from_bytes(dictionaries.to_bytes())
     assert [record for block in blocks for record in decoded(dictionaries, block)] == records
 
 
 def test_many_blocks_are_compressed_with_dictionaries() -> None:
     records = random_records(4, 16) * (2 * TRAINED_FROM)
-    dictionaries, blocks = codec.encode_blocks(records)
+    dictionaries, blocks = encode_blocks(records)
     again = Dictionaries.from_bytes(dictionaries.to_bytes())
     assert len(dictionaries.to_bytes()) > 500
     assert [record for block in blocks for record in decoded(again, block)] == records
@@ -53,7 +53,7 @@ def test_many_blocks_are_compressed_with_dictionaries() -> None:
 
 @pytest.mark.parametrize("length", range(14))
 def test_a_block_that_is_too_short_is_refused(length: int) -> None:
-    _, blocks = codec.encode_blocks(random_records(1, 1))
+    _, blocks = encode_blocks(random_records(1, 1))
     with pytest.raises(CorruptRecordError):
         decoded(NONE, blocks[0][:length])
     with pytest.raises(CorruptRecordError):
@@ -61,7 +61,7 @@ def test_a_block_that_is_too_short_is_refused(length: int) -> None:
 
 
 def test_every_flipped_bit_of_a_block_is_refused() -> None:
-    _, blocks = codec.encode_blocks(random_records(2, 3))
+    _, blocks = encode_blocks(random_records(2, 3))
     for bit in range(8 * len(blocks[0])):
         damaged = bytearray(blocks[0])
         damaged[bit >> 3] ^= 1 << (bit & 7)
@@ -75,7 +75,7 @@ def frame(content: bytes) -> bytes:
 
 
 def test_content_larger_than_announced_is_refused_without_making_room_for_it() -> None:
-    (block,) = codec.encode_blocks(random_records(2, 3))[1]
+    (block,) = encode_blocks(random_records(2, 3))[1]
     plain = NONE.opener().open(block)
     low, columns = Header.of(plain).parts()
     codes, bomb = frame(plain[low:columns]), frame(bytes(1 << 26))
@@ -87,7 +87,7 @@ def test_content_larger_than_announced_is_refused_without_making_room_for_it() -
 
 @pytest.mark.parametrize("longer", [1, -1])
 def test_a_wrong_length_of_the_first_frame_is_refused(longer: int) -> None:
-    (block,) = codec.encode_blocks(random_records(2, 3))[1]
+    (block,) = encode_blocks(random_records(2, 3))[1]
     data = without_checksum(block)
     length = int.from_bytes(data[HEADER : HEADER + LENGTH], "little") + longer
     wrong = data[:HEADER] + struct.pack("<H", length) + data[HEADER + LENGTH :]
@@ -97,7 +97,7 @@ def test_a_wrong_length_of_the_first_frame_is_refused(longer: int) -> None:
 
 def test_a_block_of_terminal_positions_has_no_frame_of_prior_codes() -> None:
     records = [record for record in random_records(2, 400) if record.terminal]
-    (block,) = codec.encode_blocks(records)[1]
+    (block,) = encode_blocks(records)[1]
     assert block[HEADER : HEADER + LENGTH] == b"\0\0"
     assert decoded(NONE, block) == records
 
@@ -106,7 +106,7 @@ def test_the_worked_example_decodes_to_the_documented_record() -> None:
     shown = example("node_record.md")
     assert NONE.opener().open(shown["block"]) == shown["expanded"]
     assert decoded(NONE, shown["block"]) == [example_record()]
-    assert codec.encode_block([example_record()]) == shown["expanded"]
+    assert encode_block([example_record()]) == shown["expanded"]
 
 
 def example_record() -> NodeRecord:
@@ -114,7 +114,7 @@ def example_record() -> NodeRecord:
     import chess
 
     from graphsearch.position.board import pack
-    from graphsearch.record.node import UNPROVEN, Edge
+    from graphsearch.store.record.node import UNPROVEN, Edge
 
     board = chess.Board()
     board.push_san("e4")
@@ -123,26 +123,26 @@ def example_record() -> NodeRecord:
     return NodeRecord(words, -0.125, 250, 1, UNPROVEN, bytes([20] * 19 + [40]), edges, run=300)
 
 
-def test_a_block_without_runs_is_one_of_format_1() -> None:
+def test_records_without_runs_announce_none() -> None:
     block = bytes.fromhex(
         "80020400 0c00 000000fa0000802c 4d000018141428 010033c002"
         " 890000 00010102002001be0014013e010c1c0001 50a1fcd5"
     )
     assert decoded(NONE, block) == [replace(example_record(), run=0)]
-    assert codec.encode_blocks([replace(example_record(), run=0)])[1] == [block]
+    assert encode_blocks([replace(example_record(), run=0)])[1] == [block]
 
 
 def test_a_record_has_the_run_of_its_reference_unless_it_says_another() -> None:
     records = [replace(r, run=run) for r, run in zip(random_records(3, 6), (7, 7, 300, 7, 0, 0), strict=True)]
-    plain = codec.encode_block(records)
+    plain = encode_block(records)
     assert codec.decode_block(plain) == records
-    alike = codec.encode_block([replace(r, run=7) for r in records])
-    assert len(alike) == len(codec.encode_block([replace(r, run=0) for r in records])) + 1
+    alike = encode_block([replace(r, run=7) for r in records])
+    assert len(alike) == len(encode_block([replace(r, run=0) for r in records])) + 1
 
 
 def test_the_run_of_a_record_is_found_without_reading_all_of_its_block() -> None:
     records = [replace(r, run=run) for r, run in zip(random_records(3, 6), (7, 7, 300, 7, 0, 0), strict=True)]
-    plain = codec.encode_block(records)
+    plain = encode_block(records)
     for record in records:
         assert codec.find_in_block(plain, identity(record)) == record
 
@@ -164,5 +164,5 @@ def test_random_bytes_are_no_dictionaries(data: bytes) -> None:
 
 def test_blocks_of_equal_content_need_no_dictionaries() -> None:
     records = random_records(6, 1) * (32 * TRAINED_FROM)
-    dictionaries, blocks = codec.encode_blocks(records)
+    dictionaries, blocks = encode_blocks(records)
     assert [record for block in blocks for record in decoded(dictionaries, block)] == records

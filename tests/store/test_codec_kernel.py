@@ -15,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record.node import NodeRecord, RecordBatch
 from graphsearch.store.codec import bulk, compression, layout
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.bulk import BlockFault, decode_chunk, encode_chunk
 from graphsearch.store.codec.compression import Dictionaries
 from graphsearch.store.index.bloom import empty_bloom, may_hold
 from graphsearch.store.index.layout import HASHES
+from graphsearch.store.record.node import NodeRecord, RecordBatch
 
+from .record_encoder import encode_block, encode_blocks, with_checksum
 from .records import batch_of, node_records, random_records
 
 MANY = settings(max_examples=60, deadline=None)
@@ -37,7 +38,7 @@ def same(a: RecordBatch, b: RecordBatch) -> bool:
 @given(st.lists(node_records(), min_size=1, max_size=70))
 def test_kernels_write_the_bytes_of_the_plain_codec(records: list[NodeRecord]) -> None:
     blocks = bulk.encode_blocks(batch_of(records))
-    assert blocks == [codec.encode_block(records[k : k + 32]) for k in range(0, len(records), 32)]
+    assert blocks == [encode_block(records[k : k + 32]) for k in range(0, len(records), 32)]
 
 
 @MANY
@@ -88,8 +89,8 @@ def test_random_bytes_decode_alike_or_not_at_all(data: bytes) -> None:
     outcome(data)
     outcome(PLAIN[0][: layout.HEADER] + data)
     opened(data)
-    opened(compression.with_checksum(data))
-    opened(compression.with_checksum(CHUNK.blocks[0][: layout.HEADER] + data))
+    opened(with_checksum(data))
+    opened(with_checksum(CHUNK.blocks[0][: layout.HEADER] + data))
 
 
 @settings(max_examples=400, deadline=None)
@@ -112,7 +113,7 @@ def test_changed_bits_of_stored_blocks_decode_alike_or_not_at_all(data: st.DataO
     for _ in range(data.draw(st.integers(1, 3))):
         block[data.draw(st.integers(0, len(block) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     cut = data.draw(st.sampled_from((0, 0, 1, 40)))
-    opened(compression.with_checksum(bytes(block[: len(block) - cut])))
+    opened(with_checksum(bytes(block[: len(block) - cut])))
 
 
 def test_a_wrong_checksum_is_named() -> None:
@@ -134,7 +135,7 @@ def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value:
     with pytest.raises(CorruptRecordError):
         encode_chunk(batch)
     with pytest.raises(CorruptRecordError):
-        codec.encode_blocks([batch.record(i) for i in range(len(batch))])
+        encode_blocks([batch.record(i) for i in range(len(batch))])
 
 
 @pytest.mark.parametrize(("word", "bits"), [(5, 1 << 30), (6, 1 << 30), (0, 1), (8, 1 << 33), (8, 127 << 5)])
@@ -144,7 +145,7 @@ def test_an_impossible_position_is_refused(word: int, bits: int) -> None:
     with pytest.raises(CorruptRecordError, match="record 1 of the batch has an impossible position"):
         encode_chunk(batch)
     with pytest.raises(CorruptRecordError, match="record 1 of the batch has an impossible position"):
-        codec.encode_blocks([batch.record(i) for i in range(3)])
+        encode_blocks([batch.record(i) for i in range(3)])
 
 
 def test_bloom_filters_of_kernels_hold_what_was_added() -> None:

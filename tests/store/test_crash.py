@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.record.node import NodeRecord
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
@@ -35,7 +35,7 @@ import os, sys
 from dataclasses import replace
 import chess
 import numpy as np
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
@@ -209,14 +209,14 @@ def test_a_killed_backup_leaves_the_old_copy(tmp_path: Path, pages: int) -> None
 def test_a_creation_that_was_cut_short_can_be_repeated(tmp_path: Path, step: int) -> None:
     import sqlite3
 
-    from graphsearch.store import migrations
+    from graphsearch.store.format import create_tables
 
     path = tmp_path / "test.graph"
     if step:
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA page_size = 16384")
         if step > 1:
-            migrations.migrate(connection, 0)
+            create_tables(connection)
         if step > 2:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.close()

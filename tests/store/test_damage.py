@@ -13,13 +13,14 @@ import pytest
 
 from graphsearch.errors import CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
-from graphsearch.record.node import NodeRecord
 from graphsearch.store.codec.compression import Dictionaries
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
 from ..support.loose import loosen
+from .record_encoder import seal
 from .records import batch_of, contents, filled, identity, random_records
 
 RECORDS = random_records(31, 200)
@@ -118,7 +119,7 @@ def test_a_block_with_a_right_checksum_and_wrong_content_is_named(path: Path) ->
     assert isinstance(data, bytes)
     dictionaries = Dictionaries()
     plain = dictionaries.opener().open(data) + bytes(9)
-    execute(path, "UPDATE block SET data = ? WHERE id = 1", dictionaries.seal([plain])[0])
+    execute(path, "UPDATE block SET data = ? WHERE id = 1", seal(dictionaries, [plain])[0])
     assert any("block 1: its bytes are not records" in problem for problem in verify(path).problems)
 
 
@@ -207,7 +208,7 @@ def test_a_side_that_could_take_the_king_is_illegal(tmp_path: Path) -> None:
     import chess
 
     from graphsearch.position.board import pack
-    from graphsearch.record.node import UNPROVEN
+    from graphsearch.store.record.node import UNPROVEN
 
     board = chess.Board("4k3/8/8/8/4R3/8/8/4K3 w - - 0 1")
     with pytest.raises(ValueError, match="illegal"):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store import connection as connections
 from graphsearch.store.connection import connect
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.upkeep.verify import verify

@@ -1,4 +1,4 @@
-"""The descriptions of the formats against the code, and the golden files of all formats."""
+"""The descriptions of the formats against the code, and the golden file."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ import shutil
 import sqlite3
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import chess
 import numpy as np
-import pytest
 
-from graphsearch.graph.graph import Graph
 from graphsearch.position.board import pack
-from graphsearch.record.node import MAX_CODE, MAX_MOVES
-from graphsearch.record.provenance import EvaluatorIdentity
-from graphsearch.search.loop import analyze
-from graphsearch.search.params import Limits
+from graphsearch.store.format import FORMAT_VERSION
 from graphsearch.store.index.catalog import signed
 from graphsearch.store.info import info
-from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.order import sort_keys
+from graphsearch.store.record.node import MAX_CODE, MAX_MOVES
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games, history, players
 from graphsearch.store.transpositions import runs, saved
@@ -35,104 +31,72 @@ from .formats import SCHEMA, example
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
 
 FOLDER = ROOT / "tests" / "golden"
-GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2, 3, 4, 5, 6)]
-NEWEST = GOLDEN[-1]
+GOLDEN = FOLDER / f"format{FORMAT_VERSION}.graph"
+FACTS: dict[str, Any] = json.loads(GOLDEN.with_suffix(".json").read_text())
 START = "463b96181691fc9c"  # key of the start position
 EVALUATION = "ab" * 32
 OTHER = EvaluatorIdentity("net", "1a2b3c4d", {"PolicyTemperature": 1.5}, "wdl")
 
 
-def digest(store: Store, *, sources: bool = True) -> str:
-    """Returns a hash over all live records, with runs or without, however they are stored."""
+def digest(store: Store) -> str:
+    """Returns a hash over all live records, however they are stored."""
     lines = []
     for record in contents(store).values():
         edges = [(edge.n, edge.r, edge.q.hex(), edge.d) for edge in record.edges]
-        numbers = [record.v.hex(), record.d, record.evaluator, record.flags, record.codes.hex()]
-        numbers += [record.run] if sources else []
+        numbers = [record.v.hex(), record.d, record.evaluator, record.flags, record.codes.hex(), record.run]
         lines.append(json.dumps([list(record.words), numbers, edges]))
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_golden_files_are_read_as_ever(tmp_path: Path, golden: Path) -> None:
-    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
-    facts = json.loads(golden.with_suffix(".json").read_text())
-    number = int(golden.stem[-1])
+def test_the_golden_file_is_read_as_ever(tmp_path: Path) -> None:
+    path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
     assert verify(path).problems == []
-    assert (info(path).nodes, info(path).format_version) == (facts["nodes"], number)
-    assert [run.position for run in info(path).runs] == facts["runs"]
+    assert info(path).format_version == FORMAT_VERSION
     with Store.open(path, read_only=True) as store:
-        assert digest(store, sources=number > 1) == facts["sha256"]
-        record = store.read(chess.Board())
-        assert record is not None
-        assert [record.v.hex(), record.visits] == facts["start"]
-    assert path.read_bytes() == golden.read_bytes()
-
-
-@pytest.mark.parametrize("golden", GOLDEN[1:], ids=lambda path: path.stem)
-def test_golden_files_from_format_2_on_have_records_of_several_runs_and_evaluators(
-    tmp_path: Path, golden: Path
-) -> None:
-    path = Path(shutil.copy(golden, tmp_path / "new.graph"))
-    facts = json.loads(golden.with_suffix(".json").read_text())
-    with Store.open(path, read_only=True) as store:
-        records = contents(store).values()
-        assert {str(run): sum(r.run == run for r in records) for run in range(5)} == facts["records_by_run"]
-        assert min(facts["records_by_run"].values()) > 0
-        assert [(run.kind, run.evaluator) for run in store.runs()] == [tuple(pair) for pair in facts["kinds"]]
+        assert facts_of(store) == FACTS
         assert store.evaluators() == {1: IDENTITY, 2: OTHER}
+        start = games.counts(store, [START])[START]
+        assert [(move.san, move.white, move.games) for move in start] == [("e4", 2, 3), ("d4", 0, 1)]
+        assert games.entries_of(store, 2, START) == [(0, 0x31C)]
+    assert path.read_bytes() == GOLDEN.read_bytes()
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_what_golden_files_have_imported_is_read_as_ever(tmp_path: Path, golden: Path) -> None:
-    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
-    facts = json.loads(golden.with_suffix(".json").read_text()).get("imported")
-    with Store.open(path, read_only=True) as store:
-        found = games.imported(store).as_dict()
-        for source in facts["sources"] if facts else ():
-            source.setdefault("players", None)  # since format 6
-        assert facts in (None, found)
-        assert bool(facts) == bool(found["sources"]) == (golden.stem >= "format3")
-        if facts:
-            start = games.counts(store, [START])[START]
-            assert [(move.san, move.white, move.games) for move in start] == [("e4", 2, 3), ("d4", 0, 1)]
-            assert games.entries_of(store, 2, START) == [(0, 0x31C)]
+def test_the_golden_file_has_something_in_every_part() -> None:
+    assert min(FACTS["records_by_run"].values()) > 0
+    assert len(FACTS["history"]) == 3
+    assert all(FACTS[part] for part in ("imported", "entries", "players"))
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_the_entries_of_golden_files_are_read_as_ever(tmp_path: Path, golden: Path) -> None:
-    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
-    facts = json.loads(golden.with_suffix(".json").read_text()).get("entries", {"words": [], "runs": []})
-    for _ in range(2):
-        with Store.open(path, read_only=True) as store:
-            found = saved.load(store, EVALUATION)
-            assert [found.keys.tolist(), found.data.tolist()] == (facts["words"] or [[], []])
-            assert [[run.kind, run.value] for run in runs.runs(store)] == facts["runs"]
-        Store.open(path).close()  # which brings it to the newest format
-    assert bool(facts["words"]) == (golden.stem >= "format4")
+def facts_of(store: Store) -> dict[str, Any]:
+    """Returns what a file says, as JSON has it."""
+    start = store.read(chess.Board())
+    assert start is not None
+    found = contents(store).values()
+    facts = {
+        "nodes": store.node_count,
+        "runs": [run.position for run in store.runs()],
+        "kinds": [[run.kind, run.evaluator] for run in store.runs()],
+        "records_by_run": {str(run): sum(r.run == run for r in found) for run in range(5)},
+        "sha256": digest(store),
+        "start": [start.v.hex(), start.visits],
+        "imported": games.imported(store).as_dict(),
+        "entries": entries_in(store),
+        "players": played_in(store),
+        "history": [
+            [row.run, row.values.n, row.values.q, row.values.best_move]
+            for row in history.of_root(store, START)
+        ],
+    }
+    return cast(dict[str, Any], json.loads(json.dumps(facts)))
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_the_history_of_golden_files_is_read_as_ever(tmp_path: Path, golden: Path) -> None:
-    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
-    facts = json.loads(golden.with_suffix(".json").read_text()).get("history", [])
-    for _ in range(2):
-        with Store.open(path, read_only=True) as store:
-            found = history.of_root(store, START)
-            assert [[row.run, row.values.n, row.values.q, row.values.best_move] for row in found] == facts
-        Store.open(path).close()  # which brings it to the newest format
-    assert len(facts) == (3 if golden.stem >= "format5" else 0)
-
-
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_players_and_books_histories_of_golden_files_are_read_as_ever(tmp_path: Path, golden: Path) -> None:
-    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
-    facts = json.loads(golden.with_suffix(".json").read_text())
-    for _ in range(2):
-        with Store.open(path, read_only=True) as store:
-            assert played_in(store) == facts.get("players", [[], [], []])
-        Store.open(path).close()  # which brings it to the newest format
-    assert bool(facts.get("players")) == (golden.stem >= "format6")
+def entries_in(store: Store) -> dict[str, object]:
+    """Returns entries of two evaluations, proofs and two runs."""
+    held = saved.load(store, EVALUATION)
+    return {
+        "words": [held.keys.tolist(), held.data.tolist()],
+        "runs": [[run.kind, run.value] for run in runs.runs(store)],
+    }
 
 
 def played_in(store: Store) -> list[list[object]]:
@@ -146,38 +110,8 @@ def played_in(store: Store) -> list[list[object]]:
     return [[asdict(row) for row in found], played, [*(lines if found else []), *books]]
 
 
-def test_blocks_of_format_1_stay_as_they_are_beside_new_ones(tmp_path: Path) -> None:
-    path = Path(shutil.copy(GOLDEN[0], tmp_path / "old.graph"))
-    facts = json.loads(GOLDEN[0].with_suffix(".json").read_text())
-    before = stored_blocks(path)
-    with Graph.open(path, evaluator="uniform") as graph:
-        assert graph.store is not None
-        assert graph.store.format_version == FORMAT_VERSION
-        with Store.open(path, read_only=True) as store:
-            assert digest(store, sources=False) == facts["sha256"], "a migration rewrites no record"
-        graph.store.append(batch_of([replace(r, run=0) for r in random_records(8, 5)]), fresh=5)
-        assert stored_blocks(path) >= before
-        for _ in range(2):
-            analyze(graph, chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"), Limits(visits=100))
-    assert verify(path).problems == []
-    with Store.open(path, read_only=True) as store:
-        records = list(contents(store).values())
-        assert {record.run for record in records} == {0, 2, 3}
-        assert sum(record.run == 0 for record in records) >= facts["nodes"]
-        assert info(path).format_version == FORMAT_VERSION
-
-
-def stored_blocks(path: Path) -> set[bytes]:
-    connection = sqlite3.connect(path)
-    try:
-        return {row[0] for row in connection.execute("SELECT data FROM block")}
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_golden_files_have_blocks_with_and_without_dictionaries(golden: Path) -> None:
-    connection = sqlite3.connect(f"{golden.as_uri()}?mode=ro&immutable=1", uri=True)
+def test_the_golden_file_has_blocks_with_and_without_dictionaries() -> None:
+    connection = sqlite3.connect(f"{GOLDEN.as_uri()}?mode=ro&immutable=1", uri=True)
     try:
         sizes = [row[0] for row in connection.execute("SELECT length(dictionary) FROM chunk")]
     finally:
@@ -268,8 +202,8 @@ def played(white: str | None, black: str | None, number: int, *, date: str | Non
     )
 
 
-def enter_into(store: Store) -> dict[str, object]:
-    """Writes entries of two evaluations, proofs and two runs; returns what is to be read of them."""
+def enter_into(store: Store) -> None:
+    """Writes entries of two evaluations, proofs and two runs."""
     rng = np.random.default_rng(4)
     keys, data = (rng.integers(1, 1 << 64, 300, dtype=np.uint64) for _ in range(2))
     data[:20] |= np.uint64(127 << 34)
@@ -284,24 +218,21 @@ def enter_into(store: Store) -> dict[str, object]:
             run = runs.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
             runs.add_iteration(store, run, found)
             runs.update(store, run, found, finished=True)
-    held = saved.load(store, EVALUATION)
-    kept = [[run.kind, run.value] for run in runs.runs(store)]
-    return {"words": [held.keys.tolist(), held.data.tolist()], "runs": kept}
 
 
 def make_golden() -> None:
-    """Writes the golden file of the newest format; run it only for a new one."""
+    """Writes the golden file; run it only for a new format."""
     import random
 
     from graphsearch.store.codec import compression
 
     compression.TRAINED_FROM = 8  # small enough to keep
-    NEWEST.unlink(missing_ok=True)
+    GOLDEN.unlink(missing_ok=True)
     start_record = record_of(chess.Board(), random.Random(1))
     records = [r for r in random_records(1, 320) if identity(r) != identity(start_record)]
     records = [replace(r, run=(k // 3) % 4) for k, r in enumerate([*records, start_record])]
-    filled(NEWEST, records)
-    with Store.open(NEWEST) as store:
+    filled(GOLDEN, records)
+    with Store.open(GOLDEN) as store:
         for k in range(3):
             run = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745})
             store.finish_run(run, 7 + k, 6)
@@ -314,29 +245,13 @@ def make_golden() -> None:
         store.finish_run(store.begin_run("", {}, {}, kind="reevaluate", evaluator=other), 0, 46)
         store.append(batch_of([replace(r, run=4, evaluator=other) for r in records[::7]]), fresh=0)
         import_into(store)
-        start = store.read(chess.Board())
-        assert start is not None
-        found = contents(store).values()
-        facts = {
-            "nodes": store.node_count,
-            "runs": [run.position for run in store.runs()],
-            "kinds": [[run.kind, run.evaluator] for run in store.runs()],
-            "records_by_run": {str(run): sum(r.run == run for r in found) for run in range(5)},
-            "sha256": digest(store),
-            "start": [start.v.hex(), start.visits],
-            "imported": games.imported(store).as_dict(),
-            "entries": enter_into(store),
-            "players": played_in(store),
-            "history": [
-                [row.run, row.values.n, row.values.q, row.values.best_move]
-                for row in history.of_root(store, START)
-            ],
-        }
-    connection = sqlite3.connect(NEWEST, isolation_level=None)
+        enter_into(store)
+        facts = facts_of(store)
+    connection = sqlite3.connect(GOLDEN, isolation_level=None)
     for statement in ("journal_mode = DELETE", "page_size = 4096"):  # small enough to keep
         connection.execute(f"PRAGMA {statement}")
     connection.execute("VACUUM")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
-    NEWEST.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
-    assert info(NEWEST).evaluator == IDENTITY
+    GOLDEN.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
+    assert info(GOLDEN).evaluator == IDENTITY

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.position.board import Words, key_of, pack
+from graphsearch.store.codec import bulk
 from graphsearch.store.index.bloom import empty_bloom, may_hold, may_hold_each
 from graphsearch.store.order import identities, newest_in_order, sort_keys
 from graphsearch.store.segments import keys_of
@@ -69,6 +70,16 @@ def test_the_newest_of_each_position_is_kept_in_order(picks: list[tuple[int, int
         for i in kept.tolist():
             equals = [k for k in range(len(picks)) if (identities(words)[k] == identities(words)[i]).all()]
             assert rank[i] == min(rank[k] for k in equals)
+
+
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=40))
+@settings(deadline=None)
+def test_kernels_keep_the_same_versions(picks: list[int]) -> None:
+    boards = [random_board(random.Random(seed)) for seed in range(8)]
+    words = packed(*(boards[seed] for seed in picks))
+    keys = sort_keys(words)
+    for its_keys in (keys, keys & np.uint64(1), np.zeros_like(keys)):
+        assert bulk.newest_in_order(words, its_keys).tolist() == newest_in_order(words, its_keys).tolist()
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=300))

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphsearch.cluster.parting import split
-from graphsearch.cluster.saved_waves import Save, saves_of
 from graphsearch.errors import InputFileError, SchemaVersionError, StoreError
 from graphsearch.outside import Identity, LockNote, ManifestFile, SaveFacts, ShardFact, declared
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.search.shards.parting import split
+from graphsearch.search.shards.saved_waves import Save, saves_of
 from graphsearch.store.lock import Holder, WriteLock, holder
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sharded.manifest import FACT, NAME, read_manifest
 from graphsearch.store.store import Store
 from graphsearch.store.tables.column import DEEPEST, json_object
@@ -127,7 +127,7 @@ def test_what_is_wrong_in_a_manifest_is_named(tmp_path: Path, change: dict[str, 
 
 
 def test_a_manifest_of_a_later_format_is_refused_by_its_number(tmp_path: Path) -> None:
-    with pytest.raises(SchemaVersionError, match="format 2"):
+    with pytest.raises(SchemaVersionError, match=r"has format 2, .* reads format 1;"):
         read_manifest(written(tmp_path, '{"format": 2, "owners": {}}'))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.record.node import NodeRecord
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 

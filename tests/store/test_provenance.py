@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +10,9 @@ import chess
 import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, StoreError
-from graphsearch.record.node import MAX_EVALUATOR, MAX_RUN
-from graphsearch.record.provenance import EvaluatorIdentity, differences
 from graphsearch.store.info import info
-from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.record.node import MAX_EVALUATOR, MAX_RUN
+from graphsearch.store.record.provenance import EvaluatorIdentity, differences
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
@@ -104,45 +102,6 @@ def test_a_run_says_its_kind_evaluator_and_program(path: Path) -> None:
         assert store.run(3) is None
 
 
-def test_a_file_of_format_1_is_read_as_it_is_and_migrated_by_a_writer(tmp_path: Path) -> None:
-    path = Path(shutil.copy(GOLDEN, tmp_path / "old.graph"))
-    before = path.read_bytes()
-    with Store.open(path, read_only=True) as store:
-        assert store.format_version == 1
-        assert [(run.kind, run.evaluator, run.program) for run in store.runs()] == [("search", 1, None)]
-        assert (store.evaluator_number, store.evaluators()) == (1, {1: IDENTITY})
-        old = contents(store)
-    assert verify(path).ok
-    assert path.read_bytes() == before
-    with Store.open(path) as store:
-        assert store.format_version == FORMAT_VERSION
-        assert [(run.kind, run.evaluator, run.program) for run in store.runs()] == [("search", 1, None)]
-        assert store.begin_run(chess.STARTING_FEN, {}, {}) == 2
-        assert contents(store) == old
-    assert verify(path).ok
-
-
-def test_a_migration_that_is_cut_short_leaves_the_file_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from graphsearch.store import migrations
-
-    path = Path(shutil.copy(GOLDEN, tmp_path / "old.graph"))
-    with monkeypatch.context() as patch:
-        broken = migrations.migrations() | {2: migrations.migrations()[2] + "CREATE TABLE opinion (a);"}
-        patch.setattr(migrations, "migrations", lambda: broken)
-        with pytest.raises(StoreError, match="cannot open it"):
-            Store.open(path)
-    connection = sqlite3.connect(path)
-    try:
-        assert connection.execute("PRAGMA user_version").fetchone()[0] == 1
-        assert "kind" not in [row[1] for row in connection.execute("PRAGMA table_info(run)")]
-    finally:
-        connection.close()
-    Store.open(path).close()
-    assert info(path).format_version == FORMAT_VERSION
-
-
 def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> None:
     records = [replace(r, run=k % 3, evaluator=k % 2) for k, r in enumerate(random_records(6, 30))]
     path = filled(tmp_path / "a.graph", records)
@@ -162,7 +121,7 @@ def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> No
 
 
 def test_upkeep_keeps_the_sources_of_records(tmp_path: Path) -> None:
-    path = Path(shutil.copy(GOLDEN.with_name("format2.graph"), tmp_path / "a.graph"))
+    path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
     with Store.open(path, read_only=True) as store:
         expected = contents(store)
     assert {(record.evaluator, record.run) for record in expected.values()} >= {(1, 1), (2, 4)}

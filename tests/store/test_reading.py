@@ -15,15 +15,16 @@ import numpy as np
 import pytest
 
 from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
-from graphsearch.record.node import NodeRecord
 from graphsearch.store import threads
 from graphsearch.store.codec.bulk import board_tables
 from graphsearch.store.codec.unpacking import Unpacker
 from graphsearch.store.index import catalog, locate_kernel
 from graphsearch.store.reading import Reader
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 
+from .record_encoder import seal
 from .records import IDENTITY, batch_of, changed, filled, identity, random_records
 from .test_damage import execute, flip
 
@@ -226,7 +227,7 @@ def test_a_missing_block_and_one_that_is_no_records_are_passed_over(path: Path) 
     (data,) = execute(path, "SELECT data FROM block WHERE id = 1")[0]
     assert isinstance(data, bytes)
     none = Dictionaries()
-    wrong = none.seal([none.opener().open(data) + bytes(9)])[0]
+    wrong = seal(none, [none.opener().open(data) + bytes(9)])[0]
     execute(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
     execute(path, "DELETE FROM block WHERE id = 3")
     with Store.open(path) as store, store.reader() as reader:

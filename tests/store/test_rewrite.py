@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from graphsearch.errors import CorruptRecordError, StoreError
-from graphsearch.record.node import NodeRecord, RecordBatch
 from graphsearch.store import merging
 from graphsearch.store.codec.bulk import take
+from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import rewrite

@@ -21,8 +21,8 @@ from graphsearch.query.find import find
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql
 from graphsearch.store.file import open_beside, open_reader, open_writer
+from graphsearch.store.format import STRICT, tables_sql
 from graphsearch.store.info import info
-from graphsearch.store.migrations import FORMAT_VERSION, STRICT, migrations
 from graphsearch.store.store import Store
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.tables.rows import checked, fault_of, rows
@@ -78,19 +78,16 @@ def execute(path: Path, *statements: str) -> None:
 # ------------------------------------------------------------------ the list
 def test_the_list_of_columns_is_the_schema(tmp_path: Path) -> None:
     with closing(sqlite3.connect(":memory:")) as blank:
-        for number, script in sorted(migrations().items()):
-            blank.executescript(script)
-            tables = blank.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
-            names = {name for (name,) in tables} - {"sqlite_sequence"}
-            assert names == {name for name, table in TABLES.items() if table.since <= number}
-            for name in names:
-                found = blank.execute(f"PRAGMA table_info({name})").fetchall()
-                listed = TABLES[name].of_format(number)
-                assert [(row[1], row[2]) for row in found] == [(n, c.kind) for n, c in listed.items()]
-                for _, column, _, not_null, _, place in found:
-                    key = TABLES[name].key.index(column) + 1 if column in TABLES[name].key else 0
-                    assert key == place
-                    assert listed[column].nullable == (not (not_null or place)), (name, column)
+        blank.executescript(tables_sql())
+        tables = blank.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+        assert {name for (name,) in tables} - {"sqlite_sequence"} == set(TABLES)
+        for name, table in TABLES.items():
+            found = blank.execute(f"PRAGMA table_info({name})").fetchall()
+            assert [(row[1], row[2]) for row in found] == [(n, c.kind) for n, c in table.columns.items()]
+            for _, column, _, not_null, _, place in found:
+                key = table.key.index(column) + 1 if column in table.key else 0
+                assert key == place
+                assert table.columns[column].nullable == (not (not_null or place)), (name, column)
 
 
 def test_the_document_lists_every_table_and_column() -> None:
@@ -239,12 +236,6 @@ def test_what_a_view_says_calls_no_function_of_ours_and_more_tables_do_no_harm(
         store.record_root("f" * 16, chess.STARTING_FEN, 3)
         assert len(list(rows(store.connection, "root", ("key", "visits")))) == 2
     assert verify(path).ok
-
-
-@pytest.mark.parametrize("version", range(1, FORMAT_VERSION + 1))
-def test_files_of_all_formats_pass_the_checks(version: int) -> None:
-    report = verify(ROOT / "tests" / "golden" / f"format{version}.graph")
-    assert report.problems == []
 
 
 def test_all_connections_are_made_in_one_place_and_trust_no_schema(full: Path, tmp_path: Path) -> None:

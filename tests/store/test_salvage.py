@@ -16,15 +16,14 @@ import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, StoreError
 from graphsearch.position.board import unpack
-from graphsearch.record.node import NodeRecord
-from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store import merging
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import rows_of
 from graphsearch.store.upkeep.salvage import SalvageReport, salvage
 from graphsearch.store.upkeep.verify import verify
-from tests.conftest import ROOT
 
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 from .test_damage import broken_records, execute, flip
@@ -316,13 +315,6 @@ def test_a_binding_that_is_lost_is_told_by_the_evaluator_that_is_named(two: Path
         with pytest.raises(StoreError, match="--evaluator"):
             salvage(two, two.with_name("new.graph"))
         assert saved_of_two(two, OTHER)[1] == TWO
-
-
-def test_a_damaged_file_of_format_1_is_saved(tmp_path: Path) -> None:
-    path = tmp_path / "test.graph"
-    path.write_bytes((ROOT / "tests" / "golden" / "format1.graph").read_bytes())
-    assert salvage(path, tmp_path / "new.graph").complete
-    assert verify(tmp_path / "new.graph").problems == []
 
 
 def test_a_file_without_evaluator_needs_one_named(path: Path, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from graphsearch import Graph, Limits, analyze
 from graphsearch.errors import CorruptRecordError, UnsoundRecordError
 from graphsearch.position.board import CASTLING_FIELDS, castling_fields, unpack
 from graphsearch.query.pv import pv
-from graphsearch.record.node import Edge, NodeRecord
 from graphsearch.store import damage
 from graphsearch.store.codec.soundness import fault_of, unsound
+from graphsearch.store.record.node import Edge, NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage

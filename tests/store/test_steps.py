@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record.node import NodeRecord, RecordBatch
 from graphsearch.store.index.catalog import read_segments
 from graphsearch.store.portions import in_order, portions
+from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.segments import choose_pivot, first_chunks
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store

@@ -17,11 +17,11 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.position.board import pack, unpack
-from graphsearch.record.node import NodeRecord, RecordBatch
 from graphsearch.store import merging
 from graphsearch.store.codec.bulk import sort_keys
+from graphsearch.store.format import FORMAT_VERSION
 from graphsearch.store.info import info
-from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import tidy

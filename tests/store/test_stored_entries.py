@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record.transposition_layout import PROOF
 from graphsearch.store.info import info
+from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store
 from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.transpositions.pieces import HEADER, MOST_ENTRIES, decode, encode
@@ -22,7 +22,6 @@ from graphsearch.store.transpositions.runs import ALPHABETA, MATE, RunOutcome
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
-from tests.conftest import ROOT
 
 from ..support.loose import loosen
 from .formats import SCHEMA, example
@@ -250,15 +249,6 @@ def test_a_failed_transaction_leaves_the_entries_of_before(tmp_path: Path) -> No
             saved.append(store, *words(12, 50), OURS)
             raise RuntimeError
     assert loaded(path) == as_dict(keys, data)
-
-
-def test_files_of_older_formats_have_no_entries(tmp_path: Path) -> None:
-    golden = ROOT / "tests" / "golden" / "format3.graph"
-    with Store.open(golden, read_only=True) as store:
-        assert len(saved.load(store, OURS).keys) == 0
-        assert saved.facts(store).entries == 0
-        assert runs.runs(store) == []
-        assert runs.iterations(store, chess.STARTING_FEN, "0" * 16, OURS) == {}
 
 
 def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.position.board import clock_of_words
-from graphsearch.record.bounds import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, share_of
-from graphsearch.record.node import Edge, NodeRecord, problems
-from graphsearch.record.node_layout import flags_with
 from graphsearch.store.codec.bulk import columns_of, owned, room_for_batch, sort_keys
 from graphsearch.store.order import newest_in_order
+from graphsearch.store.record.bounds import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, share_of
+from graphsearch.store.record.node import Edge, NodeRecord, problems
+from graphsearch.store.record.node_layout import flags_with
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.union import records_kernel as kernel
 from graphsearch.store.union.pairing_kernel import pair
@@ -260,5 +260,5 @@ def test_records_meet_by_position_and_the_others_are_copied() -> None:
 def test_every_table_has_a_rule() -> None:
     assert sorted([*NUMBERED, *KEYED, *OWN, *LEFT]) == sorted(TABLES)
     for name, rule in (NUMBERED | KEYED).items():
-        assert {*rule.refs, *rule.by, *rule.told_by, *rule.agree} <= set(TABLES[name].columns)
-        assert bool(rule.told_by) == (TABLES[name].key == ("id",))
+        assert {*rule.refs, *rule.by, *rule.identity, *rule.agree} <= set(TABLES[name].columns)
+        assert bool(rule.identity) == (TABLES[name].key == ("id",))

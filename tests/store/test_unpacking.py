@@ -21,16 +21,18 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+from numpy.typing import NDArray
 
 from graphsearch.errors import CorruptRecordError
 from graphsearch.jit.libzstd import libzstd
 from graphsearch.jit.pointers import ptr
+from graphsearch.jit.types import uint64
 from graphsearch.store.codec import bulk, layout, unpacking_kernel
-from graphsearch.store.codec import records as codec
-from graphsearch.store.codec.compression import Dictionaries, Header, sampled, with_checksum
+from graphsearch.store.codec.compression import Dictionaries, Header, sampled
 from graphsearch.store.codec.layout import FRAME_START
 from graphsearch.store.codec.unpacking import NO_DICTIONARY, SLOTS, UNKNOWN, Unpacker, own_unpacker
 
+from .record_encoder import encode_blocks, seal, with_checksum
 from .records import batch_of, random_records
 
 GUARD = 64
@@ -154,17 +156,17 @@ def test_blocks_without_prior_codes_have_one_frame() -> None:
 
 def test_bulk_and_single_sealing_agree() -> None:
     dictionary, blocks, plain = CHUNK
-    assert Dictionaries.from_bytes(dictionary).seal(plain) == blocks
+    assert seal(Dictionaries.from_bytes(dictionary), plain) == blocks
     records = random_records(9, 50)
     encoded = bulk.encode_chunk(batch_of(records))
-    assert encoded.blocks == codec.encode_blocks(records)[1]
+    assert encoded.blocks == encode_blocks(records)[1]
     assert [plain[i] for i in sampled(len(plain))] == plain
 
 
 def test_checksums_are_those_of_zlib() -> None:
     @njit  # type: ignore[untyped-decorator]
-    def crc(data: object, begin: int, end: int, table: object) -> int:
-        return unpacking_kernel.crc32(ptr(data, 0), begin, end, ptr(table, 0))  # type: ignore[no-any-return]
+    def crc(data: NDArray[np.uint8], begin: int, end: int, table: NDArray[np.uint32]) -> uint64:
+        return unpacking_kernel.crc32(ptr(data, 0), begin, end, ptr(table, 0))
 
     table = unpacking_kernel.crc_tables()
     data = np.frombuffer(bytearray(random.Random(2).randbytes(100)), np.uint8)
@@ -180,7 +182,7 @@ def test_more_dictionaries_than_slots_are_kept_apart() -> None:
     unpacker = Unpacker()
     dictionary, _, plain = CHUNK
     others = [Dictionaries.train(plain[k::3] + plain[:k]).to_bytes() for k in range(3)]
-    kinds = [(d, Dictionaries.from_bytes(d).seal(plain)) for d in [*others, dictionary]]
+    kinds = [(d, seal(Dictionaries.from_bytes(d), plain)) for d in [*others, dictionary]]
     fillers = [dictionary + bytes([k]) for k in range(SLOTS)]  # a byte more of content
     for its_dictionary, its_blocks in kinds:
         assert unpacked(unpacker, its_dictionary, its_blocks) == (plain, [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
-from graphsearch.record import node_layout
+from graphsearch.store.record import node_layout
 
 FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
 

@@ -11,10 +11,10 @@ from typing import cast
 
 import chess
 
-from graphsearch.book.shape import Shape, read_shape
+from graphsearch.book.snapshot import BookSnapshot, read_snapshot
 from graphsearch.position.board import key_of
-from graphsearch.record.provenance import EvaluatorIdentity
-from graphsearch.store.migrations import FORMAT_VERSION, migrations
+from graphsearch.store.format import FORMAT_VERSION, tables_sql
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 
 UNIFORM = EvaluatorIdentity("uniform", "", {}, "uniform")
@@ -69,14 +69,13 @@ class Handmade:
             self.write_to(store.connection)
         return path
 
-    def shape(self) -> Shape:
+    def shape(self) -> BookSnapshot:
         """Returns the book as it is read, without a file."""
         connection = sqlite3.connect(":memory:")
-        for script in migrations().values():
-            connection.executescript(script)
+        connection.executescript(tables_sql())
         self.write_to(connection)
         store = SimpleNamespace(path=Path("here"), connection=connection, format_version=FORMAT_VERSION)
-        return read_shape(cast(Store, store), self.name)
+        return read_snapshot(cast(Store, store), self.name)
 
     def write_to(self, connection: sqlite3.Connection) -> None:
         execute, many = connection.execute, connection.executemany

@@ -12,14 +12,14 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams
-from graphsearch.cluster import host, master
-from graphsearch.cluster.host import Host, Setting
-from graphsearch.cluster.job import Job, ShardReport, board_parts
-from graphsearch.cluster.place import Place
-from graphsearch.cluster.session import ShardSearch
-from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.evaluators.protocol import Evaluator
-from graphsearch.record.node import NodeRecord
+from graphsearch.search.shards import host, master
+from graphsearch.search.shards.host import Host, Setting
+from graphsearch.search.shards.job import SearchJob, ShardReport, board_parts
+from graphsearch.search.shards.session import ShardSearch
+from graphsearch.search.shards.shard_context import ShardContext
+from graphsearch.search.shards.talk import lines_between, run_together
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import is_sharded
 from graphsearch.store.sharded.ownership import even_owners, owner_of
@@ -62,7 +62,7 @@ def search_shards(
     folder.mkdir(exist_ok=True)
     owners, (start, moves) = even_owners(shards), board_parts(board)
     leader = owner_of(board, owners)
-    job = Job(
+    job = SearchJob(
         start=start,
         moves=moves,
         searchmoves=searchmoves,
@@ -78,7 +78,7 @@ def search_shards(
     try:
         with lines_between(shards) as lines:
             places = [
-                Place(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k], tries=1)
+                ShardContext(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k], tries=1)
                 for k in range(shards)
             ]
             stop = threading.Event()
@@ -89,14 +89,14 @@ def search_shards(
             graph._let_go() if crashes else graph.close()
 
 
-class ThreadSite:
-    """Shards as threads of this process: what a site of `cluster.hosts` does, without the cost of processes.
+class ThreadLauncher:
+    """Launches shards as threads of this process, cheaper than the processes of `search.shards.hosts`.
 
     Attributes:
       change: what becomes of a shard's setting, as on a machine that sees something else.
     """
 
-    is_far, crowd, patience, advice = False, 1, 60.0, ""
+    is_remote, crowd, patience, advice = False, 1, 60.0, ""
 
     def __init__(self, change: Callable[[Setting], Setting] = lambda setting: setting) -> None:
         self.change = change
@@ -108,10 +108,10 @@ class ThreadSite:
         pass
 
 
-def use(patch: pytest.MonkeyPatch, site: ThreadSite | None, *evaluators: Evaluator) -> None:
+def use(patch: pytest.MonkeyPatch, launcher: ThreadLauncher | None, *evaluators: Evaluator) -> None:
     """Has searches run in threads, or not at all, with these evaluators."""
     made = iter(evaluators)
-    patch.setattr(master, "site_for", lambda pool, shards: site)
+    patch.setattr(master, "launcher_for", lambda pool, shards: launcher)
     patch.setattr(host, "create", lambda spec: next(made))
 
 

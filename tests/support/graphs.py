@@ -8,8 +8,8 @@ import chess
 
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import FREE_CLOCK, key_of
-from graphsearch.record.node import NodeRecord, problems
-from graphsearch.record.ranking import node_mean
+from graphsearch.store.record.node import NodeRecord, problems
+from graphsearch.store.record.ranking import node_mean
 
 from .rules import legal_moves, terminal_kind
 

@@ -16,7 +16,7 @@ import chess
 
 from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.provenance import EvaluatorIdentity
 from tests.conftest import ROOT
 from tests.support.reference import HashEvaluator
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, decode_move, key_of, unpack
-from graphsearch.record.bounds import (
+from graphsearch.search.params import SearchParams
+from graphsearch.store.record.bounds import (
     Bounds,
     Proof,
     bounds_of,
@@ -32,9 +33,8 @@ from graphsearch.record.bounds import (
     proof_of,
     share_of,
 )
-from graphsearch.record.node import prior_code, prior_order
-from graphsearch.record.provenance import EvaluatorIdentity
-from graphsearch.search.params import SearchParams
+from graphsearch.store.record.node import prior_code, prior_order
+from graphsearch.store.record.provenance import EvaluatorIdentity
 
 from .rules import legal_moves, mate_in_one, terminal_kind
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.cluster.parting import new_cluster
 from graphsearch.errors import EvaluatorError, StoreError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
+from graphsearch.search.shards.parting import new_cluster
 from graphsearch.store.store import Store
 from graphsearch.uci.options import Settings
 from tests.support.graphs import numbers_below
@@ -368,3 +369,23 @@ def test_ready_means_that_changed_options_are_in_force(tmp_path: Path) -> None:
         game.ready().ask("go nodes 30", until="bestmove")
         game.ask(f"setoption name GraphFile value {path}", "isready", until="readyok")
         assert path.exists()
+
+
+def test_a_file_that_fits_is_in_memory_before_a_search_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path) as graph:
+        analyze(graph, chess.Board(), Limits(visits=3000))
+    monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
+    with Played({"GraphFile": str(path)}) as played:
+        played.ready()
+        held = played.engine._memory.graph
+        assert held is not None
+        end = time.monotonic() + 60
+        while not held.pager.complete and time.monotonic() < end:
+            time.sleep(0.02)
+        assert held.pager.complete
+        assert held.arena.node_count == held.node_count
+        assert held.pager.read_back == 0
+        played.ask("go nodes 100", until="bestmove")

@@ -17,7 +17,7 @@ import pytest
 
 from graphsearch import SearchParams
 from graphsearch.graph.view import show
-from graphsearch.search import layout
+from graphsearch.search import param_layout as layout
 from graphsearch.search.puct import exploration_term
 from graphsearch.search.puct_kernel import fill_exploration
 from graphsearch.search.settings import set_params

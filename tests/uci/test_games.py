@@ -13,6 +13,7 @@ import chess.pgn
 import pytest
 
 from tools import play_games
+from tools.match_score import SURE, Sprt, table
 
 STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
 
@@ -77,7 +78,7 @@ def test_a_score_has_an_elo_difference_with_its_error() -> None:
     assert score.elo_low is not None
     assert score.elo_low < score.elo
     assert play_games.score_of([game(1.0)]).elo is None
-    assert "+3 =2 -1" in play_games.table(score)
+    assert "+3 =2 -1" in table(score)
 
 
 def test_openings_come_from_a_pgn_or_from_the_tool(tmp_path: Path) -> None:
@@ -88,3 +89,50 @@ def test_openings_come_from_a_pgn_or_from_the_tool(tmp_path: Path) -> None:
         board = chess.Board()
         for san in line.split():
             board.push_san(san)
+
+
+SHUFFLE = ["Nf3", "Nf6", "Ng1", "Ng8"]
+
+
+def test_a_game_is_drawn_by_a_third_repetition_that_happened() -> None:
+    board = chess.Board()
+    for san in [*SHUFFLE, *SHUFFLE[:3]]:
+        board.push_san(san)
+        assert play_games.outcome_of(board) is None
+    assert board.outcome(claim_draw=True) is not None  # Black could repeat
+    board.push_san(SHUFFLE[3])
+    outcome = play_games.outcome_of(board)
+    assert outcome is not None
+    assert outcome.termination is chess.Termination.THREEFOLD_REPETITION
+
+
+def test_a_game_is_drawn_after_fifty_moves_unless_the_last_one_mates() -> None:
+    quiet, mate = "8/8/8/8/8/5k2/8/4QK2 w - - 99 90", "8/8/8/8/8/5k2/4q3/6K1 b - - 99 90"
+    for fen, move, ending in ((quiet, "e1a5", "FIFTY_MOVES"), (mate, "e2g2", "CHECKMATE")):
+        board = chess.Board(fen)
+        assert play_games.outcome_of(board) is None
+        board.push_uci(move)
+        outcome = play_games.outcome_of(board)
+        assert outcome is not None
+        assert outcome.termination.name == ending
+
+
+def test_draws_are_counted_by_kind() -> None:
+    endings = ["threefold_repetition", "stalemate", "threefold_repetition"]
+    games = [
+        play_games.Game("", True, chess.Board(), {}, result="1/2-1/2", ending=ending) for ending in endings
+    ]
+    score = play_games.score_of([*games, play_games.Game("", True, chess.Board(), {}, result="1-0")])
+    assert score.draws_by == {"threefold_repetition": 2, "stalemate": 1}
+    assert "draws: 2 threefold_repetition, 1 stalemate" in table(score)
+
+
+def test_a_sequential_test_decides_when_the_games_do() -> None:
+    test = Sprt.read("0,50")
+    assert test.ratio([]) == 0
+    assert abs(test.ratio([1.0, 0.5] * 3)) < SURE
+    assert "not decided" in test.verdict([1.0, 0.5] * 3)
+    assert test.verdict([1.0, 0.5, 0.5, 0.5] * 60) == "+50 Elo rather than +0"
+    assert test.verdict([0.5, 0.5, 1.0, 0.0] * 100) == "+0 Elo rather than +50"
+    with pytest.raises(ValueError, match="the lower first"):
+        Sprt.read("10,0")

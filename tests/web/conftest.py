@@ -18,8 +18,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra web: pip install '.[web]'")
 pytest.importorskip("uvicorn", reason="needs the extra web: pip install '.[web]'")
 
-from graphsearch.cluster.parting import split
-from graphsearch.web.house import House
+from graphsearch.search.shards.parting import split
+from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
 
 PATIENCE_S = 60.0
@@ -99,9 +99,9 @@ def serve() -> Iterator[Serve]:
     """Serves a graph file: `serve(path, read_only=True)`; the client has no cookie yet."""
     ends: list[Callable[[], None]] = []
 
-    def start(path: Path, *, host: str = "127.0.0.1", password: str | None = None, **house: Any) -> Client:
+    def start(path: Path, *, host: str = "127.0.0.1", password: str | None = None, **served: Any) -> Client:
         stop = threading.Event()
-        server = Server(House(path, **house), host=host, password=password)
+        server = Server(ServedFile(path, **served), host=host, password=password)
         thread = threading.Thread(target=server.run, args=(stop,))
         thread.start()
 

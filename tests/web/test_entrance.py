@@ -17,7 +17,7 @@ import pytest
 
 from graphsearch.errors import InvalidParameterError
 from graphsearch.web.gate import GUESS_SECONDS, GUESSES
-from graphsearch.web.house import House
+from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
 
 from ..conftest import Cli
@@ -136,7 +136,7 @@ def test_files_outside_the_page_are_not_served(client: Client) -> None:
 # ------------------------------------------------------------------ other machines
 def test_other_machines_are_let_in_only_with_a_password(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidParameterError, match="--password-file"):
-        Server(House(small_graph), host="0.0.0.0")
+        Server(ServedFile(small_graph), host="0.0.0.0")
     refused = cli("serve", small_graph, "--host", "0.0.0.0", "--no-browser")
     assert refused.code == 2
     assert "--password-file" in refused.err
@@ -238,7 +238,7 @@ def test_an_upload_has_a_limit_and_an_evil_one_gets_its_line_of_error(
     job = until(lambda: ended(client, taken.json["number"]), "the import")
     assert job["state"] == "failed"
     assert "games.pgn" in job["error"]
-    assert not any(client.server.house.folder.iterdir())
+    assert not any(client.server.served.folder.iterdir())
     monkeypatch.setenv("GRAPHSEARCH_MAX_UPLOAD", "1000")
     assert "GRAPHSEARCH_MAX_UPLOAD" in client.ask("POST", "/api/import/pgn", b"x" * 5000).error
     assert client.post("import/exe").status == 400
@@ -246,5 +246,5 @@ def test_an_upload_has_a_limit_and_an_evil_one_gets_its_line_of_error(
 
 def ended(client: Client, number: int) -> dict[str, object] | None:
     """Returns a job that has ended, None until then."""
-    jobs = client.server.house.desk.as_dict()["ended"]
+    jobs = client.server.served.queue.as_dict()["ended"]
     return next((job for job in jobs if job["number"] == number), None)

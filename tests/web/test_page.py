@@ -161,7 +161,7 @@ def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) ->
             break
     page.wait('return document.querySelectorAll("#line button").length >= 1', "a click amid the redrawing")
     page.driver.get("about:blank")
-    running = page.client.server.house.desk.as_dict()["running"][0]
+    running = page.client.server.served.queue.as_dict()["running"][0]
     seen = running["facts"]["counters"]["visits"]
     page = Page(page.driver, page.client)
     assert page.wait(numbers, "the counters again") >= seen

@@ -13,8 +13,8 @@ from graphsearch.store.store import Store
 from graphsearch.web.api import requests
 from graphsearch.web.api.requests import ExportWanted, Wanted
 from graphsearch.web.app import application
-from graphsearch.web.house import House
 from graphsearch.web.jobs.tasks import EXPORTS
+from graphsearch.web.served_file import ServedFile
 
 from .conftest import Client
 
@@ -37,7 +37,7 @@ BROKEN = {
 
 def posts() -> list[str]:
     """Returns the addresses of all requests that bring a JSON object."""
-    routes = application(House(Path("no.graph"))).routes
+    routes = application(ServedFile(Path("no.graph"))).routes
     found = [route.path for route in routes if isinstance(route, Route) and route.methods == {"POST"}]
     return [path for path in found if "import" not in path and "review" not in path]
 

@@ -53,7 +53,7 @@ def news(client: Client) -> bytes:
     connection = HTTPConnection(found.hostname or "", found.port or 0, timeout=10)
     connection.request("GET", "/api/events", headers={"Cookie": client.cookie})
     lines = connection.getresponse()
-    said = b"".join(lines.readline() for _ in range(5))  # of the file, and of the desk
+    said = b"".join(lines.readline() for _ in range(5))  # of the file, and of the queue
     connection.close()
     return said
 

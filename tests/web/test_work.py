@@ -18,7 +18,7 @@ from graphsearch.graph.view import show
 from graphsearch.query.position import position
 from graphsearch.store.lock import WriteLock, holder
 from graphsearch.web.jobs import searching
-from graphsearch.web.jobs.desk import Desk
+from graphsearch.web.jobs.task_queue import TaskQueue
 
 from .conftest import Client, until
 
@@ -32,15 +32,15 @@ EVIL = """[Event "<img src=x onerror=alert(1)>"]
 TWO_GAMES = EVIL + "\n" + EVIL.replace("1. e4", "1. d4").replace("e5 2. Nf3", "d5")
 
 
-def desk(client: Client) -> Desk:
-    return client.server.house.desk
+def queue(client: Client) -> TaskQueue:
+    return client.server.served.queue
 
 
 def done(client: Client, number: int) -> dict[str, Any]:
     """Returns a job once it has ended."""
 
     def look() -> dict[str, Any] | None:
-        ended = desk(client).as_dict()["ended"]
+        ended = queue(client).as_dict()["ended"]
         return next((job for job in ended if job["number"] == number), None)
 
     found: dict[str, Any] = until(look, f"task {number}")
@@ -142,7 +142,7 @@ def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> Non
     assert holder(small_graph) is None
     lock = WriteLock(small_graph)
     try:
-        found = client.server.house.holder()
+        found = client.server.served.holder()
         assert found
         assert (found["pid"], found["ours"]) == (os.getpid(), False)
         job = done(client, client.post("search", visits=10).json["number"])
@@ -154,7 +154,7 @@ def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> Non
 # ------------------------------------------------------------------ work
 def stage(client: Client) -> Any:
     """Returns the stage of the task that is running."""
-    return next((job["facts"].get("stage") for job in desk(client).as_dict()["running"]), None)
+    return next((job["facts"].get("stage") for job in queue(client).as_dict()["running"]), None)
 
 
 def test_a_queued_search_waits_while_another_program_writes_the_file(
@@ -165,7 +165,7 @@ def test_a_queued_search_waits_while_another_program_writes_the_file(
         stopped = client.post("search", queue=True, visits=10, threads=1).json["number"]
         done_later = client.post("search", queue=True, visits=10, threads=1).json["number"]
         until(lambda: stage(client) == "waiting", "the lock to be met")
-        found = client.server.house.holder()
+        found = client.server.served.holder()
         assert found
         assert not found["ours"]
         client.post("queue", action="stop", number=stopped)
@@ -208,7 +208,7 @@ def test_a_position_that_is_looked_at_is_shown_from_the_memory_of_the_search(
     key = client.get("position", line="e2e4").json["key"]
 
     def seen() -> int:
-        nodes = [node for job in desk(client).as_dict()["running"] for node in job["facts"].get("nodes", [])]
+        nodes = [node for job in queue(client).as_dict()["running"] for node in job["facts"].get("nodes", [])]
         return next((int(node["visits"]) for node in nodes if node["key"] == key), 0)
 
     first = until(seen, "the position")
@@ -225,10 +225,10 @@ def test_a_game_is_searched_position_by_position_and_a_kill_stops_only_one_task(
     assert "is running" in client.post("search").error
 
     def searching() -> Any:
-        return desk(client).as_dict()["running"][0]["facts"].get("counters")
+        return queue(client).as_dict()["running"][0]["facts"].get("counters")
 
     until(searching, "the first search")
-    child = desk(client).job(endless).child
+    child = queue(client).job(endless).child
     assert child
     os.kill(child.pid, signal.SIGKILL)
     killed = done(client, endless)
@@ -248,15 +248,15 @@ def test_a_stopped_search_is_saved_and_what_waits_is_held(client: Client, small_
     before = visits(small_graph, after)
     number = client.post("search", searchmoves="e4", threads=1).json["number"]
     waiting = client.post("search", queue=True, visits=5).json["number"]
-    until(lambda: desk(client).as_dict()["running"][0]["facts"].get("nodes"), "the search")
+    until(lambda: queue(client).as_dict()["running"][0]["facts"].get("nodes"), "the search")
     client.post("queue", action="stop", number=number, hold=True)
     assert done(client, number)["state"] == "stopped"
     assert visits(small_graph, after) > before
-    state = desk(client).as_dict()
+    state = queue(client).as_dict()
     assert (state["held"], [job["number"] for job in state["waiting"]]) == (True, [waiting])
     client.post("queue", action="stop", number=waiting)
     client.post("queue", action="go")
-    assert not desk(client).as_dict()["waiting"]
+    assert not queue(client).as_dict()["waiting"]
 
 
 def test_a_book_is_built_and_the_position_says_so(client: Client) -> None:
@@ -272,12 +272,12 @@ def test_a_book_is_built_and_the_position_says_so(client: Client) -> None:
 
 
 def test_reading_is_no_news_of_the_file_and_writing_is(client: Client, small_graph: Path) -> None:
-    house = client.server.house
-    before = house.stamp()
+    served = client.server.served
+    before = served.stamp()
     client.get("position")
-    assert house.stamp() == before
+    assert served.stamp() == before
     done(client, client.post("search", visits=20, threads=1).json["number"])
-    assert house.stamp() != before
+    assert served.stamp() != before
 
 
 def test_who_played_is_asked_once_it_is_kept(client: Client) -> None:
@@ -348,7 +348,7 @@ def test_games_are_reviewed_in_the_queue_and_shown(client: Client, small_graph: 
 def test_a_cluster_is_served_as_a_file_is(cluster_client: Client, small_graph: Path) -> None:
     position_of = {
         path: json.loads(json.dumps(position(path, chess.Board(), lines=0).as_dict()))
-        for path in (cluster_client.server.house.path, small_graph)
+        for path in (cluster_client.server.served.path, small_graph)
     }
     assert len({json.dumps(found) for found in position_of.values()}) == 1
     answer = cluster_client.get("position").json
@@ -356,7 +356,7 @@ def test_a_cluster_is_served_as_a_file_is(cluster_client: Client, small_graph: P
     assert cluster_client.get("others").json["files"] == ["small.graph"]
     assert cluster_client.get("diff", other="small.graph").json["only_new"] == 0
     assert cluster_client.post("sql", statement="SELECT count(*) FROM root").json["rows"] == [[1]]
-    assert cluster_client.server.house.stamp().count(".") >= 2
+    assert cluster_client.server.served.stamp().count(".") >= 2
 
 
 def test_what_a_cluster_cannot_take_in_is_refused_before_it_waits(cluster_client: Client) -> None:
@@ -366,12 +366,12 @@ def test_what_a_cluster_cannot_take_in_is_refused_before_it_waits(cluster_client
         assert cluster_client.post(path, **given).error == line
     for path in ("import/pgn?name=a", "review?name=a"):
         assert cluster_client.ask("POST", f"/api/{path}", EVIL.encode()).error == line
-    assert not desk(cluster_client).as_dict()["ended"]
+    assert not queue(cluster_client).as_dict()["ended"]
 
 
 @pytest.mark.slow
 def test_a_search_of_a_cluster_runs_in_its_shards(cluster_client: Client) -> None:
-    folder = cluster_client.server.house.path
+    folder = cluster_client.server.served.path
     before = visits(folder, chess.Board())
     number = cluster_client.post("search", visits=300, evaluator="builtin").json["number"]
     facts = done(cluster_client, number)["facts"]

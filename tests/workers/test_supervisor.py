@@ -12,10 +12,10 @@ from math import inf
 import pytest
 
 from graphsearch.errors import EvaluatorError, GraphSearchError
+from graphsearch.workers.batches import Batch, BatchSupervisor, Part
 from graphsearch.workers.child import Child, Pipe
-from graphsearch.workers.jobs import Job, JobSupervisor, Part
 from graphsearch.workers.messages import Beat, Failure, Leave, Ready
-from graphsearch.workers.supervisor import Seat
+from graphsearch.workers.supervisor import START_SECONDS, Seat
 
 from ..conftest import ROOT
 from ..support.pools import is_alive, until
@@ -33,13 +33,14 @@ class Puppet:
     pid = 0
 
     def __init__(self) -> None:
+        self.alive_since = time.monotonic()
         self.told: list[object] = []
         self.kills = 0
 
     def send(self, message: object) -> None:
         self.told.append(message)
 
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         self.kills += 1
 
 
@@ -53,7 +54,7 @@ class Sum(Part):
         return f"the sum {self.number}"
 
 
-class Puppets(JobSupervisor[Sum]):
+class Puppets(BatchSupervisor[Sum]):
     """Supervises puppets; keeps all that there ever were."""
 
     def __init__(self, workers: int, seconds: float = inf) -> None:
@@ -66,22 +67,22 @@ class Puppets(JobSupervisor[Sum]):
         self.all.append(Puppet())
         return self.all[-1]
 
-    def _errand(self, seat: Seat[Sum], assignment: Sum) -> tuple[Sum, float]:
+    def _request(self, seat: Seat[Sum], assignment: Sum) -> tuple[Sum, float]:
         return assignment, self.seconds
 
     def _finished(self, seat: Seat[Sum], assignment: Sum, message: object) -> None:
         self.results.append(message)
-        assignment.job.missing -= 1
+        assignment.batch.missing -= 1
 
     # what the processes would say
     def begin(self, count: int) -> list[Sum]:
-        """Starts all, which are ready at once, and gives them a job; returns its parts."""
+        """Starts all, which are ready at once, and gives them a batch; returns its parts."""
         with self.changed:
             self._fill_seats()
             for seat in self.seats:
                 self.says(seat.number, Ready("here"))
-            self._job = Job(count)
-            parts = [Sum(self._job, number) for number in range(count)]
+            self._batch = Batch(count)
+            parts = [Sum(self._batch, number) for number in range(count)]
             self.submit(*parts)
         return parts
 
@@ -117,10 +118,10 @@ def test_three_workers_in_a_row_end_what_they_died_over_and_nothing_else() -> No
     puppets = Puppets(1)
     (part,) = puppets.begin(1)
     for _ in range(3):
-        assert part.job.error is None
+        assert part.batch.error is None
         puppets.ends(0)
         puppets.says(0, Ready("there"))
-    assert str(part.job.error) == "3 workers in a row ended over the sum 0: bang"
+    assert str(part.batch.error) == "3 workers in a row ended over the sum 0: bang"
     assert len(puppets.all) == 4
     puppets.check()
 
@@ -156,6 +157,27 @@ def test_a_worker_whose_time_is_up_is_killed_once() -> None:
     assert [puppet.kills for puppet in puppets.all] == [1, 0]
 
 
+def test_a_worker_that_is_not_ready_in_time_is_killed_once() -> None:
+    puppets = Puppets(1)
+    with puppets.changed:
+        puppets._fill_seats()
+    puppets.all[0].alive_since -= START_SECONDS
+    puppets.kill_what_hangs()
+    puppets.kill_what_hangs()
+    assert puppets.all[0].kills == 1
+
+
+def test_nobody_waits_for_ever_for_a_worker_that_does_not_run() -> None:
+    puppets = Puppets(1)
+    puppets.patience = 0.01
+    with puppets.changed:
+        puppets._fill_seats()
+        puppets.all[0].alive_since = inf
+        puppets.rest()
+    with pytest.raises(EvaluatorError, match="no worker has started in 0 s"):
+        puppets.check()
+
+
 def test_a_worker_of_another_kind_is_not_mixed_in() -> None:
     puppets = Puppets(2)
     puppets.begin(0)
@@ -178,7 +200,7 @@ def test_at_the_end_the_idle_leave_the_busy_are_killed_and_nobody_is_replaced() 
     assert puppets.wait(0)
     assert len(puppets.all) == 2
     with pytest.raises(GraphSearchError, match="closed"):
-        puppets.do(Job(1), [])
+        puppets.do(Batch(1), [])
 
 
 # ---------------------------------------------------------- one process

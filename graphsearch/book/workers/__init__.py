@@ -1,3 +1,1 @@
-"""Workers of a book: processes that search different subtrees of one file at once.
-
-`book/build` imports `desk`."""
+"""Workers of a book: processes that search different positions of one file at once."""

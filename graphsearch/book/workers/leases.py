@@ -1,4 +1,4 @@
-"""The table `book_lease`: who works on what, for a person who looks into the file."""
+"""The table `book_lease`: the positions that workers are searching, for `book status`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from ...store.store import Store
-from ..desk import Note
+from ..executor import Note
 
-LEASE_SECONDS = 120.0  # until a row counts for nothing, if nobody extends it
+LEASE_SECONDS = 120.0  # until a row expires, unless it is extended
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A position, by key, and the worker that has it: its number and its process."""
+    """A position, by key, and the worker that searches it: its number and its process."""
 
     key: str
     worker: int
@@ -22,7 +22,7 @@ class Lease:
 
 
 def take(book: int, lease: Lease) -> Note:
-    """Returns what enters a lease."""
+    """Returns a function that inserts the row of a lease."""
     since, expires = _time(), _time(LEASE_SECONDS)
 
     def write(store: Store) -> None:
@@ -36,7 +36,7 @@ def take(book: int, lease: Lease) -> Note:
 
 
 def extend(book: int, leases: Iterable[Lease]) -> Note:
-    """Returns what lets leases expire later."""
+    """Returns a function that extends leases."""
     rows = [(_time(LEASE_SECONDS), book, lease.key) for lease in leases]
 
     def write(store: Store) -> None:
@@ -46,7 +46,7 @@ def extend(book: int, leases: Iterable[Lease]) -> Note:
 
 
 def drop(book: int, key: str | None = None) -> Note:
-    """Returns what removes a lease; without a key, all of the book."""
+    """Returns a function that deletes a lease; without a key, all of the book."""
 
     def write(store: Store) -> None:
         store.connection.execute(

@@ -1,11 +1,11 @@
-"""Which positions are being evaluated, by whom, and what came out: none is evaluated twice.
+"""Leases of positions under evaluation, and their results: no position is evaluated twice.
 
-    ask      a position that nobody has is leased to whoever asks first; others wait for the answer
-    publish  the answer is there for all; it stays until its record is in the file and every worker sees that
-    release  what a worker had leased when it ended is leased to the next who asks; what it published stays
+    lease    the first worker that asks for a position gets its lease; others wait for the result
+    publish  the result is there for all, until its record is in the file and every worker sees it there
+    release  leases of a worker that has ended are free again; its published results stay
 
-A worker evaluates and publishes what it has leased before it waits for others, so that no two wait for each
-other. Answers are handed out as the evaluator gave them, so that a record is the same whoever makes it.
+A worker evaluates and publishes its leased positions before it waits for others, so that no two wait for each
+other. Results are passed on bit by bit, so that a record does not depend on the worker.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from numpy.typing import NDArray
 
 from ...evaluators.pool.throughput import Throughput
 from ...evaluators.protocol import Evaluation
-from ...record.node import RecordBatch
 from ...store.order import identities
+from ...store.record.node import RecordBatch
 from .merging import Merged
-from .messages import Answers, Ask, News, Publish, Words
+from .messages import LeaseReply, LeaseRequest, Publish, Updates, Words
 
-MOST_NEWS = 200_000  # records kept for a worker, some 50 MB, which all workers share
-LOOK_SECONDS = 1.0  # between two looks of one who waits, whether its worker still runs
+MOST_UPDATES = 200_000  # records kept for a worker: some 50 MB, shared by all workers
+LOOK_SECONDS = 1.0  # between two checks whether the waiting worker still runs
 CLOCK_SHIFT, CLOCK_MASK = np.uint64(12), np.uint64(255)
 
 
 @dataclass(eq=False)
-class Holder:
-    """A worker's process, for the ledger.
+class LeaseHolder:
+    """A worker's process, as a holder of leases.
 
     Attributes:
-      paid: positions that it has published. settled: those of them that were for tasks it has finished.
-      leased: those that it has leased and not published.
-      deadline: when it counts as hung, by `time.monotonic`; `inf` while it has nothing to evaluate.
+      paid: number of published positions. settled: those of finished tasks.
+      leased: number of leased positions without a result.
+      deadline: when it counts as hung, by `time.monotonic`; `inf` without leases.
       seen: number of the last commit that its search sees; None: it searches nothing.
       is_gone: whether it has ended. is_fresh: whether it has published nothing yet.
-      news: what others have saved since it last asked; None: too much. waiting: records of these.
-      committed: answers to drop when all see them, by number of the commit.
+      news: records that others have saved since its last question; None: too many. waiting: their number.
+      committed: results to drop when all workers see their commit: (number of the commit, names).
     """
 
     number: int
@@ -61,7 +61,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class _Published:
-    """Row of what was published."""
+    """A row of published results."""
 
     source: Publish
     row: int
@@ -76,7 +76,7 @@ class _Published:
         return self.source.said.priors[offsets[self.row] : offsets[self.row + 1]]
 
     def bounds_at(self, clock: int) -> tuple[int, int]:
-        """Returns what is proven for a path with this halfmove clock, as `NodeRecord.bounds_at`."""
+        """Returns the proven bounds for a path with this halfmove clock, as `NodeRecord.bounds_at`."""
         if self.source.said.bounds is None:
             return -1, 1
         lower, upper = self.source.said.bounds[self.row].tolist()
@@ -86,25 +86,25 @@ class _Published:
 
 
 class Ledger:
-    """Leases of positions and what they led to. Its methods are for any thread.
+    """Leases of positions and their results. Its methods are thread-safe.
 
     Attributes:
-      commits: how many commits there were. published: how many evaluations.
+      commits: number of commits. published: number of evaluations.
     """
 
     def __init__(self, *, timeout: float | None = None) -> None:
-        """Makes an empty one.
+        """Makes an empty ledger.
 
         Args:
-          timeout: seconds after which a worker that publishes nothing of what it has leased counts as hung;
-            None: by what positions take, generously, as in a pool.
+          timeout: seconds without a result after which a worker with leases counts as hung; None: by the time
+            that positions take, generously, as in a pool.
         """
         self._timeout = timeout
         self._throughput = Throughput()
         self._changed = threading.Condition()
-        self._entries: dict[bytes, Holder | _Published] = {}
-        self._holders: set[Holder] = set()
-        self._left: deque[tuple[int, list[bytes]]] = deque()  # what ended workers have committed
+        self._entries: dict[bytes, LeaseHolder | _Published] = {}
+        self._holders: set[LeaseHolder] = set()
+        self._left: deque[tuple[int, list[bytes]]] = deque()  # commits of ended workers
         self.commits = 0
         self.published = 0
 
@@ -112,32 +112,32 @@ class Ledger:
         return len(self._entries)
 
     # ---------------------------------------------------------- workers
-    def enter(self, number: int) -> Holder:
-        """Returns a worker that has just been started."""
-        holder = Holder(number)
+    def enter(self, number: int) -> LeaseHolder:
+        """Returns the holder for a worker that was just started."""
+        holder = LeaseHolder(number)
         with self._changed:
             self._holders.add(holder)
         return holder
 
-    def begins(self, holder: Holder) -> None:
-        """Notes that a worker gets a task: its search sees what is committed now."""
+    def begins(self, holder: LeaseHolder) -> None:
+        """Begins a task of a worker, whose search sees all commits so far."""
         with self._changed:
             holder.seen = self.commits
 
-    def ends(self, holder: Holder) -> None:
-        """Notes that a worker has finished a task, and holds nothing that only it knows."""
+    def ends(self, holder: LeaseHolder) -> None:
+        """Ends a task of a worker, which has saved everything."""
         with self._changed:
             holder.seen = None
             self._forget()
 
-    def end(self, holder: Holder) -> None:
-        """Notes that a worker's process is gone: what waits for it, on its behalf, returns."""
+    def end(self, holder: LeaseHolder) -> None:
+        """Marks a worker as ended: threads that wait on its behalf return."""
         with self._changed:
             holder.is_gone = True
             self._changed.notify_all()
 
-    def release(self, holder: Holder) -> None:
-        """Frees what an ended worker had leased, when all that it sent has been taken in."""
+    def release(self, holder: LeaseHolder) -> None:
+        """Frees the leases of an ended worker, after all its messages."""
         with self._changed:
             for name in [name for name, entry in self._entries.items() if entry is holder]:
                 del self._entries[name]
@@ -147,8 +147,8 @@ class Ledger:
             self._forget()
 
     # ---------------------------------------------------------- positions
-    def ask(self, holder: Holder, question: Ask) -> Answers:
-        """Returns which positions are the worker's to evaluate, and what is known of the others."""
+    def ask(self, holder: LeaseHolder, question: LeaseRequest) -> LeaseReply:
+        """Returns the positions that the worker must evaluate, and the known results of the others."""
         names = names_of(question.words)
         with self._changed:
             while question.waits and not holder.is_gone and not self._any_free(names):
@@ -156,9 +156,9 @@ class Ledger:
             return self._answered(holder, question, names)
 
     def _any_free(self, names: Sequence[bytes]) -> bool:
-        return any(not isinstance(self._entries.get(name), Holder) for name in names)
+        return any(not isinstance(self._entries.get(name), LeaseHolder) for name in names)
 
-    def _answered(self, holder: Holder, question: Ask, names: Sequence[bytes]) -> Answers:
+    def _answered(self, holder: LeaseHolder, question: LeaseRequest, names: Sequence[bytes]) -> LeaseReply:
         mine = np.zeros(len(names), bool)
         found: list[_Published] = []
         known: list[int] = []
@@ -173,33 +173,33 @@ class Ledger:
         self._lease(holder, int(mine.sum()))
         return _answers(mine, known, found, question.words)
 
-    def _lease(self, holder: Holder, count: int) -> None:
+    def _lease(self, holder: LeaseHolder, count: int) -> None:
         holder.leased = count
         self._set_deadline(holder)
 
-    def _set_deadline(self, holder: Holder) -> None:
+    def _set_deadline(self, holder: LeaseHolder) -> None:
         if not holder.leased:
             holder.deadline = inf
             return
         seconds = self._timeout or self._throughput.allowance(holder.leased, first=holder.is_fresh)
         holder.deadline = time.monotonic() + seconds
 
-    def publish(self, holder: Holder, found: Publish) -> None:
-        """Takes in what a worker has evaluated."""
+    def publish(self, holder: LeaseHolder, found: Publish) -> None:
+        """Adds results of a worker."""
         with self._changed:
             for row, name in enumerate(names_of(found.batch.words)):
                 self._entries[name] = _Published(found, row)
             holder.paid += len(found.batch)
             self.published += len(found.batch)
             holder.leased = max(0, holder.leased - len(found.batch))
-            if not holder.is_fresh:  # else with what it loaded or compiled; no measure of the others
+            if not holder.is_fresh:  # else the time includes loading and compiling
                 self._throughput.learn(len(found.batch), found.seconds, found.seconds)
             holder.is_fresh = False
             self._set_deadline(holder)
             self._changed.notify_all()
 
-    def give_back(self, holder: Holder, words: Words) -> None:
-        """Frees positions that a worker could not evaluate."""
+    def give_back(self, holder: LeaseHolder, words: Words) -> None:
+        """Frees leased positions that a worker could not evaluate."""
         with self._changed:
             for name in names_of(words):
                 if self._entries.get(name) is holder:
@@ -207,9 +207,9 @@ class Ledger:
             self._lease(holder, 0)
             self._changed.notify_all()
 
-    # ---------------------------------------------------------- what is in the file
-    def committed(self, holder: Holder, words: Iterable[Words], found: Merged | None = None) -> None:
-        """Notes that records of a worker are in the file now, and what became of them."""
+    # ---------------------------------------------------------- commits
+    def committed(self, holder: LeaseHolder, words: Iterable[Words], found: Merged | None = None) -> None:
+        """Counts a commit of a worker's records, and passes the merged ones on to the other workers."""
         with self._changed:
             self.commits += 1
             names = [name for some in words for name in names_of(some) if name in self._entries]
@@ -217,34 +217,34 @@ class Ledger:
             self._forget()
             if found is not None:
                 for other in self._holders:
-                    if other is not holder or other.news:  # else it would go back to what came before its own
+                    if other is not holder or other.news:  # else it would return to the state before its own
                         _tell(other, found.records)
                 _tell(holder, found.better)
 
-    def news(self, holder: Holder) -> News:
-        """Returns what a worker has to take in to have its records as they are in the file.
+    def news(self, holder: LeaseHolder) -> Updates:
+        """Returns the records that a worker must renew to be in the state of the file.
 
-        No commit may be under way. From now on its search sees all of them.
+        No commit may be under way. From now on its search sees all commits.
         """
         with self._changed:
             holder.seen = self.commits
             self._forget()
-            found = News(holder.news, self.commits)
+            found = Updates(holder.news, self.commits)
             holder.news, holder.waiting = [], 0
             return found
 
     def _forget(self) -> None:
-        """Drops the answers that every worker finds in the file.
+        """Drops the results that every worker finds in the file.
 
-        The one that has committed a record has it; the others see it if their search began after that, or
-        has looked since.
+        The worker that has committed a record has it; the others see it if their search has begun or updated
+        since then.
         """
         self._forget_until(self._left, self._seen_by(self._holders))
         for holder in self._holders:
             self._forget_until(holder.committed, self._seen_by(self._holders - {holder}))
 
-    def _seen_by(self, holders: Iterable[Holder]) -> int:
-        """Returns the number of the last commit that all searches of some workers see."""
+    def _seen_by(self, holders: Iterable[LeaseHolder]) -> int:
+        """Returns the number of the last commit that all these workers see."""
         return min((holder.seen for holder in holders if holder.seen is not None), default=self.commits)
 
     def _forget_until(self, committed: deque[tuple[int, list[bytes]]], seen: int) -> None:
@@ -254,18 +254,18 @@ class Ledger:
                     del self._entries[name]
 
 
-def _tell(holder: Holder, batch: RecordBatch) -> None:
-    """Keeps records for a worker until it asks, if they are not too many."""
+def _tell(holder: LeaseHolder, batch: RecordBatch) -> None:
+    """Keeps records for a worker until it asks, unless they are too many."""
     if holder.news is None or not len(batch):
         return
     holder.news.append(batch)
     holder.waiting += len(batch)
-    if holder.waiting > MOST_NEWS:
+    if holder.waiting > MOST_UPDATES:
         holder.news = None
 
 
 def names_of(words: Words) -> list[bytes]:
-    """Returns what tells the records of packed positions apart, `[B, 10]`, as keys of a dict."""
+    """Returns the identities of packed positions, `[B, 10]`, as keys of a dict."""
     own = identities(words)
     data, size = own.tobytes(), own.shape[1] * own.itemsize
     return [data[i : i + size] for i in range(0, len(data), size)]
@@ -273,7 +273,7 @@ def names_of(words: Words) -> list[bytes]:
 
 def _answers(
     mine: NDArray[np.bool_], known: Sequence[int], found: Sequence[_Published], words: Words
-) -> Answers:
+) -> LeaseReply:
     wdl = np.array([answer.wdl for answer in found], np.float32).reshape(-1, 3)
     priors = np.concatenate([np.zeros(0, np.float32), *(answer.priors for answer in found)])
     bounds = None
@@ -281,4 +281,4 @@ def _answers(
         clocks = (words[known, 8] >> CLOCK_SHIFT & CLOCK_MASK).tolist()
         pairs = [answer.bounds_at(clock) for answer, clock in zip(found, clocks, strict=True)]
         bounds = np.array(pairs, np.int8).reshape(-1, 2)
-    return Answers(mine, np.array(known, np.int64), Evaluation(wdl, priors, bounds))
+    return LeaseReply(mine, np.array(known, np.int64), Evaluation(wdl, priors, bounds))

@@ -1,4 +1,4 @@
-"""What two workers know of one position: which record the file keeps."""
+"""Merging the versions of a record that two workers have made."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
 from ...store.codec.bulk import take
 from ...store.reading import MAX_ASKED, Reader
+from ...store.record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
 from ...store.upkeep.prune import visits_of
 
 I64 = NDArray[np.int64]
@@ -18,11 +18,11 @@ Flags = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What becomes of the records that a worker sends.
+    """The merged records of a worker.
 
     Attributes:
-      records: to write. fresh: how many of them are in no version in the file.
-      better: those of the file that have won; what the worker has of these positions was dropped.
+      records: to write. fresh: the number of them whose position is not in the file.
+      better: records of the file that have won; the worker's versions were dropped.
     """
 
     records: RecordBatch
@@ -31,30 +31,29 @@ class Merged:
 
 
 def merged(batch: RecordBatch, reader: Reader) -> Merged:
-    """Returns what to write of the records that a worker sends, given those in the file.
+    """Returns the records to write, out of those that a worker sends and those in the file.
 
-    Of two versions the one with the greater node N stays, the file's if both have the same; what either has
-    proven holds for both. This keeps invariant 3, child N >= n - r of every edge, if every worker sends all
-    that it has changed in one transaction:
+    Of two versions the one with the greater node N stays, the file's if both are equal; proven bounds of
+    either hold for both. This keeps invariant 3, child N >= n - r of every edge, if every worker sends all
+    its changes in one transaction:
 
     - Node N in the file never falls, because the greater one stays.
-    - A worker begins a turn with one state of the file, which holds this invariant, and changes it as a
-      search in one process does (`worker.catch_up`): in what it has, an edge's child has N >= n - r. That
-      child is
-      in the same transaction, or was sent before, or is in that state of the file. Either way the file has
-      it with at least this N when the transaction ends, and ever after.
-    - So whichever version of the parent stays, each of its edges has what it counts. That all edges of a
-      record come from one version is why they are not mixed: N = 1 + sum n stays true as well.
+    - A worker begins a turn with one state of the file, where the invariant holds, and changes it as a search
+      in one process does (`worker.catch_up`): in its memory, an edge's child has N >= n - r. That child is in
+      the same transaction, or was sent before, or is in that state of the file. In each case the file has it
+      with at least this N when the transaction ends, and ever after.
+    - So each edge of either version of the parent has its visits below. Edges of two versions are never
+      mixed: N = 1 + sum n stays true as well.
 
-    One case is left: when memory is so short that a worker has to read back in the middle of a turn what it
-    has saved in it, it goes on with a newer state of the file, and an edge may then count some visits more
-    than its child has. Searches heal that as they heal a lost child.
+    One case is left: if memory is so short that a worker reads back records that it has saved in the same
+    turn, it sees a newer state of the file, and an edge may count some visits more than its child has.
+    Searches heal that as they heal a lost child.
 
-    What loses are visits, never an evaluation: every position that was evaluated has a record in the file.
+    Visits may be lost, never an evaluation: every evaluated position has a record in the file.
 
     Args:
       batch: of one worker, each position once.
-      reader: sees what is committed.
+      reader: sees all commits.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -89,7 +88,7 @@ def _clocks(batch: RecordBatch) -> I64:
 
 
 def tightened(flags: Flags, clocks: I64, others: Flags, their_clocks: I64) -> Flags:
-    """Returns flags of records with what other versions of the same positions have proven.
+    """Returns flags of records with the proven bounds of other versions of the same positions.
 
     A win or a loss is proven for the clock of its record and those below, a draw for all, as in
     `NodeRecord.bounds_at`.

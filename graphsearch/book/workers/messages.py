@@ -1,15 +1,15 @@
-"""What a worker and the process that it works for say to each other, over three pipes or four.
+"""Messages between the builder and a worker, over three or four pipes.
 
-tasks      Errand, Stop, Leave ->    <- Ready or Failure; Beat; Finished
-ledger     Answers ->                <- Ask, which waits for them; Publish, GiveBack, which do not
-           News ->                   <- Catchup, which waits for it
-records    Saved or Failure ->       <- list[RecordBatch], which waits for it
-reading    Opened ->                 <- Open, which waits for it
-           Found or Failure ->       <- Find, which waits for it
-           Held or Failure ->        <- Hold, which waits for it; Rest, which does not
+pipe       from the worker                            from the builder
+tasks      Ready or Failure; Beat; TaskDone           TaskRequest, Stop, Leave
+ledger     LeaseRequest; GetUpdates                   LeaseReply; Updates
+           Publish, ReleaseLeases                     (no reply)
+records    list[RecordBatch]                          Saved or Failure
+reading    Open; Find; TakeSnapshot                   Opened; Found or Failure; Snapshot or Failure
+           DropSnapshot                               (no reply)
 
-The last one is there if the worker cannot read the file itself.
-Leave, Ready, Beat and Failure are those of every worker: `graphsearch.workers`.
+The pipe `reading` exists if the worker cannot open the file itself.
+Leave, Ready, Beat and Failure are those of every worker: `graphsearch.workers.messages`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluators.protocol import Evaluation, PositionBatch
-from ...record.node import RecordBatch
+from ...store.record.node import RecordBatch
 from ...store.transpositions.saved import Loaded
-from ..desk import Task
+from ..executor import Task
 
 Words = NDArray[np.uint64]
 
 
 # ------------------------------------------------------------------ tasks
 @dataclass(frozen=True, slots=True)
-class Errand:
+class TaskRequest:
     """A task for a worker, and the run of the file that its records carry."""
 
     task: Task
@@ -42,10 +42,11 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """The end of a task: visits that it added, evaluations that it paid for, and what went wrong, if so.
+class TaskDone:
+    """The end of a task.
 
     Attributes:
+      visits: added. evaluations: paid for. error: "" if there was none.
       is_whole: whether its search came to its limit.
     """
 
@@ -57,12 +58,12 @@ class Finished:
 
 # ------------------------------------------------------------------ ledger
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Asks who evaluates some positions.
+class LeaseRequest:
+    """Asks for the leases or the results of some positions.
 
     Attributes:
       words: `[B, 10]`.
-      waits: answer only when one of them at least is known, or leased to this worker.
+      waits: whether the reply must wait until at least one of them is known or free.
     """
 
     words: Words
@@ -70,13 +71,14 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What becomes of the positions of an `Ask`: those that are neither mine nor known are waited for.
+class LeaseReply:
+    """The reply to a `LeaseRequest`: other workers evaluate the positions that are neither `mine` nor
+    `known`.
 
     Attributes:
-      mine: `[B]` bool, leased to the worker that asked: it evaluates them and publishes.
-      known: `[K]` int64, indices of those that others have evaluated.
-      said: of these.
+      mine: `[B]` bool, leased to the asking worker, which must evaluate and publish them.
+      known: `[K]` int64, indices of the positions with a result.
+      said: their evaluation.
     """
 
     mine: NDArray[np.bool_]
@@ -86,7 +88,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """What a worker has evaluated, as the evaluator said it, and the seconds that it took."""
+    """Positions, their evaluation as the evaluator gave it, and the seconds that it took."""
 
     batch: PositionBatch
     said: Evaluation
@@ -94,24 +96,24 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveBack:
-    """Positions that the evaluator has failed to evaluate."""
+class ReleaseLeases:
+    """Gives back leased positions that the evaluator has failed to evaluate."""
 
     words: Words
 
 
 @dataclass(frozen=True, slots=True)
-class Catchup:
-    """Asks what others have saved since it was last asked. Nothing of the worker's is in flight then."""
+class GetUpdates:
+    """Asks for the records that others have saved since the last question. No visit is in flight then."""
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What others have saved.
+class Updates:
+    """Records that others have saved.
 
     Attributes:
-      batches: records as they are in the file, later ones newer; None: too many, read them from there.
-      commits: how many commits there were.
+      batches: as they are in the file, later ones newer; None: too many, read them from the file.
+      commits: number of commits so far.
     """
 
     batches: list[RecordBatch] | None
@@ -121,7 +123,7 @@ class News:
 # ------------------------------------------------------------------ records
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What was sent is in the file; size of its write-ahead log if a reader keeps that too long, else 0."""
+    """The records are in the file. `log_held`: size of its write-ahead log if a reader keeps it too long."""
 
     log_held: int
 
@@ -134,7 +136,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The number of the evaluator that records carry, and the entries of the file that prove mates."""
+    """The evaluator's number in records, and the transposition entries of the file that prove mates."""
 
     evaluator: int
     proofs: Loaded
@@ -142,7 +144,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """Asks for the records of some positions, `[K, 10]`, in the state of the graph that is held."""
+    """Asks for the records of some positions, `[K, 10]`, in the snapshot."""
 
     words: Words
 
@@ -156,17 +158,17 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Asks that the present state of the graph is held."""
+class TakeSnapshot:
+    """Asks for a snapshot of the present state of the graph."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The state that is held, by its filter (`FilterArrays`).
+class Snapshot:
+    """The filter of a snapshot (`FilterArrays`).
 
     Attributes:
       firsts, segments: of it.
-      chunks: names of the chunks, in order. blooms: their bloom filters, of those that were not sent before.
+      chunks: names of the chunks, in order. blooms: bloom filters of the chunks that were not sent before.
     """
 
     firsts: NDArray[np.uint64]
@@ -176,5 +178,5 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """Says that no state of the graph is needed for now."""
+class DropSnapshot:
+    """Releases the snapshot."""

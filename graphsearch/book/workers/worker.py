@@ -19,33 +19,34 @@ from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.graph import Graph
 from ...graph.memory import default_budget
-from ...mate.beside import TRIAL, MateFinder
 from ...position.board import board_of, check
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import SearchResult
+from ...solvers.mate.beside import TRIAL, MateFinder
 from ...workers.child import Pipe
 from ...workers.messages import Beat, Leave, Ready, failure_of, own_place
 from ...workers.process import end_at_once
-from ..desk import UNFINISHED, Task
-from .far import FarStore
-from .messages import Errand, Finished
-from .remote import SharedStore
-from .shared import SharedEvaluator
+from ..executor import UNFINISHED, Task
+from .messages import TaskDone, TaskRequest
+from .remote_store import RemoteStore
+from .shared_evaluator import SharedEvaluator
+from .worker_store import WorkerStore
 
 LITTLE_BYTES = 64 << 20
-BEAT_SECONDS = 1.0  # between two signs of life
-TURN_SECONDS = 0.9  # until others are looked at; less than a search takes to save for the first time
+BEAT_SECONDS = 1.0  # between two heartbeats
+TURN_SECONDS = 0.9  # of a turn; less than the time until a search saves for the first time
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a worker is made from: the file, what makes its evaluator, its share of memory and of cores.
+    """The settings of a worker.
 
     Attributes:
-      ram_bytes: None: a share of its machine's memory for each of the machine's cores.
-      is_alone: there are no others.
-      reads_file: whether it opens the file; else the writer reads it for it.
+      path: of the graph. make: makes its evaluator.
+      ram_bytes: None: the memory of its machine, divided by the number of cores.
+      threads: of its evaluator. is_alone: whether there are no other workers.
+      reads_file: whether it opens the file; else the writer reads for it.
     """
 
     path: str
@@ -57,7 +58,7 @@ class Setup:
 
 
 def work(setup: Setup, tasks: Pipe, ledger: Pipe, *files: Pipe) -> None:
-    """Works until it is told to leave; the process's main function. The pipes: see `messages`."""
+    """Searches tasks until it gets `Leave`; the main function of the process. `messages` lists the pipes."""
     try:
         evaluator = setup.make()
         ready = Ready(own_place(), evaluator.identity.as_json(), evaluator.notes)
@@ -72,7 +73,7 @@ def work(setup: Setup, tasks: Pipe, ledger: Pipe, *files: Pipe) -> None:
 
 
 class _Worker:
-    """Takes tasks in, sends what comes of them."""
+    """Searches tasks and sends their results."""
 
     def __init__(self, setup: Setup, tasks: Pipe, files: Sequence[Pipe], evaluator: SharedEvaluator) -> None:
         self._setup = setup
@@ -80,32 +81,32 @@ class _Worker:
         self._evaluator = evaluator
         self._graph: Graph | None = None
         self._stop = threading.Event()
-        self._errands: queue.SimpleQueue[Errand | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[TaskRequest | None] = queue.SimpleQueue()
         self._speaking = threading.Lock()
         for task in (self._listen, self._beat):
             threading.Thread(target=task, name=f"graphsearch{task.__name__}", daemon=True).start()
 
     def run(self) -> None:
-        """Does one task after the other until there is to be no more, then saves."""
+        """Searches one task after the other until the last, then saves."""
         try:
-            while (errand := self._errands.get()) is not None:
-                self._send(self._done(errand))
+            while (request := self._requests.get()) is not None:
+                self._send(self._done(request))
         finally:
             if self._graph is not None:
                 self._graph.close()
 
     # ---------------------------------------------------------- threads
     def _listen(self) -> None:
-        """Takes in what comes; if the other side is gone, there is nobody to work for."""
+        """Handles messages; ends the process when the builder is gone."""
         try:
             while True:
                 message = self._tasks.recv()
-                if isinstance(message, Errand):
-                    self._errands.put(message)
+                if isinstance(message, TaskRequest):
+                    self._requests.put(message)
                     continue
                 self._stop.set()
                 if isinstance(message, Leave):
-                    self._errands.put(None)
+                    self._requests.put(None)
         except (EOFError, OSError):
             end_at_once()
 
@@ -114,7 +115,7 @@ class _Worker:
             self._send(Beat())
             time.sleep(BEAT_SECONDS)
 
-    def _send(self, message: Finished | Beat) -> None:
+    def _send(self, message: TaskDone | Beat) -> None:
         try:
             with self._speaking:
                 self._tasks.send(message)
@@ -122,51 +123,52 @@ class _Worker:
             end_at_once()
 
     # ---------------------------------------------------------- one task
-    def _done(self, errand: Errand) -> Finished:
-        """Searches a position, and returns what came of it when that is in the file."""
+    def _done(self, request: TaskRequest) -> TaskDone:
+        """Searches a position, and returns the result when its records are in the file."""
         paid, visits, error, is_whole = self._evaluator.paid, 0, "", False
         try:
             graph = self._opened()
             before = int(graph.arena.counters[arena_kernel.VISITS])
             try:
-                is_whole = self._search(graph, errand) not in UNFINISHED
+                is_whole = self._search(graph, request) not in UNFINISHED
             finally:
                 visits = int(graph.arena.counters[arena_kernel.VISITS]) - before
                 graph.flush()
-                cast(SharedStore, graph.store).rest()
+                cast(WorkerStore, graph.store).drop_snapshot()
         except GraphSearchError as failed:
             error = str(failed)
-        return Finished(visits, self._evaluator.paid - paid, error, is_whole)
+        return TaskDone(visits, self._evaluator.paid - paid, error, is_whole)
 
     def _opened(self) -> Graph:
-        """Returns the graph; the file is there as soon as there is a task."""
+        """Returns the graph; the file exists when the first task comes."""
         if self._graph is None:
             with compiled_once("search"):
                 _search_a_little()
             ram_bytes = self._setup.ram_bytes or default_budget() // (os.cpu_count() or 1)
             store = self._store()
             self._graph = Graph(self._evaluator, store, ram_bytes=ram_bytes)
-            if isinstance(store, FarStore):
+            if isinstance(store, RemoteStore):
                 self._graph.heed_proofs(store.proofs)
             self._graph.pager.complete = False  # others write this file too
             self._graph.reads_alone = False
             self._graph.saves_meanwhile = False  # a turn sees one state of it
         return self._graph
 
-    def _store(self) -> SharedStore:
+    def _store(self) -> WorkerStore:
         path, identity = self._setup.path, self._evaluator.identity
         if self._setup.reads_file:
-            return SharedStore.joined(path, identity, *self._files)
-        return FarStore(path, identity, *self._files)
+            return WorkerStore.joined(path, identity, *self._files)
+        return RemoteStore(path, identity, *self._files)
 
-    def _search(self, graph: Graph, errand: Errand) -> str:
-        """Searches the position of a task, turn by turn if there are other workers; returns why that ended.
+    def _search(self, graph: Graph, request: TaskRequest) -> str:
+        """Searches the position of a task, in turns if there are other workers; returns why the search ended.
 
-        Between two turns nothing is in flight and all is saved: then this worker takes in what others have
-        saved, and its edges catch up with that. Within a turn it sees one state of the file. So what it has
-        is always what one process could have: no edge counts more than its child has.
+        Between two turns nothing is in flight and all is saved: then this worker reads the records that
+        others have saved, and its edges catch up with them. Within a turn it sees one state of the file. So
+        its memory is always one that a single process could have: no edge counts more visits than its child
+        has.
         """
-        task = errand.task
+        task = request.task
         board = board_of_task(task)
         params = SearchParams.from_options(f"{name}={value}" for name, value in task.params)
         moves = [chess.Move.from_uci(text) for text in task.moves]
@@ -184,7 +186,7 @@ class _Worker:
                 stop=self._stop,
                 searchmoves=moves,
                 hurry=True,
-                run=errand.run,
+                run=request.run,
                 mates=MateFinder(visits=task.visits or task.evaluations),
             )
             rest = _rest(left, found)
@@ -194,7 +196,7 @@ class _Worker:
 
 
 def _rest(limits: Limits, found: SearchResult) -> Limits | None:
-    """Returns what a search has left of its limits; None if one is reached, by a wave that was in flight."""
+    """Returns the rest of the limits after a search; None if one is reached."""
     visits = None if limits.visits is None else limits.visits - found.new_visits
     evaluations = None if limits.evaluations is None else limits.evaluations - found.evaluations
     if any(rest is not None and rest < 1 for rest in (visits, evaluations)):
@@ -203,19 +205,18 @@ def _rest(limits: Limits, found: SearchResult) -> Limits | None:
 
 
 def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:
-    """Has memory and file in the state of the last commit; everything must be saved.
+    """Brings memory and snapshot to the state of the last commit; everything must be saved.
 
-    What others have saved is asked for again when the file's state is held: if nothing came in between, both
-    are of one commit.
+    It asks for updates again after the snapshot was taken: if there are none, both are of one commit.
     """
-    store = cast(SharedStore, graph.store)
+    store = cast(WorkerStore, graph.store)
     before = -1
     while True:
         news = evaluator.catch_up()
         if news.commits == before:
             break
         before = news.commits
-        store.hold()
+        store.take_snapshot()
         graph.pager.file_changed()
         if news.batches is None or not all(graph.pager.renew(batch) for batch in news.batches):
             graph.pager.start_over()
@@ -225,7 +226,7 @@ def board_of_task(task: Task) -> chess.Board:
     """Returns the position of a task.
 
     Raises:
-      InvalidPositionError: if it is none, or cannot be searched.
+      InvalidPositionError: if the FEN is malformed or its position illegal.
     """
     try:
         board = board_of(task.fen)
@@ -242,7 +243,7 @@ class _Unknowing(UniformEvaluator):
 
 
 def _search_a_little() -> None:
-    """Has the kernels of a search compiled, or loaded."""
+    """Compiles or loads the kernels of a search."""
     with Graph.open(None, evaluator=_Unknowing(), ram_bytes=LITTLE_BYTES) as graph:
         params = SearchParams(minibatch_size=32)
         analyze(graph, chess.Board(), Limits(visits=100), params)

@@ -1,4 +1,4 @@
-"""The one writer of the file: what workers send, merged with what is there, and the builder's notes."""
+"""The only writer of the file: it merges the records of workers and runs the builder's writes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import chess
 from ...errors import StoreError
 from ...graph.saving import Saver
 from ...position.board import POSITION_WORDS, pack
-from ...record.node import NodeRecord, RecordBatch
 from ...store.log import LONGEST_LOG_BYTES
+from ...store.record.node import NodeRecord, RecordBatch
 from ...store.store import MAX_BATCH, Store
 from ...store.upkeep.compact import tidy
-from ..desk import Note
+from ..executor import Note
 from .merging import Merged, merged
 
 _T = TypeVar("_T")
 
 
 class Writer:
-    """Commits what several threads give it, one transaction at a time.
+    """Commits records and writes of several threads, one transaction at a time.
 
     Attributes:
-      store: the file. Its one writer is here; others make readers of it.
-      dropped: records of workers that lost against those in the file.
+      store: the file; others may only make readers of it.
+      dropped: number of workers' records that lost against those in the file.
     """
 
     def __init__(self, store: Store) -> None:
-        """Takes a store that is open for writing, which it closes in the end."""
+        """Takes a store that is open for writing, and closes it in the end."""
         self.store = store
         store.leaves_out = True
         self._saver = Saver(store)
@@ -47,7 +47,7 @@ class Writer:
 
     @property
     def log_held(self) -> int:
-        """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
+        """Bytes of the write-ahead log if a reader of an old state keeps it too long, else 0."""
         return self._saver.log_held
 
     def check(self) -> None:
@@ -62,25 +62,25 @@ class Writer:
             )
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position as it is committed, or None; for one thread."""
+        """Returns the committed record of a position, or None; for one thread."""
         _, batch = self._reading.find(pack(board).reshape(1, POSITION_WORDS))
         return batch.record(0) if len(batch) else None
 
     def note(self, note: Note) -> None:
-        """Has something written with what is committed next."""
+        """Adds a write to the next transaction."""
         self._notes.append(note)
 
     def commit(
         self, batches: Sequence[RecordBatch] = (), then: Callable[[Merged], object] | None = None
     ) -> None:
-        """Writes records and all notes in one transaction, and waits for it.
+        """Writes records and pending writes in one transaction, and waits for it.
 
         Args:
           batches: of one worker, each position once.
-          then: told what has become of them, before anything else is written.
+          then: called with the merged records before anything else is written.
 
         Raises:
-          StoreError: if the file cannot be written; nothing of this is in it, and the notes are kept.
+          StoreError: if the file cannot be written; it is unchanged then, and pending writes are kept.
         """
         with self._turn:
             late = len(self._notes)
@@ -105,7 +105,7 @@ class Writer:
                     then(found)
 
     def _append(self, store: Store, batch: RecordBatch) -> Merged:
-        """Writes what the file has not, or with fewer visits."""
+        """Appends the records that the file lacks or has with fewer visits."""
         found = merged(batch, self._merging)
         fresh = found.fresh
         for first in range(0, len(found.records), MAX_BATCH):
@@ -115,22 +115,22 @@ class Writer:
         return found
 
     def between(self, ask: Callable[[], _T]) -> _T:
-        """Returns the answer to a question that is put while nothing is being committed."""
+        """Returns the result of a function that runs between two commits."""
         with self._turn:
             return ask()
 
     def call(self, note: Note) -> None:
-        """Has something done with the store at once, in a transaction of its own, and waits for it."""
+        """Runs a function on the store in a transaction of its own, and waits for it."""
         with self._turn:
             self._saver.save(note)
             self._saver.settled(wait=True)
 
     def close(self) -> None:
-        """Drops superseded versions as far as that is quick, and closes the file."""
+        """Removes superseded versions as far as that is quick, and closes the file."""
         with self._turn:
             try:
                 self._saver.call(tidy)
-            except StoreError:  # all is saved; only old versions stay for now
+            except StoreError:  # all is saved; only old versions stay
                 pass
             finally:
                 self._saver.close()

@@ -2,47 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import adv, as_i16, as_i64, ptr
+from ...jit.pointers import adv, as_i64, popc, ptr
+from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ...position.board_kernel import PW, side_to_move
 from ...position.scores import FAR, LEAST_MATE
+from ...position.words import BLACK, WHITE, BoardTable, Position
 from ..batch_kernel import softmax, temper, value_of
 from ..quiescence.captures_kernel import get, put
 from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
-from .features_kernel import MOST_MEN, attacks_of, list_features
-from .layout import MOST_WIDTH, SCORE_UNIT
+from .features_kernel import MOST_FEATURES, Attacks, attacks_of, list_features
+from .layout import SCORE_UNIT
 from .policy_kernel import WORK_WORDS, write_logits
-from .value_kernel import chances_of, network_value
+from .value_kernel import VALUE_WORDS, Value, chances_of, network_value
 
 MOST_STATIC = LEAST_MATE - 1
 
-# words of the work area: features of both views, sums of both views, what the policy needs
-OWN, OTHER, SUMS = 0, MOST_MEN, 2 * MOST_MEN
-POLICY = SUMS + 2 * MOST_WIDTH // 4
+# words of the work area: features of both views, what the value network needs, what the policy network needs
+OWN, OTHER, WORK = 0, MOST_FEATURES, 2 * MOST_FEATURES
+POLICY = WORK + VALUE_WORDS
 AREA_WORDS = POLICY + WORK_WORDS
 SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
 
 
 @inner
-def value_at(T: Any, weights: Any, s: Any, ours: Any, theirs: Any, area: Any) -> Any:
-    """Returns the `Value` of a position and the number of its men; features are left in the area."""
+def value_at(
+    T: BoardTable, weights: Pointer[int64], s: Position, ours: Attacks, theirs: Attacks, area: Pointer[uint64]
+) -> tuple[Value, int64]:
+    """Returns the `Value` of a position and the number of its features, which are left in the area."""
     own, other = as_i64(adv(area, int64(OWN))), as_i64(adv(area, int64(OTHER)))
     n = list_features(s, ours, theirs, own, other)
-    return network_value(weights, own, other, n, as_i16(adv(area, int64(SUMS)))), n
+    men = popc(s[WHITE] | s[BLACK])
+    return network_value(weights, own, other, n, men, adv(area, int64(WORK))), n
 
 
 @inner
-def plain_score(value: Any) -> Any:
+def plain_score(value: Value) -> int64:
     """Returns the score of a `Value` in thousandths of a pawn, never as large as a mate."""
     return int64(min(max(value.score * SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
 
 
 @inner
-def static_score(T: Any, weights: Any, s: Any, area: Any) -> Any:
+def static_score(T: BoardTable, weights: Pointer[int64], s: Position, area: Pointer[uint64]) -> int64:
     """Returns the value network's score of a position, as `plain_score`."""
     stm = side_to_move(s)
     value, _ = value_at(T, weights, s, attacks_of(T, s, stm), attacks_of(T, s, 1 - stm), area)
@@ -50,7 +54,9 @@ def static_score(T: Any, weights: Any, s: Any, area: Any) -> Any:
 
 
 @inner
-def static_at(T: Any, weights: Any, stack: Any, ply: Any, area: Any) -> Any:
+def static_at(
+    T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
+) -> int64:
     """Returns `static_score` of the position in a frame, or what the frame keeps of it."""
     frame = adv(stack, ply * FRAME_WORDS)
     return get(frame, KEPT) if frame[KEPT] else static_score(T, weights, frame, area)
@@ -61,8 +67,15 @@ search = quiescence_over(static_at)
 
 @inner
 def evaluate_position(
-    T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: Any, temperature: Any, scratch: Any
-) -> Any:
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    priors: Pointer[float32],
+    temperature: float64,
+    scratch: Pointer[uint64],
+) -> tuple[float32, float32]:
     """Returns Q (win - loss, in [-1, 1]) and the chance of a draw (in [0, 1 - |Q|]); writes the priors.
 
     Args:
@@ -75,9 +88,9 @@ def evaluate_position(
     stack, area = scratch, adv(scratch, int64(STACK_WORDS))
     stm = side_to_move(s)
     ours, theirs = attacks_of(T, s, stm), attacks_of(T, s, 1 - stm)
-    value, men = value_at(T, weights, s, ours, theirs, area)
+    value, seen = value_at(T, weights, s, ours, theirs, area)
     own = as_i64(adv(area, int64(OWN)))
-    write_logits(T, weights, s, moves, n, theirs.every, own, men, adv(area, int64(POLICY)), priors)
+    write_logits(T, weights, s, moves, n, theirs.every, own, seen, adv(area, int64(POLICY)), priors)
     softmax(priors, n)
     temper(priors, n, temperature)
     for i in range(PW):
@@ -90,17 +103,17 @@ def evaluate_position(
 
 @kernel
 def evaluate_batch(
-    T: Any,
-    weights: Any,
-    positions: Any,
-    moves: Any,
-    offsets: Any,
-    values: Any,
-    priors: Any,
-    scratch: Any,
-    temperature: Any,
-    begin: Any,
-    end: Any,
+    T: NDArray[np.uint64],
+    weights: NDArray[np.int64],
+    positions: NDArray[np.uint64],
+    moves: NDArray[np.uint16],
+    offsets: NDArray[np.int64],
+    values: NDArray[np.float32],
+    priors: NDArray[np.float32],
+    scratch: NDArray[np.uint64],
+    temperature: float64,
+    begin: int64,
+    end: int64,
 ) -> None:
     """Evaluates positions, as `BatchKernel` says."""
     for b in range(begin, end):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...record.provenance import EvaluatorIdentity, Option
+from ...store.record.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..kinds import BUILTIN
 from .weights import Networks, load_networks

@@ -1,10 +1,11 @@
 """What the networks see, and where they lie in the one array that the kernels read. Without Numba.
 
-Two networks, one pass each. Both see men on squares, from a side's view, with whether each is attacked, by
-something that is worth less or not, and whether it is defended: 6 x 768 features.
+Two networks, one pass each. Both see men on squares from a side's view: a row of each man by where the own
+king stands, and a row of each man that is attacked or hangs, by what attacks it and whether it is defended.
 
-    value    both views -> width, squared and clipped -> by the number of men: score, draw width, noise
-    policy   the mover's view -> width, squared and clipped -> one logit for each legal move
+    value    both views -> width, clipped and squared -> by the number of men: 16 -> 32 -> score, draw
+             width, noise; a linear part of all three goes past the layers of 16 and 32
+    policy   the mover's view -> width, clipped and squared -> one logit for each legal move
 
 The array is int64: HEADER words, then sections that begin at the words that the header names.
 """
@@ -12,11 +13,17 @@ The array is int64: HEADER words, then sections that begin at the words that the
 from __future__ import annotations
 
 BOARD_FEATURES = 12 * 64  # own and theirs, six kinds each, on 64 squares
-FEATURES = 6 * BOARD_FEATURES  # not attacked, attacked, attacked by what is worth less; defended or not
-STACKS, MEN_PER_STACK = 8, 4  # of the value network's last layer, by the number of men
+KING_BUCKETS = 8
+# of the own king's square, files as the view sees them, a to d on every rank
+BUCKET_OF_KING = (0, 0, 1, 2, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6, *(7,) * 8)
+STATES = 5  # of a man, without a row for those that nothing attacks and something defends
+THREATS_AT = KING_BUCKETS * BOARD_FEATURES  # the first row of a man's state
+FEATURES = THREATS_AT + STATES * BOARD_FEATURES
+STACKS, MEN_PER_STACK = 8, 4  # of the value network's last layers, by the number of men
+FIRST, SECOND = 16, 32  # their sizes
 OUTPUTS = 3  # of a stack: score, log of the draw width, log of the noise
 PLACES = 6 * 64  # kinds on squares: what a move leaves and where it goes
-KINDS_OF_MOVES = 28  # see `moves_kernel.kind_of_move`
+KINDS_OF_MOVES = 2 * 28  # see `moves_kernel.kind_of_move`
 CLASSES = 6 * KINDS_OF_MOVES  # by the piece that moves
 
 # Activations are int16: 1 is FULL, and its square just fits.
@@ -30,8 +37,10 @@ NOISE_RANGE = (-3.5, 2.0)  # of the logarithm of the noise
     VALUE_WIDTH,
     VALUE_ROWS,  # int16[FEATURES][width]
     VALUE_BIAS,  # int16[width]
-    VALUE_OUT,  # int16[STACKS][OUTPUTS][2][width]
-    VALUE_OUT_BIAS,  # float32[STACKS][OUTPUTS], then float32[OUTPUTS]: what one unit of their sums is worth
+    VALUE_FIRST,  # int16[STACKS][FIRST + OUTPUTS][2][width]: the first layer, then the linear part
+    VALUE_FIRST_PLAIN,  # float32[2][STACKS][FIRST + OUTPUTS]: biases, then what one unit of a sum is worth
+    VALUE_SECOND,  # float32[STACKS][2 * FIRST + 1][SECOND]: of the clipped, of the squared, biases
+    VALUE_LAST,  # float32[STACKS][SECOND][OUTPUTS]
     POLICY_WIDTH,
     POLICY_ROWS,  # int16[FEATURES][width]
     POLICY_BIAS,  # int16[width]
@@ -39,6 +48,6 @@ NOISE_RANGE = (-3.5, 2.0)  # of the logarithm of the noise
     TO,  # int16[PLACES][width]
     CLASS,  # int16[CLASSES][width]
     CLASS_BIAS,  # float32[CLASSES], then float32: what one unit of a logit's sum is worth
-) = range(12)
+) = range(14)
 HEADER = 16
 MOST_WIDTH = 4096  # of either network

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ...jit.compiler import inner
-from ...jit.pointers import ONE, U
+from ...jit.pointers import ONE, ZERO, U
+from ...jit.types import Pointer, int64, uint16, uint64
 from ...position.board_kernel import (
+    bishop_attacks,
     from_square,
     in_check,
     make_move,
     man_at,
     promotion_of,
+    rook_attacks,
     side_to_move,
     to_square,
 )
-from ...position.mates_kernel import may_check
-from ...position.words import BLACK
+from ...position.mates_kernel import CheckMasks, may_check
+from ...position.tables import KN, PA
+from ...position.words import (
+    BISHOPS,
+    BLACK,
+    KINGS,
+    KNIGHTS,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+    BoardTable,
+    Position,
+)
 from ..quiescence.captures_kernel import capture_gain, exchange
 from .layout import KINDS_OF_MOVES
 
-CHECK, CAPTURE, EXCHANGE, PROMOTION = 1, 2, 4, 12  # as they are added up in a kind of move
+CHECK, CAPTURE, EXCHANGE, PROMOTION, THREAT = 1, 2, 4, 12, 28  # as they are added up in a kind of move
 
 
 @inner
-def place_of(kind: Any, square: Any, turn: Any) -> Any:
+def place_of(kind: int64, square: int64, turn: int64) -> int64:
     """Returns the number of a kind of piece on a square, in the mover's view."""
     return kind * 64 + (square ^ turn)
 
 
 @inner
-def exchange_class(T: Any, s: Any, m: Any, theirs: Any, gains: Any) -> Any:
+def exchange_class(T: BoardTable, s: Position, m: uint16, theirs: uint64, gains: Pointer[uint64]) -> int64:
     """Returns 0 if the exchange on the target square loses, 1 if it is even, 2 if it wins.
 
     `theirs`: the squares that the other side attacks.
@@ -44,7 +55,7 @@ def exchange_class(T: Any, s: Any, m: Any, theirs: Any, gains: Any) -> Any:
 
 
 @inner
-def gives_check(T: Any, s: Any, m: Any, masks: Any, child: Any) -> Any:
+def gives_check(T: BoardTable, s: Position, m: uint16, masks: CheckMasks, child: Position) -> bool:
     """Returns whether a move gives check; `masks`: `check_masks` of the position, `child`: 10 words."""
     if not may_check(s, masks, m):
         return False
@@ -53,8 +64,52 @@ def gives_check(T: Any, s: Any, m: Any, masks: Any, child: Any) -> Any:
 
 
 @inner
-def kind_of_move(T: Any, s: Any, m: Any, theirs: Any, masks: Any, child: Any, gains: Any) -> Any:
-    """Returns what kind a move is: check + 2 capture + 4 exchange class, or 12 + 4 (promotion - 1) for that.
+def attacks_from(T: BoardTable, s: Position, kind: int64, square: int64, occupied: uint64) -> uint64:
+    """Returns the squares that a man of the side to move attacks from a square; none for a king."""
+    if kind == PAWNS:
+        return T[PA + 64 * side_to_move(s) + square]
+    if kind == KNIGHTS:
+        return T[KN + square]
+    if kind == KINGS:
+        return ZERO
+    lines = ZERO
+    if kind != ROOKS:
+        lines = bishop_attacks(T, square, occupied)
+    return lines if kind == BISHOPS else lines | rook_attacks(T, square, occupied)
+
+
+@inner
+def threatens(T: BoardTable, s: Position, m: uint16, kind: int64, theirs: uint64) -> bool:
+    """Returns whether the man that moves newly attacks what is worth more than it, or an undefended piece.
+
+    Args:
+      kind: of the man. theirs: the squares that the other side attacks.
+    """
+    worth = s[QUEENS] if kind != QUEENS else ZERO
+    if kind < ROOKS:
+        worth |= s[ROOKS]
+    pieces = s[KNIGHTS] | s[BISHOPS] | s[ROOKS] | s[QUEENS]
+    worth |= pieces if kind == PAWNS else pieces & ~theirs
+    worth &= s[BLACK - side_to_move(s)]
+    if not worth:
+        return False
+    occupied = s[WHITE] | s[BLACK]
+    before = attacks_from(T, s, kind, from_square(m), occupied)
+    after = attacks_from(T, s, kind, to_square(m), occupied & ~(ONE << U(from_square(m))))
+    return (after & ~before & worth) != ZERO
+
+
+@inner
+def kind_of_move(
+    T: BoardTable,
+    s: Position,
+    m: uint16,
+    theirs: uint64,
+    masks: CheckMasks,
+    child: Position,
+    gains: Pointer[uint64],
+) -> int64:
+    """Returns what kind a move is: check + 2 capture + (4 exchange class + 28 threat, or 4 promotion + 8).
 
     Args:
       theirs: the squares that the other side attacks. masks: `check_masks` of the position.
@@ -64,16 +119,17 @@ def kind_of_move(T: Any, s: Any, m: Any, theirs: Any, masks: Any, child: Any, ga
     out = int64(captures) * CAPTURE + int64(gives_check(T, s, m, masks, child)) * CHECK
     if promotion_of(m):
         return out + PROMOTION + 4 * (promotion_of(m) - 1)
+    out += THREAT * int64(threatens(T, s, m, mover_of(s, m), theirs))
     return out + EXCHANGE * exchange_class(T, s, m, theirs, gains)
 
 
 @inner
-def class_of(kind: Any, piece: Any) -> Any:
+def class_of(kind: int64, piece: int64) -> int64:
     """Returns the class of a kind of move by a piece."""
     return piece * KINDS_OF_MOVES + kind
 
 
 @inner
-def mover_of(s: Any, m: Any) -> Any:
+def mover_of(s: Position, m: uint16) -> int64:
     """Returns the kind of the man that moves."""
     return man_at(s, from_square(m))

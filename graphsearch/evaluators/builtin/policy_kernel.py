@@ -7,14 +7,12 @@ The products with rows of what is left and of classes are shared by moves, and c
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float32, float64, int64
-
 from ...jit.compiler import inner
 from ...jit.pointers import adv, as_f32, as_i16, as_i64
+from ...jit.types import Pointer, float32, float64, int16, int64, uint16, uint64
 from ...position.board_kernel import from_square, landing_of, side_to_move
 from ...position.mates_kernel import check_masks
+from ...position.words import BoardTable, Position
 from .features_kernel import turn_of
 from .layout import (
     CLASS,
@@ -39,7 +37,7 @@ WORK_WORDS = HIDDEN + MOST_WIDTH // 4
 
 
 @inner
-def hidden_layer(weights: Any, features: Any, n: Any, hidden: Any) -> Any:
+def hidden_layer(weights: Pointer[int64], features: Pointer[int64], n: int64, hidden: Pointer[int16]) -> None:
     """Writes the network's view of a position: int16[width]."""
     width = int64(weights[POLICY_WIDTH])
     rows, bias = section(weights, int64(POLICY_ROWS)), section(weights, int64(POLICY_BIAS))
@@ -48,14 +46,16 @@ def hidden_layer(weights: Any, features: Any, n: Any, hidden: Any) -> Any:
 
 
 @inner
-def product(weights: Any, name: Any, i: Any, hidden: Any) -> Any:
+def product(weights: Pointer[int64], name: int64, i: int64, hidden: Pointer[int16]) -> int64:
     """Returns the product of the hidden layer with row i of a section, int64."""
     width = int64(weights[POLICY_WIDTH])
     return int64(dot(width, hidden, adv(section(weights, name), i * width)))
 
 
 @inner
-def class_product(weights: Any, i: Any, hidden: Any, products: Any) -> Any:
+def class_product(
+    weights: Pointer[int64], i: int64, hidden: Pointer[int16], products: Pointer[int64]
+) -> int64:
     """Returns the product with the row of a class, computed when it is first asked for."""
     if products[i] == UNKNOWN:
         products[i] = product(weights, int64(CLASS), i, hidden)
@@ -64,26 +64,26 @@ def class_product(weights: Any, i: Any, hidden: Any, products: Any) -> Any:
 
 @inner
 def write_logits(
-    T: Any,
-    weights: Any,
-    s: Any,
-    moves: Any,
-    n: Any,
-    theirs: Any,
-    features: Any,
-    men: Any,
-    work: Any,
-    logits: Any,
-) -> Any:
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    theirs: uint64,
+    features: Pointer[int64],
+    seen: int64,
+    work: Pointer[uint64],
+    logits: Pointer[float32],
+) -> None:
     """Writes the logits of n legal moves.
 
     Args:
       theirs: the squares that the other side attacks.
-      features: of the mover's view, int64[men].
+      features: of the mover's view, int64[seen].
       work: uint64[WORK_WORDS]. logits: float32[n] out.
     """
     hidden = as_i16(adv(work, int64(HIDDEN)))
-    hidden_layer(weights, features, men, hidden)
+    hidden_layer(weights, features, seen, hidden)
     plain = as_f32(adv(weights, int64(weights[CLASS_BIAS])))
     unit = float64(plain[CLASSES])
     products = as_i64(adv(work, int64(PRODUCTS)))

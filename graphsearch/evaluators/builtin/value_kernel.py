@@ -3,44 +3,61 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from numpy import float64, int16, int32, int64
-
-from ...jit.compiler import inner
+from ...jit.compiler import inlined, inner
 from ...jit.pointers import adv, as_f32, as_i16
+from ...jit.types import Pointer, float32, float64, int16, int32, int64, uint64
 from ..batch_kernel import sigmoid
 from .layout import (
+    FIRST,
     FULL,
     MEN_PER_STACK,
+    MOST_WIDTH,
     NOISE_RANGE,
     OUTPUTS,
+    SECOND,
     STACKS,
     VALUE_BIAS,
-    VALUE_OUT,
-    VALUE_OUT_BIAS,
+    VALUE_FIRST,
+    VALUE_FIRST_PLAIN,
+    VALUE_LAST,
     VALUE_ROWS,
+    VALUE_SECOND,
     VALUE_WIDTH,
     WIDTH_RANGE,
 )
+
+FIRST_OUTPUTS = FIRST + OUTPUTS
+# words of the work area: sums of both views, then the layers of FIRST and SECOND
+FIRST_AT = 2 * MOST_WIDTH // 4
+SECOND_AT = FIRST_AT + (FIRST_OUTPUTS + 1) // 2
+VALUE_WORDS = SECOND_AT + SECOND // 2
 
 
 class Value(NamedTuple):
     """What the network says: all in the unit of `layout.SCORE_UNIT`, seen by the side to move."""
 
-    score: Any
-    draw_width: Any
-    noise: Any
+    score: float64
+    draw_width: float64
+    noise: float64
 
 
 @inner
-def section(weights: Any, name: Any) -> Any:
+def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
     """Returns a section of int16."""
     return as_i16(adv(weights, int64(weights[name])))
 
 
 @inner
-def sum_rows(width: Any, rows: Any, bias: Any, features: Any, n: Any, out: Any) -> Any:
+def sum_rows(
+    width: int64,
+    rows: Pointer[int16],
+    bias: Pointer[int16],
+    features: Pointer[int64],
+    n: int64,
+    out: Pointer[int16],
+) -> None:
     """Writes the bias and the rows of n features, summed: int16[width]; four rows in one pass."""
     for i in range(width):
         out[i] = bias[i]
@@ -57,7 +74,7 @@ def sum_rows(width: Any, rows: Any, bias: Any, features: Any, n: Any, out: Any) 
 
 
 @inner
-def activate(width: Any, sums: Any) -> Any:
+def activate(width: int64, sums: Pointer[int16]) -> None:
     """Clips sums to 0..FULL and squares them, in place."""
     for i in range(width):
         x = min(max(sums[i], int16(0)), int16(FULL))
@@ -65,7 +82,7 @@ def activate(width: Any, sums: Any) -> Any:
 
 
 @inner
-def dot(n: Any, a: Any, b: Any) -> Any:
+def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
     """Returns the sum of the products of some int16, as int32; `weights.py` sees to it that it fits."""
     total = int32(0)
     for i in range(n):
@@ -73,41 +90,78 @@ def dot(n: Any, a: Any, b: Any) -> Any:
     return int32(total)
 
 
+@inlined
+def clipped(x: float32) -> float32:
+    """Returns a float32 within 0..1."""
+    return min(max(x, float32(0)), float32(1))
+
+
 @inner
-def network_value(weights: Any, own: Any, other: Any, n: Any, work: Any) -> Any:
+def first_layer(weights: Pointer[int64], stack: int64, hidden: Pointer[int16], out: Pointer[float32]) -> None:
+    """Writes what the first layer of a stack and its linear part say: float32[FIRST + OUTPUTS]."""
+    width = int64(weights[VALUE_WIDTH])
+    rows = adv(section(weights, int64(VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
+    plain = as_f32(adv(weights, int64(weights[VALUE_FIRST_PLAIN])))
+    for k in range(FIRST_OUTPUTS):
+        at = stack * FIRST_OUTPUTS + k
+        total = float32(dot(2 * width, hidden, adv(rows, k * 2 * width)))
+        out[k] = plain[at] + plain[STACKS * FIRST_OUTPUTS + at] * total
+
+
+@inner
+def last_layers(
+    weights: Pointer[int64], stack: int64, first: Pointer[float32], second: Pointer[float32]
+) -> None:
+    """Adds to the linear part, `first[FIRST:]`, what the layers of FIRST and SECOND say."""
+    rows = as_f32(adv(weights, int64(weights[VALUE_SECOND])))
+    rows = adv(rows, stack * (2 * FIRST + 1) * SECOND)
+    last = adv(as_f32(adv(weights, int64(weights[VALUE_LAST]))), stack * SECOND * OUTPUTS)
+    for j in range(SECOND):
+        second[j] = rows[2 * FIRST * SECOND + j]
+    for i in range(FIRST):
+        x = clipped(first[i])
+        a, b = adv(rows, i * SECOND), adv(rows, (FIRST + i) * SECOND)
+        for j in range(SECOND):
+            second[j] += x * a[j] + x * x * b[j]
+    for j in range(SECOND):
+        x = clipped(second[j])
+        for k in range(OUTPUTS):
+            first[FIRST + k] += x * last[j * OUTPUTS + k]
+
+
+@inner
+def network_value(
+    weights: Pointer[int64],
+    own: Pointer[int64],
+    other: Pointer[int64],
+    n: int64,
+    men: int64,
+    work: Pointer[uint64],
+) -> Value:
     """Returns the `Value` of a position, given as its features.
 
     Args:
-      own, other: int64[n], as `list_features` writes them.
-      work: int16[2 * width].
+      own, other: int64[n], as `list_features` writes them. men: on the board.
+      work: uint64[VALUE_WORDS].
     """
-    width = int64(weights[VALUE_WIDTH])
+    width, sums = int64(weights[VALUE_WIDTH]), as_i16(work)
     rows, bias = section(weights, int64(VALUE_ROWS)), section(weights, int64(VALUE_BIAS))
-    sum_rows(width, rows, bias, own, n, work)
-    sum_rows(width, rows, bias, other, n, adv(work, width))
-    activate(2 * width, work)
-    stack = min((n - 1) // MEN_PER_STACK, int64(STACKS - 1))
-    last = adv(section(weights, int64(VALUE_OUT)), stack * OUTPUTS * 2 * width)
-    plain = as_f32(adv(weights, int64(weights[VALUE_OUT_BIAS])))
-    score = _output(width, last, plain, stack, int64(0), work)
-    draw_width = _output(width, last, plain, stack, int64(1), work)
-    noise = _output(width, last, plain, stack, int64(2), work)
+    sum_rows(width, rows, bias, own, n, sums)
+    sum_rows(width, rows, bias, other, n, adv(sums, width))
+    activate(2 * width, sums)
+    stack = min((men - 1) // MEN_PER_STACK, int64(STACKS - 1))
+    first, second = as_f32(adv(work, int64(FIRST_AT))), as_f32(adv(work, int64(SECOND_AT)))
+    first_layer(weights, stack, sums, first)
+    last_layers(weights, stack, first, second)
     return Value(
-        score,
-        math.exp(min(max(draw_width, WIDTH_RANGE[0]), WIDTH_RANGE[1])),
-        math.exp(min(max(noise, NOISE_RANGE[0]), NOISE_RANGE[1])),
+        float64(first[FIRST]),
+        math.exp(min(max(float64(first[FIRST + 1]), WIDTH_RANGE[0]), WIDTH_RANGE[1])),
+        math.exp(min(max(float64(first[FIRST + 2]), NOISE_RANGE[0]), NOISE_RANGE[1])),
     )
 
 
 @inner
-def _output(width: Any, last: Any, plain: Any, stack: Any, k: Any, work: Any) -> Any:
-    """Returns one output of a stack, float64."""
-    total = dot(2 * width, work, adv(last, k * 2 * width))
-    return float64(plain[stack * OUTPUTS + k]) + float64(plain[STACKS * OUTPUTS + k]) * float64(total)
-
-
-@inner
-def chances_of(score: Any, value: Any) -> Any:
+def chances_of(score: float64, value: Value) -> tuple[float64, float64]:
     """Returns the chances to win and to lose of a score, in the unit of `Value`: two logistic curves.
 
     win = sigmoid((score - draw width) / noise), loss = sigmoid((-score - draw width) / noise)

@@ -1,6 +1,6 @@
 """The networks' file, and the one array that the kernels read. Without Numba.
 
-    file    "gsnets1\n" | uint32 length of the card | card, JSON | zstd: the arrays of `ARRAYS` in turn
+    file    "gsnets2\n" | uint32 length of the card | card, JSON | zstd: the arrays of `ARRAYS` in turn
 
 All numbers are little-endian. The card says what the networks are: widths, scales, data, training, figures.
 """
@@ -24,7 +24,7 @@ from ...errors import EvaluatorError
 from . import layout as at
 
 FILE = "networks.bin"
-MAGIC = b"gsnets1\n"
+MAGIC = b"gsnets2\n"
 MOST_BYTES = 1 << 26
 INT32_ROOM = (1 << 31) // at.FULL**2  # what the magnitudes of a row of last weights may add up to
 
@@ -32,8 +32,10 @@ INT32_ROOM = (1 << 31) // at.FULL**2  # what the magnitudes of a row of last wei
 ARRAYS: dict[str, tuple[int, str, Any]] = {
     "value_rows": (at.VALUE_ROWS, "<i2", lambda v, p: (at.FEATURES, v)),
     "value_bias": (at.VALUE_BIAS, "<i2", lambda v, p: (v,)),
-    "value_out": (at.VALUE_OUT, "<i2", lambda v, p: (at.STACKS, at.OUTPUTS, 2, v)),
-    "value_plain": (at.VALUE_OUT_BIAS, "<f4", lambda v, p: (at.STACKS + 1, at.OUTPUTS)),
+    "value_first": (at.VALUE_FIRST, "<i2", lambda v, p: (at.STACKS, at.FIRST + at.OUTPUTS, 2, v)),
+    "value_plain": (at.VALUE_FIRST_PLAIN, "<f4", lambda v, p: (2, at.STACKS, at.FIRST + at.OUTPUTS)),
+    "value_second": (at.VALUE_SECOND, "<f4", lambda v, p: (at.STACKS, 2 * at.FIRST + 1, at.SECOND)),
+    "value_last": (at.VALUE_LAST, "<f4", lambda v, p: (at.STACKS, at.SECOND, at.OUTPUTS)),
     "policy_rows": (at.POLICY_ROWS, "<i2", lambda v, p: (at.FEATURES, p)),
     "policy_bias": (at.POLICY_BIAS, "<i2", lambda v, p: (p,)),
     "from": (at.FROM, "<i2", lambda v, p: (at.PLACES, p)),
@@ -84,7 +86,7 @@ class Networks:
         """Writes the file."""
         card = json.dumps(self.card, indent=1).encode()
         data = b"".join(self.arrays[name].tobytes() for name in ARRAYS)
-        packed = zstandard.ZstdCompressor(level=19).compress(data)
+        packed = zstandard.ZstdCompressor(level=12).compress(data)
         path.write_bytes(MAGIC + struct.pack("<I", len(card)) + card + packed)
 
 
@@ -101,7 +103,7 @@ def read_networks(data: bytes, where: str) -> Networks:
         begin = len(MAGIC) + 4
         card = json.loads(data[begin : begin + length])
         widths = card["value_width"], card["policy_width"]
-        if not all(isinstance(w, int) and 0 < w <= at.MOST_WIDTH and w % 32 == 0 for w in widths):
+        if not all(isinstance(w, int) and 0 < w <= at.MOST_WIDTH and w % 64 == 0 for w in widths):
             raise ValueError(f"widths of {widths}")
         plain = zstandard.ZstdDecompressor().decompress(data[begin + length :], max_output_size=MOST_BYTES)
         networks = Networks(_arrays(plain, *widths), card)
@@ -126,7 +128,7 @@ def _arrays(plain: bytes, value_width: int, policy_width: int) -> dict[str, NDAr
 def _check_sums(networks: Networks, where: str) -> None:
     """Sees to it that no product of a layer leaves int32."""
     arrays = networks.arrays
-    value = np.abs(arrays["value_out"].astype(np.int64)).sum(axis=(2, 3)).max()
+    value = np.abs(arrays["value_first"].astype(np.int64)).sum(axis=(2, 3)).max()
     policy = max(np.abs(arrays[name].astype(np.int64)).sum(axis=1).max() for name in ("from", "to", "class"))
     if max(value, policy) >= INT32_ROOM:
         raise EvaluatorError(f"{where}: the weights of a layer are too large to be added in 32 bits")

@@ -1,3 +1,1 @@
-"""`lc0:FILE`: a network of Leela Chess Zero, run by onnxruntime.
-
-`factory` imports it."""
+"""`lc0:FILE`: a network of Leela Chess Zero, run by onnxruntime."""

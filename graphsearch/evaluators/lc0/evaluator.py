@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, InputFileError, NetworkFileError
 from ...limits import ACTIVATIONS, NETWORK, read_file
-from ...record.provenance import EvaluatorIdentity
+from ...store.record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .allowed import MOST_AT_ONCE, MOST_NUMBERS, widest
 from .canonical import planes_and_transforms, turned_back

@@ -7,15 +7,16 @@ emptied the cache of them meanwhile. `planes.py` and `policy.py` say what the nu
 from __future__ import annotations
 
 from math import exp
-from typing import Any
 
-from numpy import float32, float64, int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
+from ...jit.types import Pointer, float32, float64, int64, uint8, uint64
 from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
 from ...position.castling_kernel import has_right, is_chess960, rook_square
-from ...position.words import KINGS, META, WHITE
+from ...position.words import KINGS, META, WHITE, Position
 from .layout import (
     AUXILIARY,
     CODES,
@@ -34,13 +35,13 @@ KING_HOME, MIRROR = 4, 56  # e1; what mirrors the ranks of a square
 
 # ------------------------------------------------------------------ planes
 @inner
-def _fill(planes: Any, plane: Any, value: Any) -> None:
+def _fill(planes: Pointer[float32], plane: int64, value: float32) -> None:
     for square in range(SQUARES):
         planes[plane * SQUARES + square] = value
 
 
 @inner
-def _show_men(s: Any, black: Any, planes: Any) -> None:
+def _show_men(s: Position, black: int64, planes: Pointer[float32]) -> None:
     """Sets the twelve planes of a position's men, which are zeros, seen by Black or by White."""
     flip = MIRROR * black
     for plane in range(REPETITION):
@@ -51,7 +52,7 @@ def _show_men(s: Any, black: Any, planes: Any) -> None:
 
 
 @inner
-def _undo_push(s: Any, black: Any, planes: Any) -> None:
+def _undo_push(s: Position, black: int64, planes: Pointer[float32]) -> None:
     """Puts back a pawn that may be captured en passant: so it stood before the position."""
     square = en_passant_of(s) - 1
     if square < 0:
@@ -65,7 +66,7 @@ def _undo_push(s: Any, black: Any, planes: Any) -> None:
 
 
 @inner
-def _is_start(s: Any, start: Any) -> Any:
+def _is_start(s: Position, start: Position) -> bool:
     """Returns whether a position is the start position, whatever its clock."""
     for i in range(META):
         if s[i] != start[i]:
@@ -74,7 +75,9 @@ def _is_start(s: Any, start: Any) -> Any:
 
 
 @inner
-def _show_line(line: Any, repeated: Any, plies: Any, start: Any, planes: Any) -> None:
+def _show_line(
+    line: Pointer[uint64], repeated: Pointer[uint8], plies: int64, start: Position, planes: Pointer[float32]
+) -> None:
     """Sets the planes of all plies: those that are known, then what the oldest says of the time before."""
     black = side_to_move(line)
     known = int64(1)
@@ -96,7 +99,7 @@ def _show_line(line: Any, repeated: Any, plies: Any, start: Any, planes: Any) ->
 
 
 @inner
-def _show_castling(s: Any, black: Any, rooks: Any, planes: Any) -> None:
+def _show_castling(s: Position, black: int64, rooks: int64, planes: Pointer[float32]) -> None:
     """Sets the planes of castling: whether one may, or which rooks."""
     for i in range(4):  # O-O-O and O-O of ours, then of theirs; META has K Q k q
         right = ((i // 2) ^ black) * 2 + (1 - i % 2)
@@ -110,7 +113,7 @@ def _show_castling(s: Any, black: Any, rooks: Any, planes: Any) -> None:
 
 
 @inner
-def _show_rest(s: Any, rooks: Any, planes: Any) -> None:
+def _show_rest(s: Position, rooks: int64, planes: Pointer[float32]) -> None:
     """Sets the planes behind those of the plies; `planes` points to the first of these."""
     black = side_to_move(s)
     _show_castling(s, black, rooks, planes)
@@ -121,7 +124,14 @@ def _show_rest(s: Any, rooks: Any, planes: Any) -> None:
 
 
 @kernel
-def fill_planes(words: Any, repeated: Any, plies: Any, start: Any, rooks: Any, planes: Any) -> None:
+def fill_planes(
+    words: NDArray[np.uint64],
+    repeated: NDArray[np.uint8],
+    plies: int64,
+    start: NDArray[np.uint64],
+    rooks: int64,
+    planes: NDArray[np.float32],
+) -> None:
     """Sets the planes of positions.
 
     Args:
@@ -138,7 +148,7 @@ def fill_planes(words: Any, repeated: Any, plies: Any, start: Any, rooks: Any, p
 
 # ------------------------------------------------------------------ moves
 @inner
-def _part(s: Any) -> Any:
+def _part(s: Position) -> int64:
     """Returns where a position's part of the table begins: by side, and whether its king is at home."""
     black = side_to_move(s)
     home = U(KING_HOME + MIRROR * black)
@@ -147,7 +157,13 @@ def _part(s: Any) -> Any:
 
 
 @kernel
-def list_outputs(words: Any, moves: Any, offsets: Any, table: Any, outputs: Any) -> None:
+def list_outputs(
+    words: NDArray[np.uint64],
+    moves: NDArray[np.uint16],
+    offsets: NDArray[np.int64],
+    table: NDArray[np.int64],
+    outputs: NDArray[np.int64],
+) -> None:
     """Writes the output of every move of a batch, `[M]` int64; the rest as for `fill_priors`."""
     for i in range(len(offsets) - 1):
         part = _part(ptr(words, i * PW))
@@ -157,7 +173,13 @@ def list_outputs(words: Any, moves: Any, offsets: Any, table: Any, outputs: Any)
 
 @kernel
 def fill_priors(
-    words: Any, moves: Any, offsets: Any, table: Any, logits: Any, temperature: Any, priors: Any
+    words: NDArray[np.uint64],
+    moves: NDArray[np.uint16],
+    offsets: NDArray[np.int64],
+    table: NDArray[np.int64],
+    logits: NDArray[np.float32],
+    temperature: float64,
+    priors: NDArray[np.float32],
 ) -> None:
     """Writes the softmax of `logits / temperature` over each position's moves.
 

@@ -11,13 +11,10 @@ last time with that king on that square, and its accumulator: boards of one sear
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ...jit.compiler import inner
 from ...jit.pointers import ZERO, U, adv, as_i16, as_i32, as_i64
-from ...position.words import KINGS, META
+from ...jit.types import Pointer, int64, uint64
+from ...position.words import KINGS, META, Position
 from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT
 from .features_kernel import feature_of, king_of, list_men, view_of
 from .layout import EMPTY_BOARD, NOTHING, ROW_WORDS, ROWS_AT, STACKS, WIDTH
@@ -30,13 +27,15 @@ SEEN = U(1)  # of a frame: its accumulators are there
 
 
 @inner
-def row_at(weights: Any, feature: Any) -> Any:
+def row_at(weights: Pointer[int64], feature: int64) -> Pointer[int64]:
     """Returns a feature's row."""
     return adv(weights, weights[ROWS_AT] + feature * weights[ROW_WORDS])
 
 
 @inner
-def move_row(width: Any, out: Any, base: Any, more: Any, less: Any) -> Any:
+def move_row(
+    width: int64, out: Pointer[int64], base: Pointer[int64], more: Pointer[int64], less: Pointer[int64]
+) -> None:
     """Writes another accumulator plus a row and minus a row: what most moves are."""
     o, b, m, n = as_i16(out), as_i16(base), as_i16(more), as_i16(less)
     for i in range(width):
@@ -48,7 +47,15 @@ def move_row(width: Any, out: Any, base: Any, more: Any, less: Any) -> Any:
 
 
 @inner
-def start_rows(width: Any, out: Any, base: Any, more: Any, more2: Any, less: Any, less2: Any) -> Any:
+def start_rows(
+    width: int64,
+    out: Pointer[int64],
+    base: Pointer[int64],
+    more: Pointer[int64],
+    more2: Pointer[int64],
+    less: Pointer[int64],
+    less2: Pointer[int64],
+) -> None:
     """Writes another accumulator plus two rows and minus two rows."""
     o, b = as_i16(out), as_i16(base)
     m, m2, n, n2 = as_i16(more), as_i16(more2), as_i16(less), as_i16(less2)
@@ -67,7 +74,14 @@ def start_rows(width: Any, out: Any, base: Any, more: Any, more2: Any, less: Any
 
 
 @inner
-def add_rows(width: Any, out: Any, more: Any, more2: Any, less: Any, less2: Any) -> Any:
+def add_rows(
+    width: int64,
+    out: Pointer[int64],
+    more: Pointer[int64],
+    more2: Pointer[int64],
+    less: Pointer[int64],
+    less2: Pointer[int64],
+) -> None:
     """Adds two rows to an accumulator and takes two away.
 
     Not `start_rows` with `out` for `base`: where the two overlap, the compiler's code uses no vectors.
@@ -89,13 +103,24 @@ def add_rows(width: Any, out: Any, more: Any, more2: Any, less: Any, less2: Any)
 
 
 @inner
-def row_of_man(weights: Any, men: Any, i: Any, n: Any, side: Any, turn: Any, first: Any) -> Any:
+def row_of_man(
+    weights: Pointer[int64], men: Pointer[int64], i: int64, n: int64, side: int64, turn: int64, first: int64
+) -> Pointer[int64]:
     """Returns the row of man i of n in a side's view, and behind the last one the row that adds nothing."""
     return row_at(weights, feature_of(men[i], side, turn, first) if i < n else int64(NOTHING))
 
 
 @inner
-def change_view(weights: Any, out: Any, base: Any, s: Any, side: Any, men: Any, come: Any, gone: Any) -> Any:
+def change_view(
+    weights: Pointer[int64],
+    out: Pointer[int64],
+    base: Pointer[int64],
+    s: Position,
+    side: int64,
+    men: Pointer[int64],
+    come: int64,
+    gone: int64,
+) -> None:
     """Writes a side's accumulator of a position: that of another one, the men that came and those that left.
 
     Args:
@@ -122,14 +147,16 @@ def change_view(weights: Any, out: Any, base: Any, s: Any, side: Any, men: Any, 
 
 
 @inner
-def copy_row(weights: Any, source: Any, target: Any) -> Any:
+def copy_row(weights: Pointer[int64], source: Pointer[int64], target: Pointer[int64]) -> None:
     """Copies an accumulator."""
     for i in range(weights[ROW_WORDS]):
         target[i] = source[i]
 
 
 @inner
-def refresh_view(weights: Any, out: Any, s: Any, side: Any, area: Any) -> Any:
+def refresh_view(
+    weights: Pointer[int64], out: Pointer[int64], s: Position, side: int64, area: Pointer[uint64]
+) -> None:
     """Writes a side's accumulator of a position, from the last one with its king there."""
     words = int64(weights[ROW_WORDS])
     at = LISTS_WORDS + FRAMES * 2 * words + (side * 64 + king_of(s, side)) * (BOARD_WORDS + words)
@@ -146,13 +173,13 @@ def refresh_view(weights: Any, out: Any, s: Any, side: Any, area: Any) -> Any:
 
 
 @inner
-def accumulator_at(weights: Any, area: Any, ply: Any, side: Any) -> Any:
+def accumulator_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int64]:
     """Returns a side's accumulator of the frame at a ply."""
     return as_i64(adv(area, LISTS_WORDS + (2 * ply + side) * int64(weights[ROW_WORDS])))
 
 
 @inner
-def accumulate(weights: Any, stack: Any, ply: Any, area: Any) -> Any:
+def accumulate(weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]) -> None:
     """Makes the accumulators of the frame at a ply, if they are missing, from the nearest frame below."""
     below = ply
     while below >= 0 and stack[below * FRAME_WORDS + KEPT] != SEEN:

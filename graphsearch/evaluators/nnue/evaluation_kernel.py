@@ -1,5 +1,8 @@
 """Value and priors of a position from a network.
 
+Where nobody may castle, a position whose side to move has its king on the files a to d is seen in a mirror,
+as the network sees it: so ties in the order of moves are broken alike in it and its mirror image.
+
 1. Every move gets a logit from the policy network of `builtin`.
 2. The SEEN_MOVES that look best get a score: the quiescence search behind the move, over the network.
 3. To the best of them the SEEN_REPLIES replies that look best are tried, until one stays the best. Its score
@@ -11,16 +14,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from numpy import float32, int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ptr
+from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ctz, ptr
+from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
 from ...position.scores import FAR
+from ...position.words import (
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    KINGS,
+    META,
+    WHITE,
+    BoardTable,
+    Position,
+)
 from ..batch_kernel import softmax, temper, value_of
-from ..builtin.features_kernel import MOST_MEN, attacks_of, list_features
+from ..builtin.features_kernel import MOST_FEATURES, attacks_of, list_features
 from ..builtin.policy_kernel import WORK_WORDS, write_logits
 from ..quiescence.captures_kernel import BIAS, flip_move
 from ..quiescence.quiescence_kernel import (
@@ -57,19 +72,22 @@ UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
 LOGIT_UNIT = 1000.0  # of the integers that logits are kept as
 LOGIT_BIAS = 1 << 30  # makes them unsigned; they have 32 bits
 HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
+FLIP_1, FLIP_2, FLIP_4 = U(0x5555555555555555), U(0x3333333333333333), U(0x0F0F0F0F0F0F0F0F)
 SEEN_AT = U(32)  # above the squares, as the side to move sees them, and the index
 
 # For the order of moves: features of both views, logits, what the policy network needs
-OWN, OTHER, RAW, WORK = 0, MOST_MEN, 2 * MOST_MEN, 2 * MOST_MEN + 128
+OWN, OTHER, RAW, WORK = 0, MOST_FEATURES, 2 * MOST_FEATURES, 2 * MOST_FEATURES + 128
 POLICY_WORDS = WORK + WORK_WORDS
 
-# The work area: the stack of the search, the order of the moves and what finds it, each move's score with
-# what it dropped, each move's logit; and the search's area, whose size depends on the width
+# The work area: the stack of the search, the order of the moves and what finds it, the order of the replies,
+# the replies, the moves, each move's score with what it dropped, each move's logit; and the search's area,
+# whose size depends on the width
 ORDER = STACK_WORDS
 POLICY = ORDER + FRAME_WORDS
 REPLY_ORDER = POLICY + POLICY_WORDS
 REPLIES = REPLY_ORDER + FRAME_WORDS
-SCORES = REPLIES + 64
+ROOT_MOVES = REPLIES + 64
+SCORES = ROOT_MOVES + 64
 LOGITS = SCORES + 256
 AREA = (LOGITS + 256 + 7) // 8 * 8
 
@@ -80,14 +98,22 @@ def scratch_words(width: int) -> int:
 
 
 @inner
-def order_by_policy(T: Any, weights: Any, s: Any, moves: Any, n: Any, order: Any, area: Any) -> Any:
+def order_by_policy(
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    order: Pointer[uint64],
+    area: Pointer[uint64],
+) -> None:
     """Fills a list with the moves of a position: logit, squares, index; `area`: uint64[POLICY_WORDS]."""
     stm = side_to_move(s)
     theirs = attacks_of(T, s, 1 - stm)
     own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
-    men = list_features(s, attacks_of(T, s, stm), theirs, own, as_i64(adv(area, int64(OTHER))))
+    listed = list_features(s, attacks_of(T, s, stm), theirs, own, as_i64(adv(area, int64(OTHER))))
     network, work = adv(weights, weights[POLICY_NETWORK_AT]), adv(area, int64(WORK))
-    write_logits(T, network, s, moves, n, theirs.every, own, men, work, logits)
+    write_logits(T, network, s, moves, n, theirs.every, own, listed, work, logits)
     for i in range(n):
         seen = U(int64(logits[i] * LOGIT_UNIT) + LOGIT_BIAS)
         order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], stm)) << U(16)) | U(i)
@@ -96,19 +122,33 @@ def order_by_policy(T: Any, weights: Any, s: Any, moves: Any, n: Any, order: Any
 
 
 @inner
-def score_of(scratch: Any, i: Any) -> Any:
+def score_of(scratch: Pointer[uint64], i: int64) -> int64:
     """Returns the first score of a move that was seen, for the side to move."""
     return int64(scratch[SCORES + i] & DROP_MASK) - BIAS
 
 
 @inner
-def drop_of(scratch: Any, i: Any) -> Any:
+def drop_of(scratch: Pointer[uint64], i: int64) -> int64:
     """Returns what the score of a move has lost by its replies."""
     return max(int64(scratch[SCORES + i] >> DROP_AT) - 1, int64(0))
 
 
 @inner
-def score_below(T: Any, weights: Any, stack: Any, ply: Any, move: Any, alpha: Any, beta: Any) -> Any:
+def index_in(word: uint64) -> int64:
+    """Returns the index of the move that a word of the order stands for."""
+    return int64(word & U(0xFFFF))
+
+
+@inner
+def score_below(
+    T: BoardTable,
+    weights: Pointer[int64],
+    stack: Pointer[uint64],
+    ply: int64,
+    move: uint16,
+    alpha: int64,
+    beta: int64,
+) -> int64:
     """Returns the quiescence score behind a move of the frame at a ply, seen by who makes it."""
     child = adv(stack, (ply + 1) * FRAME_WORDS)
     make_move(T, adv(stack, ply * FRAME_WORDS), child, move)
@@ -117,7 +157,9 @@ def score_below(T: Any, weights: Any, stack: Any, ply: Any, move: Any, alpha: An
 
 
 @inner
-def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
+def score_moves(
+    T: BoardTable, weights: Pointer[int64], moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]
+) -> int64:
     """Fills logits and scores of the moves, those that look best first; returns the best score.
 
     Scores more than LIMIT below the best are only bounds, at most that good.
@@ -127,9 +169,9 @@ def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
     for k in range(n):
         scratch[LOGITS + k] = order[LIST + k] >> SEEN_AT
         scratch[SCORES + k] = UNSEEN
-    best: Any = int64(-FAR)
+    best = int64(-FAR)
     for _ in range(min(n, weights[SEEN_MOVES])):
-        at = int64(take_best(order) & U(0xFFFF))
+        at = index_in(take_best(order))
         score = score_below(T, weights, scratch, int64(0), moves[at], best - weights[LIMIT], int64(FAR))
         scratch[SCORES + at] = U(score + BIAS)
         best = max(best, score)
@@ -137,7 +179,9 @@ def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
 
 
 @inner
-def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: Any) -> Any:
+def refuted(
+    T: BoardTable, weights: Pointer[int64], move: uint16, first: int64, least: int64, scratch: Pointer[uint64]
+) -> int64:
     """Returns the score of a move after the replies that look best; a bound if it is `least` or below."""
     order, replies = adv(scratch, REPLY_ORDER), as_u16(adv(scratch, REPLIES))
     child = adv(scratch, FRAME_WORDS)
@@ -145,17 +189,17 @@ def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: An
     child[KEPT] = ZERO
     n = generate_moves(T, child, replies)
     order_by_policy(T, weights, child, replies, n, order, adv(scratch, POLICY))
-    score: Any = first if n == 0 else first + weights[RISE]
+    score = first if n == 0 else first + weights[RISE]
     for _ in range(min(n, weights[SEEN_REPLIES])):
         if score <= least:
             break
-        reply = replies[int64(take_best(order) & U(0xFFFF))]
+        reply = replies[index_in(take_best(order))]
         score = min(score, -score_below(T, weights, scratch, int64(1), reply, -score, -least))
     return score
 
 
 @inner
-def best_unverified(scratch: Any) -> Any:
+def best_unverified(scratch: Pointer[uint64]) -> int64:
     """Returns the move with the best score among those that were seen but whose replies were not, or -1.
 
     Of equal ones it is the first in the order, so that a position and its mirror image are searched alike.
@@ -163,7 +207,7 @@ def best_unverified(scratch: Any) -> Any:
     order = adv(scratch, ORDER)
     best, at = ZERO, int64(-1)
     for j in range(int64(order[NEXT])):
-        i = int64(order[LIST + j] & U(0xFFFF))
+        i = index_in(order[LIST + j])
         word = scratch[SCORES + i]
         if word <= DROP_MASK and word > best:
             best, at = word, i
@@ -171,7 +215,9 @@ def best_unverified(scratch: Any) -> Any:
 
 
 @inner
-def verify_best(T: Any, weights: Any, moves: Any, scratch: Any) -> Any:
+def verify_best(
+    T: BoardTable, weights: Pointer[int64], moves: Pointer[uint16], scratch: Pointer[uint64]
+) -> int64:
     """Looks at the replies to the best moves until one stays the best; returns its score.
 
     A score rises by at most RISE; where it drops by more than LIMIT, it is a bound.
@@ -189,16 +235,60 @@ def verify_best(T: Any, weights: Any, moves: Any, scratch: Any) -> Any:
 
 
 @inner
-def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
-    """Fills each move's logit and score; returns the position's score, and the best first score."""
-    copy_words(s, scratch, PW)
-    scratch[KEPT] = ZERO
-    best = score_moves(T, weights, moves, n, scratch)
-    return verify_best(T, weights, moves, scratch), best
+def flip_files(squares: uint64) -> uint64:
+    """Returns a set of squares with the files mirrored: the bits of each byte in the opposite order."""
+    out = ((squares >> U(1)) & FLIP_1) | ((squares & FLIP_1) << U(1))
+    out = ((out >> U(2)) & FLIP_2) | ((out & FLIP_2) << U(2))
+    return ((out >> U(4)) & FLIP_4) | ((out & FLIP_4) << U(4))
 
 
 @inner
-def chances(score: Any) -> Any:
+def is_mirrored(s: Position) -> bool:
+    """Returns whether a position is seen in a mirror."""
+    king = ctz(s[KINGS] & s[WHITE + side_to_move(s)])
+    return king & 7 < 4 and (s[META] >> U(CASTLING_SHIFT)) & U(CASTLING_BITS) == ZERO
+
+
+@inner
+def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]) -> Pointer[uint16]:
+    """Writes a position and its moves into the work area, mirrored if it is seen so; returns the moves.
+
+    The key word stays, which nothing here reads.
+    """
+    seen = as_u16(adv(scratch, ROOT_MOVES))
+    copy_words(s, scratch, PW)
+    flip = int64(0)
+    if is_mirrored(s):
+        flip = int64(7)
+        for k in range(META):
+            scratch[k] = flip_files(s[k])
+        ep = (s[META] >> U(EN_PASSANT_SHIFT)) & U(EN_PASSANT_BITS)
+        if ep != ZERO:
+            there = (ep - U(1) ^ U(7)) + U(1)
+            scratch[META] = s[META] ^ (ep ^ there) << U(EN_PASSANT_SHIFT)
+    for i in range(n):
+        seen[i] = uint16(moves[i] ^ (flip | flip << 6))
+    return seen
+
+
+@inner
+def search_moves(
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    scratch: Pointer[uint64],
+) -> tuple[int64, int64]:
+    """Fills each move's logit and score; returns the position's score, and the best first score."""
+    seen = write_root(s, moves, n, scratch)
+    scratch[KEPT] = ZERO
+    best = score_moves(T, weights, seen, n, scratch)
+    return verify_best(T, weights, seen, scratch), best
+
+
+@inner
+def chances(score: int64) -> float64:
     """Returns a value in [-1, 1] of a score, as gentle as people's results: lichess's curve.
 
     Q of the value map would not tell moves of a won position apart.
@@ -207,7 +297,7 @@ def chances(score: Any) -> Any:
 
 
 @inner
-def logit_of(fitted: Any, scratch: Any, i: Any, best: Any) -> Any:
+def logit_of(fitted: Pointer[int64], scratch: Pointer[uint64], i: int64, best: int64) -> float64:
     """Returns the logit of a move."""
     total = fitted[POLICY_LOGITS] * (int64(scratch[LOGITS + i]) - LOGIT_BIAS) / LOGIT_UNIT
     if scratch[SCORES + i] == UNSEEN:
@@ -219,7 +309,9 @@ def logit_of(fitted: Any, scratch: Any, i: Any, best: Any) -> Any:
 
 
 @inner
-def write_priors(fitted: Any, n: Any, best: Any, priors: Any, scratch: Any) -> Any:
+def write_priors(
+    fitted: Pointer[int64], n: int64, best: int64, priors: Pointer[float32], scratch: Pointer[uint64]
+) -> None:
     """Writes the softmax of the moves' logits."""
     for i in range(n):
         priors[i] = float32(logit_of(fitted, scratch, i, best))
@@ -227,7 +319,15 @@ def write_priors(fitted: Any, n: Any, best: Any, priors: Any, scratch: Any) -> A
 
 
 @inner
-def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: Any, scratch: Any) -> Any:
+def evaluate_position(
+    T: BoardTable,
+    weights: Pointer[int64],
+    s: Position,
+    moves: Pointer[uint16],
+    n: int64,
+    priors: Pointer[float32],
+    scratch: Pointer[uint64],
+) -> tuple[float32, float32]:
     """Returns Q and the chance of a draw, as `value_of`; writes the priors.
 
     Args:
@@ -248,17 +348,17 @@ def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: 
 
 @kernel
 def evaluate_batch(
-    T: Any,
-    weights: Any,
-    positions: Any,
-    moves: Any,
-    offsets: Any,
-    values: Any,
-    priors: Any,
-    scratch: Any,
-    temperature: Any,
-    begin: Any,
-    end: Any,
+    T: NDArray[np.uint64],
+    weights: NDArray[np.int64],
+    positions: NDArray[np.uint64],
+    moves: NDArray[np.uint16],
+    offsets: NDArray[np.int64],
+    values: NDArray[np.float32],
+    priors: NDArray[np.float32],
+    scratch: NDArray[np.uint64],
+    temperature: float64,
+    begin: int64,
+    end: int64,
 ) -> None:
     """Evaluates positions, as `BatchKernel` says; `scratch` begins as zeros and stays with these weights."""
     for b in range(begin, end):

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.provenance import EvaluatorIdentity, Option
+from ...store.record.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..kinds import NNUE
 from . import layout
 from .file import Network
 from .program import network_of
 
-REVISION = 1  # raise when the code changes what it answers with the same network and numbers
+REVISION = 2  # raise when the code changes what it answers with the same network and numbers
 MAPPING = "nnue-wdl"
 FITTED = Path(__file__).with_name("fitted.json")
 

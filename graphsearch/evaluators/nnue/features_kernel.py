@@ -8,24 +8,21 @@ to h. A feature is the index of a row:
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ctz
-from ...position.words import KINGS, WHITE
+from ...jit.types import Pointer, int64, uint64
+from ...position.words import KINGS, WHITE, Position
 from .layout import PIECE_SQUARES
 
 
 @inlined
-def king_of(s: Any, side: Any) -> Any:
+def king_of(s: Position, side: int64) -> int64:
     """Returns the square of a side's king."""
     return ctz(s[KINGS] & s[WHITE + side])
 
 
 @inlined
-def view_of(king: Any, side: Any) -> Any:
+def view_of(king: int64, side: int64) -> tuple[int64, int64]:
     """Returns how a side with its king there sees: what to XOR squares with, and its first feature."""
     file = king & 7
     mirror = 7 if file < 4 else 0
@@ -34,7 +31,7 @@ def view_of(king: Any, side: Any) -> Any:
 
 
 @inlined
-def feature_of(man: Any, side: Any, turn: Any, first: Any) -> Any:
+def feature_of(man: int64, side: int64, turn: int64, first: int64) -> int64:
     """Returns the feature of a man in a side's view; `man` is square | colour << 6 | kind << 7."""
     kind = man >> 7
     theirs = ((man >> 6) & 1) ^ side
@@ -42,7 +39,7 @@ def feature_of(man: Any, side: Any, turn: Any, first: Any) -> Any:
 
 
 @inner
-def list_men(board: Any, other: Any, out: Any) -> Any:
+def list_men(board: Position, other: Pointer[uint64], out: Pointer[int64]) -> int64:
     """Writes the men of a board that another one has not on the same square; returns how many.
 
     Args:

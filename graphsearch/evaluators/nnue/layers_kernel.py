@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int16, int32, int64
-
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import add_products, adv, as_i16, as_i32, as_u16
+from ...jit.types import Pointer, int16, int32, int64, uint16
 from .layout import (
     FIRST,
     FIRST_BIAS,
@@ -42,7 +39,7 @@ def work_words(width: int) -> int:
 
 
 @inner
-def activate(half: Any, accumulator: Any, out: Any) -> Any:
+def activate(half: int64, accumulator: Pointer[int16], out: Pointer[int16]) -> None:
     """Writes the clipped products of an accumulator's halves, int16[half] in 0..126."""
     for j in range(half):
         a = min(max(accumulator[j], int16(0)), int16(MOST))
@@ -51,13 +48,13 @@ def activate(half: Any, accumulator: Any, out: Any) -> Any:
 
 
 @inlined
-def places_at(work: Any, width: Any) -> Any:
+def places_at(work: Pointer[int64], width: int64) -> Pointer[uint16]:
     """Returns the room for `add_products` in the work area."""
     return as_u16(adv(work, INPUTS + (width >> 2) + 1))
 
 
 @inner
-def first_layer(width: Any, stack: Any, work: Any) -> Any:
+def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> None:
     """Writes the first layer's sums, and what the second one makes of them: squared, then plain, clipped."""
     bias, weights = as_i32(adv(stack, int64(FIRST_BIAS))), as_i16(adv(stack, int64(FIRST_WEIGHTS)))
     inputs, sums = as_i16(adv(work, int64(INPUTS))), as_i32(adv(work, int64(SUMS)))
@@ -74,13 +71,13 @@ def first_layer(width: Any, stack: Any, work: Any) -> Any:
 
 
 @inner
-def clipped(total: Any) -> Any:
+def clipped(total: int32) -> int16:
     """Returns a layer's sum as the next one takes it."""
     return int16(min(max(int32(total >> int32(WEIGHT_BITS)), int32(0)), int32(MOST)))
 
 
 @inner
-def other_layers(width: Any, stack: Any, work: Any) -> Any:
+def other_layers(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> int64:
     """Returns the last layer's sum."""
     bias, weights = as_i32(adv(stack, int64(SECOND_BIAS))), as_i16(adv(stack, int64(SECOND_WEIGHTS)))
     last, inputs = as_i16(adv(stack, int64(LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
@@ -96,13 +93,15 @@ def other_layers(width: Any, stack: Any, work: Any) -> Any:
 
 
 @inner
-def whole(a: Any, b: Any) -> Any:
+def whole(a: int64, b: int64) -> int64:
     """Returns a / b without its fraction, as C divides; b > 0."""
     return a // b if a >= 0 else -(-a // b)
 
 
 @inner
-def output(weights: Any, ours: Any, theirs: Any, i: Any, work: Any) -> Any:
+def output(
+    weights: Pointer[int64], ours: Pointer[int64], theirs: Pointer[int64], i: int64, work: Pointer[int64]
+) -> int64:
     """Returns what the network says of two accumulators, the side to move's first.
 
     Args:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, adv, as_i64, popc, ptr
+from ...jit.types import Pointer, int64, uint64
 from ...position.board_kernel import PW, side_to_move
 from ...position.scores import LEAST_MATE
-from ...position.words import BLACK, WHITE
+from ...position.words import BLACK, WHITE, BoardTable
 from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, quiescence_over
 from .accumulator_kernel import BOARD_WORDS, LISTS_WORDS, accumulate, accumulator_at
 from .layers_kernel import output, work_words
@@ -31,7 +31,9 @@ def search_words(width: int) -> int:
 
 
 @inner
-def static_at(T: Any, weights: Any, stack: Any, ply: Any, area: Any) -> Any:
+def static_at(
+    T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
+) -> int64:
     """Returns what the network says of the position in a frame, in thousandths of a pawn."""
     accumulate(weights, stack, ply, area)
     frame = adv(stack, ply * FRAME_WORDS)
@@ -53,7 +55,14 @@ search = quiescence_over(static_at)
 
 
 @kernel
-def scores(T: Any, weights: Any, positions: Any, quiet: Any, out: Any, scratch: Any) -> Any:
+def scores(
+    T: NDArray[np.uint64],
+    weights: NDArray[np.int64],
+    positions: NDArray[np.uint64],
+    quiet: NDArray[np.int64],
+    out: NDArray[np.int64],
+    scratch: NDArray[np.uint64],
+) -> None:
     """Writes each position's score in thousandths of a pawn, seen by the side to move.
 
     Args:

@@ -6,14 +6,12 @@ numbers    int64, millionths: the factor of scores, MAP_TERMS of the draw's widt
 from __future__ import annotations
 
 import math
-from typing import Any
-
-from numpy import int64
 
 from ...jit.compiler import inner
 from ...jit.pointers import U, adv, popc
+from ...jit.types import Pointer, float64, int64
 from ...position.board_kernel import side_to_move
-from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
+from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, Position
 from ..batch_kernel import sigmoid
 from .layout import MAP_TERMS, SCALAR_UNIT
 
@@ -24,20 +22,20 @@ PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
 
 
 @inner
-def phase_of(s: Any) -> Any:
+def phase_of(s: Position) -> int64:
     """Returns the phase, from 0 (kings and pawns) to 24 (all pieces)."""
     return min(PHASE_MAX, popc(s[KNIGHTS] | s[BISHOPS]) + 2 * popc(s[ROOKS]) + 4 * popc(s[QUEENS]))
 
 
 @inner
-def opposite_bishops(s: Any) -> Any:
+def opposite_bishops(s: Position) -> bool:
     """Returns whether the only bishops are one of each side, on different colours."""
     bishops = s[BISHOPS]
     return popc(bishops) == 2 and popc(bishops & s[WHITE]) == 1 and popc(bishops & DARK) == 1
 
 
 @inner
-def map_exponent(numbers: Any, s: Any, score: Any) -> Any:
+def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
     """Returns the logarithm of one width of the value map: linear in phase, material and its kind.
 
     `numbers` are its MAP_TERMS; the side that the score favours counts as the strong one.
@@ -60,7 +58,7 @@ def map_exponent(numbers: Any, s: Any, score: Any) -> Any:
 
 
 @inner
-def chances_of(numbers: Any, s: Any, score: Any) -> Any:
+def chances_of(numbers: Pointer[int64], s: Position, score: int64) -> tuple[float64, float64]:
     """Returns the chances to win and to lose of a score in thousandths of a pawn, as two logistic curves.
 
     win = sigmoid((x - a) / b), loss = sigmoid((-x - a) / b): x the score in pawns, a half the width of the

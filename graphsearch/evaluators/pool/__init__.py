@@ -1,3 +1,1 @@
-"""One evaluator in several processes, on this machine or on a Ray cluster.
-
-`factory` and `book/workers` import it."""
+"""One evaluator in several processes, on this machine or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""The pool as an evaluator: what one evaluator answers, from several processes or machines at once."""
+"""The pool as an evaluator: several processes or machines give the answers of one evaluator."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import pickle
 import weakref
 
 from ...errors import EvaluatorError, InvalidParameterError
-from ...record.provenance import EvaluatorIdentity
-from ...workers.process import cores_per_worker
+from ...store.record.provenance import EvaluatorIdentity
+from ...workers.launcher import LOCAL, launcher_for
 from ..protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
-from .dispatch import Dispatcher, Site
-from .local import LocalSite
+from .dispatch import Dispatcher
 from .worker import Make
 
-LOCAL, RAY = "local", "ray"
 MOST_WORKERS = 1024
 
 
 class PooledEvaluator(Evaluator):
     """Evaluates with several workers at once; answers, identity and errors are those of one evaluator.
 
-    A batch is split into parts, which go to whoever is free. A worker that dies, or hangs, is replaced, and
-    its part goes to another one; a part that three workers in a row do not survive is an error.
+    A batch is split into parts, which go to idle workers. A worker that dies or hangs is replaced, and its
+    part goes to another one; it is an error if three workers in a row die over one part.
 
     Attributes:
-      identity: of the evaluator that the workers have; all have the same.
-      notes: what it has to say to a person.
+      identity: of the workers' evaluator; it is the same for all.
+      notes: of the evaluator, for the user.
     """
 
     def __init__(
@@ -37,11 +35,11 @@ class PooledEvaluator(Evaluator):
 
         Args:
           make: returns the evaluator, in the worker; a function of a module or a `functools.partial` of one.
-          workers: how many, at least 1.
+          workers: their number, at least 1.
           pool: `local`: processes of this machine; `ray`: actors of the Ray cluster that runs on this
-            machine, or of a new one; `ray:HOST:PORT`, `ray:auto`: of a cluster that is there.
-          timeout: seconds after which a worker that has a part counts as hung; None: 60 s or twenty times
-            what such a part takes, whichever is more, and ten minutes for a worker's first part.
+            machine, or of a new one; `ray:HOST:PORT`, `ray:auto`: of a cluster that runs.
+          timeout: seconds after which a worker with a part counts as hung; None: the larger of 60 s and
+            twenty times the expected time, and ten minutes for a worker's first part.
           cpus: with Ray, CPUs of a machine to reserve for a worker.
 
         Raises:
@@ -49,7 +47,7 @@ class PooledEvaluator(Evaluator):
           EvaluatorError: if the evaluator cannot be made, or the workers cannot be started.
         """
         _check(make, workers, timeout, cpus)
-        self._dispatcher = Dispatcher(_site(make, workers, pool, cpus), workers, timeout=timeout)
+        self._dispatcher = Dispatcher(make, launcher_for(pool, workers, cpus=cpus), workers, timeout=timeout)
         self._finalizer = weakref.finalize(self, self._dispatcher.leave)
         try:
             greeting = self._dispatcher.start()
@@ -66,7 +64,7 @@ class PooledEvaluator(Evaluator):
         """Returns WDL and priors of every position.
 
         Raises:
-          EvaluatorError: if the evaluator fails, no worker can be had, or the pool is closed.
+          EvaluatorError: if the evaluator fails, no worker starts, or the pool is closed.
         """
         return self._dispatcher.run(batch)
 
@@ -82,19 +80,8 @@ class PooledEvaluator(Evaluator):
 
 
 def pooled(make: Make, workers: int, pool: str = LOCAL) -> PooledEvaluator:
-    """Returns the evaluator that `make` makes, in so many workers; see `PooledEvaluator`."""
+    """Returns a pool of so many workers with the evaluator of `make`; see `PooledEvaluator`."""
     return PooledEvaluator(make, workers=workers, pool=pool)
-
-
-def threads_per_worker(workers: int, pool: str = LOCAL) -> int:
-    """Returns how many threads an evaluator should use if there are so many of it.
-
-    On this machine that is its share of the cores. An actor of Ray has reserved one CPU (`cpus`).
-
-    >>> threads_per_worker(10_000), threads_per_worker(2, "ray:auto")
-    (1, 1)
-    """
-    return cores_per_worker(workers) if pool == LOCAL else 1
 
 
 def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
@@ -107,20 +94,6 @@ def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
     try:
         pickle.dumps(make)
     except Exception as error:
-        raise EvaluatorError(f"what makes the evaluator cannot be sent to a worker: {error}") from None
-
-
-def check_place(pool: str) -> None:
-    """Raises InvalidParameterError unless a text says where a pool is: `local`, `ray` or `ray:ADDRESS`."""
-    kind, sign, address = pool.partition(":")
-    if pool != LOCAL and (kind != RAY or (sign and not address)):
-        raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
-
-
-def _site(make: Make, workers: int, pool: str, cpus: int) -> Site:
-    check_place(pool)
-    if pool == LOCAL:
-        return LocalSite(make, workers)
-    from .cluster import RaySite
-
-    return RaySite(make, workers, pool.partition(":")[2], cpus)
+        raise EvaluatorError(
+            f"the function that makes the evaluator cannot be sent to a worker: {error}"
+        ) from None

@@ -1,16 +1,16 @@
-"""How fast the workers are, and what follows from it: sizes of parts, and when a worker counts as hung."""
+"""The throughput of workers, and the sizes and time limits of parts that follow from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, inf
 
-KEPT = 0.97  # of the weight of what was learned, with each part
-SPREAD = 0.2  # deviation of the sizes, in parts of their mean, from which on they tell what a call costs
+KEPT = 0.97  # of the weight of earlier parts, with each new one
+SPREAD = 0.2  # relative deviation of the sizes from which on they show the fixed cost of a call
 PROBE = 32  # positions in a part while nothing is known: few, because an engine may take seconds for one
-WORTH = 2  # a part is at least so many times the work that sending it is
-FINE = 10  # a part that is cut for balance alone is so many times the work that sending and calling are
-MOST_SECONDS = 2.0  # of work in one part: what is lost with a worker
+WORTH = 2  # a part takes at least so many times the time of sending it
+FINE = 10  # a part that is cut for balance takes at least so many times the time of sending and calling
+MOST_SECONDS = 2.0  # of one part: the loss with a worker
 SLACK = 20.0  # times the expected seconds until a worker counts as hung
 LEAST_SECONDS = 60.0  # before that
 FIRST_SECONDS = 600.0  # the same for a worker's first part, which may load or compile
@@ -18,10 +18,10 @@ FIRST_SECONDS = 600.0  # the same for a worker's first part, which may load or c
 
 @dataclass(slots=True)
 class Throughput:
-    """What a part costs: `fixed + per_position * n` seconds of a worker, and `overhead` to send it.
+    """The cost of a part: `fixed + per_position * n` seconds of a worker, and `overhead` to send it.
 
-    `fixed` and `per_position` are a line through the latest parts, older ones counting less. As long as all
-    parts are of one size there is no line: then `fixed` stays what it was, at first nothing.
+    `fixed` and `per_position` are a line through the latest parts, with decreasing weights. While all parts
+    are of one size, `fixed` stays as it was, at first 0.
     """
 
     fixed: float = 0.0
@@ -39,7 +39,7 @@ class Throughput:
         return self._weight > 0
 
     def learn(self, n: int, seconds: float, round_trip: float) -> None:
-        """Takes in what one part took.
+        """Adds the measured times of a part.
 
         Args:
           n: its positions.
@@ -63,12 +63,11 @@ class Throughput:
         self.per_position = max((mean_t - self.fixed) / mean_n, 1e-9)
 
     def sizes(self, count: int, workers: int) -> list[int]:
-        """Returns how many positions go into each part of a batch, in the order of sending.
+        """Returns the numbers of positions in the parts of a batch, in the order of sending.
 
-        Every worker gets a share as soon as that is faster than one doing all. Beyond that a batch is only
-        cut so that fast workers can do more than slow ones: larger parts first, smaller ones at the end, none
-        so small that it costs much. What takes long in a call whatever the positions, as a network on a GPU
-        does, is cut into equal shares.
+        Every worker gets a share if that is faster than one worker alone. A batch is cut further only so that
+        fast workers can do more than slow ones: larger parts first, smaller ones at the end, none so small
+        that it costs much. Where a call itself takes long, as with a network on a GPU, shares are equal.
 
         >>> Throughput().sizes(100, 2)
         [32, 32, 32, 4]
@@ -88,12 +87,12 @@ class Throughput:
         found = []
         while count:
             size = min(most, max(fine, ceil(count / (2 * workers))))
-            found.append(count if count < size + fine // 2 else size)  # no crumb at the end
+            found.append(count if count < size + fine // 2 else size)  # no tiny part at the end
             count -= found[-1]
         return found
 
     def allowance(self, n: int, *, first: bool) -> float:
-        """Returns the seconds after which a worker that has a part of n positions counts as hung."""
+        """Returns the seconds after which a worker with a part of n positions counts as hung."""
         least = FIRST_SECONDS if first or not self.is_known else LEAST_SECONDS
         return max(least, SLACK * (self.fixed + self.per_position * n))
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64, uint16
 
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, ctz
+from ...jit.types import Pointer, int64, uint16, uint64
 from ...position.board_kernel import (
     FILE_A,
     FILE_H,
@@ -26,7 +24,18 @@ from ...position.board_kernel import (
     victim_at,
 )
 from ...position.tables import BE, BT, KI, KN, LN, PA, RE
-from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
+from ...position.words import (
+    BISHOPS,
+    BLACK,
+    KINGS,
+    KNIGHTS,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+    BoardTable,
+    Position,
+)
 
 BIAS = 1 << 20  # makes scores and keys unsigned
 PLAIN_VALUES = np.array([1000, 3200, 3400, 5000, 9500, 50_000, 0], np.int64)  # of exchanges and move order
@@ -39,19 +48,19 @@ BYTES_1, BYTES_2 = U(0x00FF00FF00FF00FF), U(0x0000FFFF0000FFFF)  # every second 
 
 
 @inner
-def get(frame: Any, i: Any) -> Any:
+def get(frame: Pointer[uint64], i: int64) -> int64:
     """Returns a signed word."""
     return int64(frame[i]) - BIAS
 
 
 @inner
-def put(frame: Any, i: Any, value: Any) -> Any:
+def put(frame: Pointer[uint64], i: int64, value: int64) -> None:
     """Writes a signed word."""
     frame[i] = U(int64(value) + BIAS)
 
 
 @inner
-def attackers_of(T: Any, s: Any, sq: Any, occupied: Any) -> Any:
+def attackers_of(T: BoardTable, s: Position, sq: int64, occupied: uint64) -> uint64:
     """Returns the pieces of both sides that attack a square."""
     out = T[KN + sq] & s[KNIGHTS] | T[KI + sq] & s[KINGS]
     out |= T[PA + 64 + sq] & s[PAWNS] & s[WHITE] | T[PA + sq] & s[PAWNS] & s[BLACK]
@@ -60,7 +69,7 @@ def attackers_of(T: Any, s: Any, sq: Any, occupied: Any) -> Any:
 
 
 @inner
-def least_of(s: Any, pieces: Any) -> Any:
+def least_of(s: Position, pieces: uint64) -> int64:
     """Returns the least kind among some pieces, 6 if there are none."""
     for kind in range(6):
         if s[kind] & pieces:
@@ -69,7 +78,7 @@ def least_of(s: Any, pieces: Any) -> Any:
 
 
 @inlined
-def flip_ranks(squares: Any) -> Any:
+def flip_ranks(squares: uint64) -> uint64:
     """Returns a set of squares with the ranks mirrored: its bytes in the opposite order."""
     out = ((squares >> U(8)) & BYTES_1) | ((squares & BYTES_1) << U(8))
     out = ((out >> U(16)) & BYTES_2) | ((out & BYTES_2) << U(16))
@@ -77,7 +86,7 @@ def flip_ranks(squares: Any) -> Any:
 
 
 @inner
-def nearest_of(pieces: Any, side: Any) -> Any:
+def nearest_of(pieces: uint64, side: int64) -> uint64:
     """Returns the first of some squares as a side sees them, from its own first rank on.
 
     Which of two equal men takes first can decide an exchange, by what stands behind it: so Black's choice is
@@ -90,7 +99,7 @@ def nearest_of(pieces: Any, side: Any) -> Any:
 
 
 @inner
-def exchange(T: Any, s: Any, m: Any, gains: Any) -> Any:
+def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint64]) -> int64:
     """Returns what a move wins by captures on its target square, in thousandths (static exchange)."""
     start, target = from_square(m), to_square(m)
     side = side_to_move(s)
@@ -126,7 +135,7 @@ def exchange(T: Any, s: Any, m: Any, gains: Any) -> Any:
 
 
 @inner
-def capture_loses(T: Any, s: Any, m: Any) -> Any:
+def capture_loses(T: BoardTable, s: Position, m: int64 | uint16) -> bool:
     """Returns whether `exchange` of a capture (not en passant, no promotion) is below 0, as soon as it shows.
 
     `debt` is what the side to capture next would stay behind by, if it stopped.
@@ -156,7 +165,7 @@ def capture_loses(T: Any, s: Any, m: Any) -> Any:
 
 
 @inner
-def capture_gain(s: Any, m: Any) -> Any:
+def capture_gain(s: Position, m: uint16 | int64) -> int64:
     """Returns the plain worth of what a move takes or becomes; 0 for a quiet move."""
     target = to_square(m)
     gain = int64(0)
@@ -170,13 +179,13 @@ def capture_gain(s: Any, m: Any) -> Any:
 
 
 @inner
-def flip_move(m: Any, stm: Any) -> Any:
+def flip_move(m: int64 | uint16, stm: int64) -> uint16:
     """Returns a move seen by the side to move: Black's ranks are mirrored; its own inverse."""
     return uint16(m ^ (stm * (56 | 56 << 6)))
 
 
 @inner
-def key_of(m: Any, stm: Any, kind: Any, gain: Any) -> Any:
+def key_of(m: int64 | uint16, stm: int64, kind: int64, gain: int64) -> uint64:
     """Returns the word that orders a move: worth of the gain, lesser piece first, then squares.
 
     The squares break ties as the side to move sees them: a position and its colour flip are searched alike.
@@ -185,19 +194,19 @@ def key_of(m: Any, stm: Any, kind: Any, gain: Any) -> Any:
 
 
 @inner
-def listed_move(word: Any, stm: Any) -> Any:
+def listed_move(word: uint64, stm: int64) -> uint16:
     """Returns the move of a word that `key_of` made."""
     return flip_move(uint16((word >> LISTED_AT) & LISTED_MASK), stm)
 
 
 @inner
-def order_key(s: Any, m: Any, gain: Any) -> Any:
+def order_key(s: Position, m: uint16, gain: int64) -> uint64:
     """Returns `key_of` a move, its piece looked up."""
     return key_of(m, side_to_move(s), man_at(s, from_square(m)), gain)
 
 
 @inner
-def worth_taking(s: Any, them: Any, floor: Any) -> Any:
+def worth_taking(s: Position, them: uint64, floor: int64) -> uint64:
     """Returns the enemies whose plain value is above a floor."""
     if floor < PLAIN_VALUES[0]:
         return them
@@ -209,7 +218,7 @@ def worth_taking(s: Any, them: Any, floor: Any) -> Any:
 
 
 @inner
-def pinned_of(T: Any, s: Any, king: Any, stm: Any) -> Any:
+def pinned_of(T: BoardTable, s: Position, king: int64, stm: int64) -> uint64:
     """Returns the men that stand alone between their king, who is not in check, and an enemy slider."""
     us, them = s[WHITE + stm], s[BLACK - stm]
     pinned = ZERO
@@ -223,7 +232,9 @@ def pinned_of(T: Any, s: Any, king: Any, stm: Any) -> Any:
 
 
 @inner
-def _list_targets(s: Any, out: Any, n: Any, f: Any, kind: Any, targets: Any, stm: Any) -> Any:
+def _list_targets(
+    s: Position, out: Pointer[uint64], n: int64, f: int64, kind: int64, targets: uint64, stm: int64
+) -> int64:
     """Appends the captures of one knight, bishop, rook, queen or king."""
     while targets:
         t = ctz(targets)
@@ -236,7 +247,16 @@ def _list_targets(s: Any, out: Any, n: Any, f: Any, kind: Any, targets: Any, stm
 
 
 @inner
-def _list_pieces(T: Any, s: Any, out: Any, n: Any, victims: Any, pinned: Any, king: Any, stm: Any) -> Any:
+def _list_pieces(
+    T: BoardTable,
+    s: Position,
+    out: Pointer[uint64],
+    n: int64,
+    victims: uint64,
+    pinned: uint64,
+    king: int64,
+    stm: int64,
+) -> int64:
     """Appends the captures of knights, bishops, rooks and queens."""
     us, occupied = s[WHITE + stm], s[WHITE] | s[BLACK]
     pieces = s[KNIGHTS] & us & ~pinned
@@ -260,7 +280,16 @@ def _list_pieces(T: Any, s: Any, out: Any, n: Any, victims: Any, pinned: Any, ki
 
 
 @inner
-def _list_pawns(T: Any, s: Any, out: Any, n: Any, targets: Any, back: Any, floor: Any, pinned: Any) -> Any:
+def _list_pawns(
+    T: BoardTable,
+    s: Position,
+    out: Pointer[uint64],
+    n: int64,
+    targets: uint64,
+    back: int64,
+    floor: int64,
+    pinned: uint64,
+) -> int64:
     """Appends captures or pushes of pawns that come from `target + back`; on the last rank they queen."""
     stm = side_to_move(s)
     king = ctz(s[KINGS] & s[WHITE + stm])
@@ -282,7 +311,9 @@ def _list_pawns(T: Any, s: Any, out: Any, n: Any, targets: Any, back: Any, floor
 
 
 @inner
-def _list_pawn_moves(T: Any, s: Any, out: Any, n: Any, victims: Any, floor: Any, pinned: Any) -> Any:
+def _list_pawn_moves(
+    T: BoardTable, s: Position, out: Pointer[uint64], n: int64, victims: uint64, floor: int64, pinned: uint64
+) -> int64:
     """Appends captures by pawns and their promotions to queens."""
     stm = side_to_move(s)
     pawns = s[PAWNS] & s[WHITE + stm]
@@ -300,7 +331,9 @@ def _list_pawn_moves(T: Any, s: Any, out: Any, n: Any, victims: Any, floor: Any,
 
 
 @inner
-def _list_en_passant(T: Any, s: Any, out: Any, n: Any, ep: Any, king: Any, stm: Any) -> Any:
+def _list_en_passant(
+    T: BoardTable, s: Position, out: Pointer[uint64], n: int64, ep: int64, king: int64, stm: int64
+) -> int64:
     """Appends en-passant captures, each tested on the board after it (both pawns leave their rank)."""
     us, them = s[WHITE + stm], s[BLACK - stm]
     captured = ONE << U(ep - 8 + 16 * stm)
@@ -319,7 +352,9 @@ def _list_en_passant(T: Any, s: Any, out: Any, n: Any, ep: Any, king: Any, stm: 
 
 
 @inner
-def list_captures(T: Any, s: Any, out: Any, floor: Any, pinned: Any, king: Any, stm: Any) -> Any:
+def list_captures(
+    T: BoardTable, s: Position, out: Pointer[uint64], floor: int64, pinned: uint64, king: int64, stm: int64
+) -> int64:
     """Writes the words of captures and promotions to queens that gain more than `floor`; returns how many.
 
     The side to move must not be in check. A word is `key_of` the move, with DOUBTFUL where the exchange has
@@ -342,7 +377,7 @@ def list_captures(T: Any, s: Any, out: Any, floor: Any, pinned: Any, king: Any, 
 
 
 @inner
-def has_legal_move(T: Any, s: Any, moves: Any, pinned: Any, stm: Any) -> Any:
+def has_legal_move(T: BoardTable, s: Position, moves: Pointer[uint16], pinned: uint64, stm: int64) -> bool:
     """Returns whether a side that is not in check can move; `moves` is room for a list of moves."""
     us, free = s[WHITE + stm], ~(s[WHITE] | s[BLACK])
     pawns = s[PAWNS] & us & ~pinned

@@ -8,16 +8,14 @@ for static evaluations that are cheaper to update than to make.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy import int64
+from collections.abc import Callable
 
 from ...jit.compiler import inner
 from ...jit.pointers import ZERO, U, adv, as_u16, ctz
+from ...jit.types import Pointer, int64, uint16, uint64
 from ...position.board_kernel import PW, generate_moves, in_check, is_dead, make_move, side_to_move
 from ...position.scores import FAR, MATE
-from ...position.words import KINGS, WHITE
+from ...position.words import KINGS, WHITE, BoardTable, Position
 from .captures_kernel import (
     DOUBTFUL,
     capture_gain,
@@ -36,7 +34,7 @@ DELTA_MARGIN = 1500  # a capture must be able to bring the score within this of 
 # A frame: the position, the position that its best line ends in, the state of its loop, its list of moves.
 LEAF = PW
 # as arguments, plain numbers would each compile anew
-ALPHA, BETA, BEST = np.int64(2 * PW), np.int64(2 * PW + 1), np.int64(2 * PW + 2)
+ALPHA, BETA, BEST = int64(2 * PW), int64(2 * PW + 1), int64(2 * PW + 2)
 NEXT, COUNT = 2 * PW + 3, 2 * PW + 4
 KEPT = 2 * PW + 5  # of the static evaluation, whatever it keeps of the position; 0 when it is new
 LIST = 2 * PW + 6
@@ -49,7 +47,7 @@ STACK_WORDS = (NODES + 8) // 8 * 8
 
 
 @inner
-def list_all(frame: Any, moves: Any, n: Any) -> Any:
+def list_all(frame: Pointer[uint64], moves: Pointer[uint16], n: int64) -> None:
     """Fills the frame's list with the words of all moves."""
     for i in range(n):
         frame[LIST + i] = order_key(frame, moves[i], capture_gain(frame, moves[i]))
@@ -57,10 +55,10 @@ def list_all(frame: Any, moves: Any, n: Any) -> Any:
 
 
 @inner
-def take_best(frame: Any) -> Any:
+def take_best(frame: Pointer[uint64]) -> uint64:
     """Returns the word with the highest key left in the frame's list, which moves on."""
     i = int64(frame[NEXT])
-    best: Any = i
+    best = i
     for j in range(i + 1, int64(frame[COUNT])):
         if frame[LIST + j] > frame[LIST + best]:
             best = j
@@ -72,14 +70,14 @@ def take_best(frame: Any) -> Any:
 
 
 @inner
-def copy_words(source: Any, target: Any, n: Any) -> Any:
+def copy_words(source: Pointer[uint64], target: Pointer[uint64], n: int64) -> None:
     """Copies words."""
     for i in range(n):
         target[i] = source[i]
 
 
 @inner
-def expand_all(T: Any, frame: Any, moves: Any, ply: Any) -> Any:
+def expand_all(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], ply: int64) -> None:
     """Lists every move of a frame; mate and stalemate become its best score."""
     n = generate_moves(T, frame, moves)
     best = int64(-FAR)
@@ -91,7 +89,7 @@ def expand_all(T: Any, frame: Any, moves: Any, ply: Any) -> Any:
 
 
 @inner
-def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
+def expand_captures(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], best: int64) -> None:
     """Lists the captures to try in a frame that stands at `best`; stalemate becomes its best score."""
     stm = side_to_move(frame)
     king = ctz(frame[KINGS] & frame[WHITE + stm])
@@ -106,7 +104,7 @@ def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
 
 
 @inner
-def close_frame(frame: Any, child: Any, keeps_leaf: Any) -> Any:
+def close_frame(frame: Pointer[uint64], child: Position, keeps_leaf: bool) -> None:
     """Takes the score of a finished child into the frame above it."""
     score = -get(child, BEST)
     if score <= get(frame, BEST):
@@ -120,7 +118,11 @@ def close_frame(frame: Any, child: Any, keeps_leaf: Any) -> Any:
             frame[COUNT] = ZERO
 
 
-def quiescence_over(static_at: Any) -> Any:
+def quiescence_over(
+    static_at: Callable[[BoardTable, Pointer[int64], Pointer[uint64], int64, Pointer[uint64]], int64],
+) -> Callable[
+    [BoardTable, Pointer[int64], Pointer[uint64], Pointer[uint64], int64, int64, int64, int64, bool], int64
+]:
     """Returns the inner function `search` of a quiescence search over a static evaluation.
 
     Args:
@@ -130,7 +132,15 @@ def quiescence_over(static_at: Any) -> Any:
     """
 
     @inner
-    def open_frame(T: Any, weights: Any, stack: Any, ply: Any, area: Any, above: Any, full: Any) -> Any:
+    def open_frame(
+        T: BoardTable,
+        weights: Pointer[int64],
+        stack: Pointer[uint64],
+        ply: int64,
+        area: Pointer[uint64],
+        above: int64,
+        full: bool,
+    ) -> None:
         """Sets a frame's best score to what it is before any move, and lists the moves to try."""
         frame = adv(stack, ply * FRAME_WORDS)
         moves = as_u16(adv(stack, MOVES))
@@ -148,16 +158,16 @@ def quiescence_over(static_at: Any) -> Any:
 
     @inner
     def search(
-        T: Any,
-        weights: Any,
-        stack: Any,
-        area: Any,
-        first: Any,
-        alpha: Any,
-        beta: Any,
-        depth: Any,
-        keeps_leaf: Any,
-    ) -> Any:
+        T: BoardTable,
+        weights: Pointer[int64],
+        stack: Pointer[uint64],
+        area: Pointer[uint64],
+        first: int64,
+        alpha: int64,
+        beta: int64,
+        depth: int64,
+        keeps_leaf: bool,
+    ) -> int64:
         """Returns the score of the position in the frame `first` (0 to 2), seen by the side to move there.
 
         Tries every move on the first `depth` plies and in check, else captures and promotions that the

@@ -1,3 +1,1 @@
-"""`uci:PROGRAM`: any engine that speaks UCI, as an evaluator.
-
-`factory` imports it."""
+"""`uci:PROGRAM`: any engine that speaks UCI, as an evaluator."""

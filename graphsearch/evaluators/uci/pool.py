@@ -3,7 +3,7 @@
     evaluate() ---- the positions ---> supervisor ---> a task of the loop <-> engine
     (any thread) <-- the answers ------    ^---------- a task of the loop <-> engine
 
-Who does what, and what becomes of a position whose engine failed, is decided by `workers.JobSupervisor`: an
+Who does what, and what becomes of a position whose engine failed, is decided by `workers/batches.py`: an
 engine is replaced, and asked once more. It hands out on the loop's thread, so no position waits for another
 thread.
 """
@@ -23,7 +23,7 @@ import chess
 import chess.engine
 
 from ...errors import EvaluatorError
-from ...workers.jobs import Job, JobSupervisor, Part
+from ...workers.batches import Batch, BatchSupervisor, Part
 from ...workers.messages import Failure, Leave, Ready, failure_of
 from ...workers.supervisor import Seat
 from .ask import EngineAnswer, Question
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
 
 
-class _Positions(Job):
+class _Positions(Batch):
     """A batch on its way."""
 
     def __init__(self, positions: Sequence[Position]) -> None:
@@ -52,7 +52,7 @@ class _Positions(Job):
 class _Row(Part):
     """A position of a batch; `did` is what engines did over it."""
 
-    job: _Positions
+    batch: _Positions
     row: int
     position: Position
     did: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class EngineTask:
     """An engine as a worker: a task of the loop starts it, asks it, and ends it.
 
     Attributes:
-      pid: of its process, 0 until it is started.
+      pid: of its process, 0 until it is started. alive_since: never, as the handshake has its own limits.
       engine: None until it is ready.
     """
 
@@ -83,7 +83,7 @@ class EngineTask:
         heard: Callable[[object], None],
         lost: Callable[[str], None],
     ) -> None:
-        self.pid = 0
+        self.pid, self.alive_since = 0, inf
         self.engine: UciEngine | None = None
         self._loop, self._started, self._question = loop, started, question
         self._heard, self._lost = heard, lost
@@ -95,7 +95,7 @@ class EngineTask:
         """Asks about a position."""
         self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
 
-    def kill(self, *, for_good: bool = False) -> None:
+    def kill(self) -> None:
         """Ends the engine at once, whatever it does."""
         self._loop.call_soon_threadsafe(self._cancel)
 
@@ -130,11 +130,10 @@ class EngineTask:
         return ""
 
 
-class EnginePool(JobSupervisor[_Row]):
+class EnginePool(BatchSupervisor[_Row]):
     """Engines on a loop; all methods may be called from any thread."""
 
     most_lost = 2  # engines over one position
-    start_seconds = inf  # the handshake has its own limits
     is_eager = False
 
     def __init__(self, program: Program, configure: Configure, question: Question, workers: int) -> None:
@@ -166,9 +165,9 @@ class EnginePool(JobSupervisor[_Row]):
         Raises:
           EvaluatorError: if an engine fails at a position and, restarted, fails again.
         """
-        job = _Positions(positions)
-        self.do(job, [_Row(job, row, position) for row, position in enumerate(positions)])
-        return [answer for answer in job.answers if answer is not None]
+        batch = _Positions(positions)
+        self.do(batch, [_Row(batch, row, position) for row, position in enumerate(positions)])
+        return [answer for answer in batch.answers if answer is not None]
 
     def leave(self) -> None:
         """Ends all engines and the thread, whatever they are at."""
@@ -178,7 +177,7 @@ class EnginePool(JobSupervisor[_Row]):
         if not self._thread.is_alive():
             self._loop.close()
 
-    # ---------------------------------------------------------- what the work is
+    # ---------------------------------------------------------- the work
     def _worker(self, seat: Seat[_Row]) -> EngineTask:
         heard, lost = partial(self._heard, seat), partial(self._lost, seat)
         return EngineTask(self._loop, self._started, self._question, heard=heard, lost=lost)
@@ -212,22 +211,22 @@ class EnginePool(JobSupervisor[_Row]):
             self.waiting.remove(row)
         return row
 
-    def _errand(self, seat: Seat[_Row], assignment: _Row) -> tuple[_Row, float]:
+    def _request(self, seat: Seat[_Row], assignment: _Row) -> tuple[_Row, float]:
         return assignment, inf
 
     def _finished(self, seat: Seat[_Row], assignment: _Row, message: object) -> None:
         if isinstance(message, Failure):
-            self._fail(assignment.job, message.as_error())
+            self._fail(assignment.batch, message.as_error())
         elif isinstance(message, EngineAnswer):
-            assignment.job.answers[assignment.row] = message
-            assignment.job.missing -= 1
+            assignment.batch.answers[assignment.row] = message
+            assignment.batch.missing -= 1
 
     def _give_again(self, assignment: _Row, how: str) -> None:
         assignment.did.append(how)
         super()._give_again(assignment, how)
 
     def _given_up(self, assignment: _Row, why: str) -> None:
-        self._fail(assignment.job, assignment.failure(self._program))
+        self._fail(assignment.batch, assignment.failure(self._program))
 
     def _lost_at_start(self, seat: Seat[_Row], how: str) -> None:
         """An engine that does not start is not started again; what it was restarted for is told with it."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ...position.values import WDL, wdl_from_q
 
 # V of engines without WDL: a win is sigmoid((cp - WIN_CP) / WIN_SCALE), a loss the same of -cp. Fitted by
-# tools/measure_engine.py to reference WDL, from the cp of Toga II 3.0, Glaurung 2.2 and Ethereal 12.00; its
+# hand, once, to reference WDL, from the cp of Toga II 3.0, Glaurung 2.2 and Ethereal 12.00; its
 # cross-entropy is 0.233, that of Stockfish 14's model at move 32 0.246, of lc0's cp with 70 % draws 0.325.
 WIN_CP = 110.0
 WIN_SCALE = 40.0

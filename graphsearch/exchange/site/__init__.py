@@ -1,3 +1,1 @@
-"""A static site of a book, or of what follows a position: board, moves, graph and values, without a server.
-
-`cli` imports it."""
+"""A static site of a book or of the positions below one: board, moves, graph and values, without a server."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ...position.board import clock_term
+from ...position.board import key_text_of_words
 from ...position.fens import fens
 from ...query.steps import uci_of
 from ...store.store import Store
@@ -179,8 +179,7 @@ class Rows:
 
 def _key(words: bytes) -> str:
     """Returns the key of a packed position as the tables have it."""
-    packed = np.frombuffer(words, np.uint64)
-    return f"{int(packed[9]) ^ clock_term(int(packed[8]) >> 12 & 255):016x}"
+    return key_text_of_words(np.frombuffer(words, np.uint64))
 
 
 def _fen(row: Any) -> str:

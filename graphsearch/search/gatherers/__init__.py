@@ -1,3 +1,1 @@
-"""Four ways to fill a wave with leaves: `classic`, `budget`, `exclude` and `flow`.
-
-Only `search` imports it."""
+"""Four ways to fill a wave with leaves: `classic`, `budget`, `exclude` and `flow`."""

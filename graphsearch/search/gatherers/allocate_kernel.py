@@ -1,9 +1,9 @@
 """How one node splits visits over its edges: by arithmetic, however many they are.
 
-Visits that came one by one, each to the edge with the highest score, would leave all edges at one common
-score t. So t is what is looked for: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above
-it, b_a its value, f_a the visits in flight (with a c that grows with the visits given this is the
-regularised policy of Grill et al. 2020, arXiv 2007.12509). What remains of whole visits goes to the leaders,
+Visits one by one, each to the edge with the highest score, would leave all edges at one common score t. So t
+is computed: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above it, b_a its value, f_a
+the visits in flight (with a c that grows with the visits given this is the
+regularised policy of Grill et al. 2020, arXiv 2007.12509). The remainder of whole visits goes to the leaders,
 in runs until the runner-up overtakes. With one visit and nothing in flight this is plain PUCT.
 
             b + c P / (1 + n + f)
@@ -13,16 +13,14 @@ in runs until the runner-up overtakes. With one visit and nothing in flight this
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy import float64, int64
-
 from ...graph import arena_kernel as arena
+from ...graph.arena_kernel import ArenaPointers
 from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import adv
-from ...record.node_kernel import (
+from ...jit.types import Pointer, float64, int64
+from ...position.words import BoardTable, Position
+from ...store.record.node_kernel import (
     block_of,
     code_at,
     edge_at,
@@ -32,7 +30,7 @@ from ...record.node_kernel import (
     move_count,
     stride_at,
 )
-from ...record.node_layout import BLOCK_VISITS, CODE
+from ...store.record.node_layout import BLOCK_VISITS, CODE
 from .. import wave_kernel as wave
 from ..flight_kernel import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
 from ..puct_kernel import (
@@ -43,25 +41,31 @@ from ..puct_kernel import (
     is_out,
     power_of,
     scale_of,
-    score,
     select,
 )
+from ..wave_kernel import WavePointers
+from .columns_kernel import (
+    fill,
+    leaders,
+    score_of,
+    set_column,
+)
 
-FOREVER = 1 << 60
 LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
 
 
 @inner
-def set_column(W: Any, j: Any, base: Any, gain: Any, mass: Any) -> None:
-    """Sets the scratch columns of one edge, with no visits given yet."""
-    W.floats[wave.BASE + j] = base
-    W.floats[wave.GAIN + j] = gain
-    W.floats[wave.MASS + j] = mass
-    W.counts[wave.SPLIT + j] = 0
-
-
-@inner
-def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, s: Any, heeds: Any) -> Any:
+def load(
+    A: ArenaPointers,
+    W: WavePointers,
+    rec: int64,
+    node: int64,
+    fpu: float64,
+    scale: float64,
+    first: int64,
+    s: Position,
+    heeds: bool,
+) -> int64:
     """Loads the edges of a block from `first` on into the scratch columns; returns how many it has.
 
     Those with a result that is proven at the position `s` never lead, if it heeds proofs.
@@ -81,7 +85,7 @@ def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, 
 
 
 @inner
-def _tally_unmade(A: Any, rec: Any, m: Any) -> Any:
+def _tally_unmade(A: ArenaPointers, rec: int64, m: int64) -> Pointer[int64]:
     """Counts the edges beyond the block by P code."""
     tally = adv(A.ints, arena.KEYS)
     for code in range(CODE + 1):
@@ -97,7 +101,9 @@ def _tally_unmade(A: Any, rec: Any, m: Any) -> Any:
 
 
 @inner
-def load_unmade(A: Any, W: Any, rec: Any, fpu: Any, scale: Any, m: Any) -> Any:
+def load_unmade(
+    A: ArenaPointers, W: WavePointers, rec: int64, fpu: float64, scale: float64, m: int64
+) -> int64:
     """Appends the edges beyond the block, in descending P; returns the number of all moves."""
     tally = _tally_unmade(A, rec, m)
     j = int64(m)
@@ -110,117 +116,17 @@ def load_unmade(A: Any, W: Any, rec: Any, fpu: Any, scale: Any, m: Any) -> Any:
 
 
 @inner
-def visits_above(base: Any, gain: Any, mass: Any, t: Any) -> Any:
-    """Returns how many visits an edge takes whose score base + gain / mass was above `t` before them, a real.
-
-    Mass grows by one with each; the whole part is the number of visits.
-    """
-    return gain / (t - base) - mass + 1.0
-
-
-@inner
-def _level(W: Any, count: Any, k: Any) -> Any:
-    """Returns the score t above which the edges take `k` visits together, or a little less.
-
-    Newton from below: the sum is convex and falls with t; at the start one edge alone takes k, so every step
-    stays below the root.
-    """
-    wanted = float64(k)
-    t = -1e300
-    for j in range(count):
-        t = max(
-            t, score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j] + wanted - 1.0)
-        )
-    for _ in range(32):
-        total = 0.0
-        slope = 0.0
-        for j in range(count):
-            gap = t - W.floats[wave.BASE + j]
-            if gap > 0.0:
-                x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
-                if x > 0.0:
-                    total += x
-                    slope += W.floats[wave.GAIN + j] / (gap * gap)
-        if total < wanted + 0.01 or slope == 0.0:
-            break
-        t += (total - wanted) / slope
-    return t
-
-
-@inner
-def _fill_to_level(W: Any, count: Any, k: Any) -> Any:
-    """Gives every edge the whole visits above the common level; returns what remains of `k`."""
-    t = _level(W, count, k)
-    left = int64(k)
-    for j in range(count):
-        if t > W.floats[wave.BASE + j]:
-            x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
-            if x >= 1.0:
-                given = min(int64(x), left)
-                W.counts[wave.SPLIT + j] = given
-                left -= given
-    return left
-
-
-@inner
-def score_of(W: Any, j: Any) -> Any:
-    """Returns the score of an edge with the visits given so far."""
-    mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
-    return score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass)
-
-
-@inner
-def visits_to_overtake(base: Any, gain: Any, mass: Any, rival: Any) -> Any:
-    """Returns how many visits an edge takes before its score base + gain / mass is no longer above `rival`.
-
-    At least one. A rival at or below the base is never met.
-    """
-    if rival <= base:
-        return int64(FOREVER)
-    visits = np.floor(gain / (rival - base) - mass) + 1.0
-    return int64(min(max(visits, 1.0), float64(FOREVER)))
-
-
-@inner
-def leaders(W: Any, count: Any) -> Any:
-    """Returns the edge with the highest score, the first of equals, and the runner-up's score."""
-    best = -1e300
-    second = -1e300
-    leader = int64(0)
-    for j in range(count):
-        found = score_of(W, j)
-        if found > best:
-            second = best
-            best = found
-            leader = int64(j)
-        elif found > second:
-            second = found
-    return leader, second
-
-
-@inner
-def visits_in_a_row(W: Any, j: Any, rival: Any) -> Any:
-    """Returns how many visits edge `j` takes before a rival's score overtakes."""
-    mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
-    return visits_to_overtake(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass, rival)
-
-
-@inner
-def fill(W: Any, count: Any, k: Any) -> None:
-    """Gives k visits to the loaded edges: to the common level, the remainder to the leaders."""
-    left = _fill_to_level(W, count, k)
-    if left > 4 * count + 16:  # the level was not found in double precision: more would only loop
-        W.counts[wave.SPLIT + leaders(W, count)[0]] += left
-        left = int64(0)
-    while left > 0:
-        j, rival = leaders(W, count)
-        given = min(left, visits_in_a_row(W, j, rival))
-        W.counts[wave.SPLIT + j] += given
-        left -= given
-
-
-@inner
-def _split_many(T: Any, A: Any, W: Any, s: Any, rec: Any, k: Any, m: Any, fpu: Any, scale: Any) -> Any:
+def _split_many(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    s: Position,
+    rec: int64,
+    k: int64,
+    m: int64,
+    fpu: float64,
+    scale: float64,
+) -> int64:
     """Splits k visits by level, edges beyond the block included; returns the number in the block."""
     count = load_unmade(A, W, rec, fpu, scale, m)
     fill(W, count, k)
@@ -228,7 +134,9 @@ def _split_many(T: Any, A: Any, W: Any, s: Any, rec: Any, k: Any, m: Any, fpu: A
 
 
 @inner
-def make_edges(T: Any, A: Any, W: Any, s: Any, rec: Any, m: Any, count: Any) -> Any:
+def make_edges(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, m: int64, count: int64
+) -> int64:
     """Puts edges into the block as far as `counts[SPLIT:]` gave visits; returns how many that covers."""
     last = int64(m)
     for j in range(m, count):
@@ -241,8 +149,17 @@ def make_edges(T: Any, A: Any, W: Any, s: Any, rec: Any, m: Any, count: Any) -> 
 
 @inner
 def _split_few(
-    T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, m: Any, fpu: Any, scale: Any
-) -> Any:
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    s: Position,
+    rec: int64,
+    node: int64,
+    k: int64,
+    m: int64,
+    fpu: float64,
+    scale: float64,
+) -> int64:
     """Gives k visits one by one, making edges when the best unmade one leads.
 
     Returns the number of edges in the block.
@@ -258,7 +175,7 @@ def _split_few(
 
 
 @inner
-def tried_powers(A: Any, W: Any, rec: Any, node: Any, grows: Any) -> Any:
+def tried_powers(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, grows: bool) -> float64:
     """Returns the sum of code ** 4 over edges that were visited, or are in flight if those count."""
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
@@ -271,8 +188,8 @@ def tried_powers(A: Any, W: Any, rec: Any, node: Any, grows: Any) -> Any:
 
 
 @inner
-def spent_below(A: Any, W: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
-    """Returns the visits that c(N) sqrt(N) goes by when k more are given.
+def spent_below(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, k: int64, grows: bool) -> int64:
+    """Returns the visits in c(N) sqrt(N) when k more are given.
 
     Those completed, and if it grows, all in flight and all that are given but one.
     """
@@ -281,7 +198,9 @@ def spent_below(A: Any, W: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
 
 
 @inner
-def cover_flight(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+def cover_flight(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64
+) -> None:
     """Puts all edges with visits in flight into the block: an evicted record comes back without them."""
     wanted = max(edges_in_flight(W, node), int64(1))
     if materialised(A, rec) < wanted:
@@ -289,7 +208,17 @@ def cover_flight(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
 
 
 @inner
-def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any, heeds: Any) -> Any:
+def columns(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    s: Position,
+    rec: int64,
+    node: int64,
+    k: int64,
+    grows: bool,
+    heeds: bool,
+) -> tuple[int64, float64, float64]:
     """Loads the scratch columns of the edges in a node's block; what is proven never leads, if it heeds.
 
     Returns (edges in the block, FPU value, `scale_of`).
@@ -301,7 +230,7 @@ def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: 
 
 
 @inlined
-def give(A: Any, W: Any, rec: Any, node: Any, m: Any) -> None:
+def give(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, m: int64) -> None:
     """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
     widen_flight(W, node, materialised(A, rec))
     fields = fields_of(W, node)
@@ -311,7 +240,16 @@ def give(A: Any, W: Any, rec: Any, node: Any, m: Any) -> None:
 
 
 @inner
-def allocate(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
+def allocate(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    s: Position,
+    rec: int64,
+    node: int64,
+    k: int64,
+    grows: bool,
+) -> int64:
     """Splits `k` visits of an in-flight node over its edges into `counts[SPLIT:]`.
 
     Returns how many edges that covers.
@@ -328,7 +266,9 @@ def allocate(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows:
 
 
 @inlined
-def allocate_first(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+def allocate_first(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64
+) -> int64:
     """Gives one visit to a node that has none in flight, and returns its edge.
 
     What `allocate` does, sooner.
@@ -339,7 +279,7 @@ def allocate_first(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
 
 
 @inner
-def divide(W: Any, m: Any, total: Any) -> None:
+def divide(W: WavePointers, m: int64, total: int64) -> None:
     """Divides `total` into whole parts like `counts[SPLIT:]`, the largest remainders rounded up.
 
     They are left in the column `floats[PART:]`.

@@ -9,16 +9,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ...graph import arena_kernel as arena
+from ...graph.arena_kernel import ArenaPointers
 from ...jit.compiler import inner
+from ...jit.types import int64
+from ...position.words import BoardTable, Position
+from ...store.index.locate_kernel import FilterPointers
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
-from ..layout import COLLISION_VISITS
-from ..wave_kernel import field, words_of
+from ..param_layout import COLLISION_VISITS
+from ..wave_kernel import WavePointers, field, words_of
 from .allocate_kernel import allocate, divide
 from .levels_kernel import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
 from .listed_kernel import allocate_listed, is_restricted
@@ -28,7 +28,7 @@ LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
 
 
 @inner
-def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+def _pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
     node = enter_node(T, W, e)
     s, rec, asked = words_of(W, e), field(W, e, wave.SLOT), field(W, e, wave.ASKED)
@@ -47,7 +47,7 @@ _send_down = sender(admit, _pass_on)
 
 
 @inner
-def collisions_of(W: Any, first: Any) -> Any:
+def collisions_of(W: WavePointers, first: int64) -> int64:
     """Returns the collisions that the entries from `first` on used up, each at most its share."""
     spent = int64(0)
     for e in range(first, W.counts[wave.ENTRIES]):
@@ -60,14 +60,16 @@ def collisions_of(W: Any, first: Any) -> Any:
 
 
 @inner
-def collision_budget(A: Any, target: Any) -> Any:
+def collision_budget(A: ArenaPointers, target: int64) -> int64:
     """Returns the collisions allowed in a wave: MaxCollisionVisits for every 256 leaves."""
     allowed = A.ints[COLLISION_VISITS]
     return max(allowed, allowed * target // LEAVES_PER_LIMIT)
 
 
 @inner
-def gather_budget(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
+def gather_budget(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
+) -> bool:
     """Fills a batch of up to `target` leaves.
 
     Returns False if it waits for records from the file; called again with the same arguments, it goes on

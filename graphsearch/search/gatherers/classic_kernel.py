@@ -12,23 +12,33 @@ path or a catch-up is backed up at once. Records are read one by one; the others
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ...graph import arena_kernel as arena
+from ...graph.arena_kernel import ArenaPointers
 from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
-from ...record.node_kernel import materialised, move_count
+from ...jit.types import int64
+from ...position.words import BoardTable, Position
+from ...store.index.locate_kernel import FilterPointers
+from ...store.record.node_kernel import materialised, move_count
 from .. import wave_kernel as wave
 from ..backup_kernel import back_up_path
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight, send
-from ..layout import COLLISION_EVENTS, COLLISION_VISITS
+from ..param_layout import COLLISION_EVENTS, COLLISION_VISITS
 from ..paths_kernel import completed_over, end_entry, ends_at_known, ends_by_path, look_up, open_leaf
 from ..puct_kernel import best_unmade
-from ..wave_kernel import check_of, drop_entries, field, hash_place, hash_put, set_field, words_of
+from ..wave_kernel import (
+    WavePointers,
+    check_of,
+    drop_entries,
+    field,
+    hash_place,
+    hash_put,
+    set_field,
+    words_of,
+)
 from ..waves_kernel import SPARE_BLOCK_WORDS
-from .allocate_kernel import FOREVER, columns, leaders, load, score_of, visits_in_a_row
+from .allocate_kernel import columns, load
+from .columns_kernel import FOREVER, leaders, score_of, visits_in_a_row
 from .levels_kernel import LARGEST_SPLIT, add_child, has_room, start_at_root, tag_of
 from .listed_kernel import choose_listed, is_restricted
 
@@ -37,7 +47,9 @@ OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wav
 
 
 @inner
-def choose(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+def choose(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64
+) -> tuple[int64, int64]:
     """Returns the edge that the next visit of an in-flight node takes, and how many it would take in a row.
 
     Makes the entry if need be.
@@ -61,7 +73,7 @@ def choose(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
 
 
 @inner
-def _flying(W: Any, e: Any) -> Any:
+def _flying(W: WavePointers, e: int64) -> int64:
     """Returns the visits in flight over an entry's edge, with this one."""
     parent = field(W, e, wave.PARENT)
     if parent < 0:
@@ -70,7 +82,7 @@ def _flying(W: Any, e: Any) -> Any:
 
 
 @inner
-def _open(T: Any, A: Any, W: Any, e: Any) -> None:
+def _open(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Ends an entry whose position is unknown: a leaf, a leaf in flight already, or a new terminal."""
     tag = tag_of(T, W, e)
     if is_leaf_in_flight(W, tag):
@@ -80,7 +92,7 @@ def _open(T: Any, A: Any, W: Any, e: Any) -> None:
 
 
 @inner
-def _step(T: Any, A: Any, W: Any, e: Any) -> Any:
+def _step(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
     """Returns the entry behind the edge that entry `e`, a node, chooses."""
     s = words_of(W, e)
     rec = field(W, e, wave.SLOT)
@@ -95,7 +107,7 @@ def _step(T: Any, A: Any, W: Any, e: Any) -> Any:
 
 
 @inner
-def _descend(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
+def _descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position) -> int64:
     """Walks one visit from the root to where it ends.
 
     Returns its last entry, or -1 if it waits for a record that may be in the file; called again, it goes on.
@@ -120,7 +132,7 @@ def _descend(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
 
 
 @inner
-def _send_path(A: Any, W: Any, e: Any, visits: Any) -> None:
+def _send_path(A: ArenaPointers, W: WavePointers, e: int64, visits: int64) -> None:
     """Puts visits in flight over every edge of a path that ends at entry `e`.
 
     If there is no room to count them the wave ends.
@@ -137,8 +149,8 @@ def _send_path(A: Any, W: Any, e: Any, visits: Any) -> None:
 
 
 @inner
-def _end_visit(T: Any, A: Any, W: Any, e: Any, first: Any) -> None:
-    """Does what the end of a visit, whose entries begin at `first`, calls for."""
+def _end_visit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, first: int64) -> None:
+    """Handles the end of a visit, whose entries begin at `first`."""
     kind = field(W, e, wave.KIND)
     if kind == wave.LEAF:
         W.counts[wave.IN_VAIN] = 0
@@ -156,7 +168,7 @@ def _end_visit(T: Any, A: Any, W: Any, e: Any, first: Any) -> None:
 
 
 @inner
-def _may_descend(A: Any, W: Any) -> Any:
+def _may_descend(A: ArenaPointers, W: WavePointers) -> bool:
     """Returns whether there is room for one more visit, however long, and for completing the wave."""
     counts = W.counts
     if counts[wave.NODES_IN_FLIGHT] + 2 * wave.MAX_PLIES >= W.capacity or not has_room(
@@ -175,7 +187,9 @@ def _may_descend(A: Any, W: Any) -> Any:
 
 
 @inner
-def gather_classic(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
+def gather_classic(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
+) -> bool:
     """Fills a batch of up to `target` leaves.
 
     Returns False if it waits for a record from the file; called again with the same arguments, it goes on

@@ -1,6 +1,6 @@
 """`exclude`: a leaf in flight counts as an illegal move.
 
-            root           Round 1 sends down what the batch lacks. A leaf that was taken, and a terminal, are
+            root           Round 1 sends down the missing visits. A leaf that was taken, and a terminal, are
            /    \\          barred at their parent; a node whose edges are all barred has nothing left to give
           A      B         and is barred at its own parent, up to the root. What could not be spent comes
         x/ \\x   / \\        back, and round 2 spends it on what is live. There is no virtual loss: of the
@@ -11,17 +11,17 @@ It fills any batch that the graph has leaves for, at a price: it goes where no s
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
 from ...graph import arena_kernel as arena
+from ...graph.arena_kernel import ArenaPointers
 from ...jit.compiler import inner
-from ...record.node_kernel import materialised, move_count
+from ...jit.types import int64
+from ...position.words import BoardTable, Position
+from ...store.index.locate_kernel import FilterPointers
+from ...store.record.node_kernel import materialised, move_count
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import bar, fields_of, land
-from ..wave_kernel import field, words_of
+from ..wave_kernel import WavePointers, field, words_of
 from .levels_kernel import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
 from .listed_kernel import bar_unlisted, is_restricted
 from .live_edges_kernel import bar_proven, split_live
@@ -30,7 +30,7 @@ MAX_ROUNDS = 256
 
 
 @inner
-def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+def _pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Splits an entry's visits over the live edges of its node."""
     node = enter_node(T, W, e)
     if is_restricted(A, W, e):
@@ -48,8 +48,8 @@ _send_down = sender(admit, _pass_on)
 
 
 @inner
-def _has_nothing_left(A: Any, W: Any, e: Any) -> Any:
-    """Returns whether this wave can get nothing more through an entry's edge."""
+def _has_nothing_left(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
+    """Returns whether this wave can get no more visits through an entry's edge."""
     kind = field(W, e, wave.KIND)
     if kind == wave.NODE:
         return fields_of(W, field(W, e, wave.NODE_OR_LEAF))[wave.BARRED] >= move_count(
@@ -59,8 +59,8 @@ def _has_nothing_left(A: Any, W: Any, e: Any) -> Any:
 
 
 @inner
-def take_back(A: Any, W: Any, first: Any) -> None:
-    """Takes the unspent visits of a round out of flight, and bars what has nothing left, children first.
+def take_back(A: ArenaPointers, W: WavePointers, first: int64) -> None:
+    """Takes the unspent visits of a round out of flight, and bars exhausted edges, children first.
 
     `shares` counts the visits below an entry that stay in flight, or were counted and landed already.
     """
@@ -79,14 +79,22 @@ def take_back(A: Any, W: Any, first: Any) -> None:
 
 
 @inner
-def _is_exhausted(A: Any, W: Any, root_rec: Any) -> Any:
+def _is_exhausted(A: ArenaPointers, W: WavePointers, root_rec: int64) -> bool:
     """Returns whether the last round has left nothing live at the root."""
     node = field(W, W.counts[wave.ROUND_BEGIN], wave.NODE_OR_LEAF)
     return node >= 0 and fields_of(W, node)[wave.BARRED] >= move_count(A, root_rec)
 
 
 @inner
-def gather_exclude(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any) -> Any:
+def gather_exclude(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    F: FilterPointers,
+    root: Position,
+    root_rec: int64,
+    target: int64,
+) -> bool:
     """Fills a batch of up to `target` leaves.
 
     Returns False if it waits for records from the file; called again with the same arguments, it goes on

@@ -1,32 +1,34 @@
-"""`flow`: a node's whole budget is one allocation, and exploration grows with what is in flight.
+"""`flow`: a node's whole budget is one allocation, and exploration grows with the visits in flight.
 
         visits so far      ####  ##  #            all edges of a node end at one score, as far as a search
         in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
                            ---------------- t     as the search itself would, instead of piling up
 
 Every node takes a share of its own N in flight at most (MaxWaveShare): a sequential search would stop sending
-visits to a young node as soon as the first ones disappoint, and a wave cannot know. What a node does not take
-stays in flight above it, and the next round goes elsewhere, or the wave is smaller. Unknown positions are
-admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
+visits to a young node as soon as the first ones disappoint, and a wave cannot know. Visits that a node does
+not take stay in flight above it, and the next round goes elsewhere, or the wave is smaller. Unknown positions
+are admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float64, int64
+from collections.abc import Callable
 
 from ...graph import arena_kernel as arena
+from ...graph.arena_kernel import ArenaPointers
 from ...graph.statistics_kernel import child_visits
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import prefetch
+from ...jit.types import Pointer, float64, int64, uint64
+from ...position.words import BoardTable, Position
+from ...store.index.locate_kernel import FilterPointers
 from .. import rounds
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import all_in_flight
-from ..layout import WAVE_SHARE
+from ..param_layout import WAVE_SHARE
 from ..rounds import MAX_ROUNDS
-from ..wave_kernel import field, set_field, words_of
+from ..wave_kernel import WavePointers, field, set_field, words_of
 from .allocate_kernel import allocate, allocate_first
 from .levels_kernel import (
     LARGEST_SPLIT,
@@ -46,7 +48,7 @@ PREFETCHED = 8  # candidates whose memory is asked for before they are looked at
 
 
 @inner
-def _sift(keys: Any, i: Any, n: Any) -> None:
+def _sift(keys: Pointer[int64], i: int64, n: int64) -> None:
     """Restores the min-heap below place `i`."""
     while True:
         child = 2 * i + 1
@@ -61,7 +63,7 @@ def _sift(keys: Any, i: Any, n: Any) -> None:
 
 
 @inner
-def sort_descending(keys: Any, n: Any) -> None:
+def sort_descending(keys: Pointer[int64], n: int64) -> None:
     """Sorts n distinct integers in place, largest first (heapsort)."""
     for i in range(n // 2 - 1, -1, -1):
         _sift(keys, int64(i), n)
@@ -71,19 +73,19 @@ def sort_descending(keys: Any, n: Any) -> None:
 
 
 @inner
-def _candidate(asked: Any, e: Any) -> Any:
-    """Returns what candidates are sorted by: visits << 32 | 2 ** 32 - 1 - entry."""
+def _candidate(asked: int64, e: int64) -> int64:
+    """Returns the sort key of a candidate: visits << 32 | 2 ** 32 - 1 - entry."""
     return (min(asked, int64(MOST_ASKED)) << 32) | (MOST_ENTRY - e)
 
 
 @inner
-def _candidate_entry(W: Any, i: Any) -> Any:
+def _candidate_entry(W: WavePointers, i: int64) -> int64:
     """Returns the entry of candidate `i`."""
     return int64(MOST_ENTRY) - (W.candidates[i] & MOST_ENTRY)
 
 
 @inner
-def _admit_all(T: Any, A: Any, W: Any, target: Any) -> None:
+def _admit_all(T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64) -> None:
     """Makes leaves of the candidates, those with most visits first, until the batch is full."""
     n = W.counts[wave.CANDIDATES]
     if W.counts[wave.LEAVES] + n > target:
@@ -100,21 +102,28 @@ def _admit_all(T: Any, A: Any, W: Any, target: Any) -> None:
 
 
 @inlined
-def _list_candidate(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
+def _list_candidate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: int64) -> None:
     """Lists an entry whose position is unknown, to be admitted by its visits when the round is down."""
     W.candidates[W.counts[wave.CANDIDATES]] = _candidate(field(W, e, wave.ASKED), e)
     W.counts[wave.CANDIDATES] += 1
 
 
-def in_parts(split: Any) -> Any:
-    """Returns what splits the visits of a node part by part; `split`: `allocate`, or `allocate_listed`.
+def in_parts(
+    split: Callable[
+        [Pointer[uint64], ArenaPointers, WavePointers, Pointer[uint64], int64, int64, int64, bool], int64
+    ],
+) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, Pointer[uint64], int64, int64, int64], int64]:
+    """Returns a function that splits the visits of a node part by part; `split`: `allocate`, or
+    `allocate_listed`.
 
     c(N + f) grows with every visit, and FPU falls with every edge that is tried. Split at once, by the c of
     the last visit and the FPU of the first, the visits of a young node would be spread too thin.
     """
 
     @inner
-    def split_in_parts(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any) -> Any:
+    def split_in_parts(
+        T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64, k: int64
+    ) -> int64:
         """Splits `k` visits of an in-flight node over its edges into `counts[SPLIT:]`.
 
         Returns how many edges that covers.
@@ -143,13 +152,13 @@ _split_listed = in_parts(allocate_listed)
 
 
 @inner
-def share_of(A: Any, rec: Any) -> Any:
+def share_of(A: ArenaPointers, rec: int64) -> int64:
     """Returns how many visits may be in flight below a node."""
     return max(int64(1), int64(A.floats[WAVE_SHARE] * float64(child_visits(A, rec) + 1)))
 
 
 @inlined
-def pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+def pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     s = words_of(W, e)
     rec = field(W, e, wave.SLOT)
@@ -176,13 +185,13 @@ _send_down = sender(_list_candidate, pass_on)
 
 
 @inner
-def on_their_way(counts: Any) -> Any:
+def on_their_way(counts: Pointer[int64]) -> int64:
     """Returns the visits that a wave asked for and that neither ended nor were returned by a node."""
     return counts[wave.VISITS_ASKED] - counts[wave.EARLY] - counts[wave.RETURNED]
 
 
 @inner
-def asked_before(W: Any) -> Any:
+def asked_before(W: WavePointers) -> int64:
     """Returns the visits that the wave before has on their way."""
     if W.before_counts[wave.LEAVES] == 0:
         return int64(0)
@@ -190,7 +199,7 @@ def asked_before(W: Any) -> Any:
 
 
 @inner
-def can_be_followed(A: Any, W: Any) -> Any:
+def can_be_followed(A: ArenaPointers, W: WavePointers) -> bool:
     """Returns whether the next wave can be a full batch with this one in flight: then the two may overlap."""
     rec = field(W, int64(0), wave.SLOT)
     if W.counts[wave.LEAVES] == 0 or rec == 0:
@@ -202,7 +211,15 @@ _next_budget = inner(rounds.next_budget)
 
 
 @inner
-def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any) -> Any:
+def gather_flow(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    F: FilterPointers,
+    root: Position,
+    root_rec: int64,
+    target: int64,
+) -> bool:
     """Fills a batch of up to `target` leaves within the share of the root's N.
 
     Returns False if it waits for records from the file; called again with the same arguments, it goes on
@@ -231,7 +248,9 @@ def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target
 
 
 @inner
-def gather_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
+def gather_ahead(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, budget: int64
+) -> bool:
     """Sends visits down as the next wave would, the leaves of this one in flight; nothing is admitted.
 
     It is there to have the next wave's records read while this one is evaluated. Returns False if it waits

@@ -1,34 +1,36 @@
-"""Sending visits down level by level: what the gatherers that split whole budgets share.
+"""Sends visits down level by level, for the gatherers that split whole budgets.
 
-        root  B=9            a level is probed as a whole, so that cache misses overlap and what has to be
-        /  |  \\              read from the file is read at once; a position that two parents reach is one
+        root  B=9            a level is probed as a whole, so that cache misses overlap and missing records
+        /  |  \\              are read from the file at once; a position that two parents reach is one
       4    3    2             in-flight node or one leaf
      / \\   |   / \
     3  1   3  1   1
 
-A round starts at the root. When it is down, what it has completed without an evaluation (terminals, draws of
-the path, catch-ups) is backed up, before the next one starts.
+A round starts at the root. When it is down, its visits without an evaluation (terminals, draws of the path,
+catch-ups) are backed up before the next one starts.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+from collections.abc import Callable
 
 from ...graph import arena_kernel as arena
+from ...graph.arena_kernel import ArenaPointers
 from ...graph.heap_kernel import find, likely_slot, table_index
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import prefetch
+from ...jit.types import Pointer, int64, uint64
 from ...position.board_kernel import PW, hashes_of, make_move, position_key
 from ...position.rules_kernel import MAX_LEGAL_MOVES
-from ...record.node_kernel import edge_at, edge_move, key_at, prefetch_block
-from ...record.node_layout import LARGEST_BLOCK
-from ...store.index.locate_kernel import may_be_stored
+from ...position.words import BoardTable, Position
+from ...store.index.locate_kernel import FilterPointers, may_be_stored
+from ...store.record.node_kernel import edge_at, edge_move, key_at, prefetch_block
+from ...store.record.node_layout import LARGEST_BLOCK
 from .. import wave_kernel as wave
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight
 from ..paths_kernel import completed_over, end_entry, ends_at_known, ends_by_path, miss, open_leaf
 from ..wave_kernel import (
+    WavePointers,
     check_of,
     field,
     first_place,
@@ -49,7 +51,7 @@ assert GROWN_BLOCK > 2 * LARGEST_BLOCK
 
 # ------------------------------------------------------------------ entries
 @inner
-def start_at_root(W: Any, root: Any, asked: Any) -> Any:
+def start_at_root(W: WavePointers, root: Position, asked: int64) -> int64:
     """Returns a new entry for the root."""
     e = new_entry(W, int64(-1), int64(0), asked, int64(0))
     s = words_of(W, e)
@@ -59,7 +61,7 @@ def start_at_root(W: Any, root: Any, asked: Any) -> Any:
 
 
 @inlined
-def add_child(T: Any, A: Any, W: Any, e: Any, j: Any, asked: Any) -> Any:
+def add_child(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, j: int64, asked: int64) -> int64:
     """Returns the new entry behind edge `j` of entry `e`."""
     child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
     move = edge_move(A, edge_at(A, field(W, e, wave.SLOT), j))
@@ -68,13 +70,13 @@ def add_child(T: Any, A: Any, W: Any, e: Any, j: Any, asked: Any) -> Any:
 
 
 @inner
-def tag_of(T: Any, W: Any, e: Any) -> Any:
+def tag_of(T: BoardTable, W: WavePointers, e: int64) -> uint64:
     """Returns the tag of an entry's position within a wave; its check hash must be known."""
     return position_tag(position_key(T, words_of(W, e)), check_of(W, e))
 
 
 @inner
-def has_room(A: Any, W: Any, entries: Any) -> Any:
+def has_room(A: ArenaPointers, W: WavePointers, entries: int64) -> bool:
     """Returns whether so many more entries can be made, and the nodes on the way passed on from."""
     if (
         W.counts[wave.ENTRIES] + entries >= W.capacity
@@ -89,7 +91,7 @@ def has_room(A: Any, W: Any, entries: Any) -> Any:
 
 # ------------------------------------------------------------------ a level
 @inlined
-def probe_entry(T: Any, A: Any, W: Any, e: Any) -> None:
+def probe_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Finds the record of an entry by its check hash alone, and asks for the memory behind it."""
     s = words_of(W, e)
     key, check = hashes_of(T, s)
@@ -101,7 +103,7 @@ def probe_entry(T: Any, A: Any, W: Any, e: Any) -> None:
 
 
 @inner
-def _probe_level(T: Any, A: Any, W: Any, begin: Any, end: Any) -> None:
+def _probe_level(T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64, end: int64) -> None:
     """Finds the record of every entry of a level by its check hash alone, memory accesses overlapped."""
     for e in range(begin, end):
         prefetch(A.table, table_index(A, position_key(T, words_of(W, e))))
@@ -110,8 +112,8 @@ def _probe_level(T: Any, A: Any, W: Any, begin: Any, end: Any) -> None:
 
 
 @inner
-def prefetch_place(T: Any, A: Any, W: Any, e: Any) -> None:
-    """Asks for what tells whether an entry's position is in flight, and its place in the arena's table."""
+def prefetch_place(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
+    """Prefetches an entry's places in the wave's hash table and in the arena's table."""
     key = position_key(T, words_of(W, e))
     tag = position_tag(key, check_of(W, e))
     prefetch(A.table, table_index(A, key))
@@ -119,7 +121,7 @@ def prefetch_place(T: Any, A: Any, W: Any, e: Any) -> None:
 
 
 @inlined
-def list_miss(T: Any, A: Any, W: Any, F: Any, e: Any) -> None:
+def list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, e: int64) -> None:
     """Lists a probed entry if its record is not in memory and may be in the file."""
     key = position_key(T, words_of(W, e))
     rec = field(W, e, wave.SLOT)
@@ -131,10 +133,12 @@ def list_miss(T: Any, A: Any, W: Any, F: Any, e: Any) -> None:
 
 
 @inner
-def _list_misses(T: Any, A: Any, W: Any, F: Any, begin: Any, end: Any) -> Any:
+def _list_misses(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, begin: int64, end: int64
+) -> int64:
     """Lists the entries of a probed level whose records may be in the file; returns how many there are."""
     W.counts[wave.MISSES] = 0
-    if F.count == 0:
+    if F.segment_count == 0:
         return int64(0)
     for e in range(begin, end):
         list_miss(T, A, W, F, int64(e))
@@ -142,7 +146,7 @@ def _list_misses(T: Any, A: Any, W: Any, F: Any, begin: Any, end: Any) -> Any:
 
 
 @inner
-def find_misses(T: Any, A: Any, W: Any) -> None:
+def find_misses(T: BoardTable, A: ArenaPointers, W: WavePointers) -> None:
     """Looks again for the records of a level that were missing."""
     for i in range(W.counts[wave.MISSES]):
         e = W.misses[i]
@@ -151,7 +155,7 @@ def find_misses(T: Any, A: Any, W: Any) -> None:
 
 
 @inlined
-def visits_over(W: Any, e: Any) -> Any:
+def visits_over(W: WavePointers, e: int64) -> int64:
     """Returns the visits in flight over an entry's edge, its own included."""
     parent = field(W, e, wave.PARENT)
     if parent < 0:
@@ -160,7 +164,7 @@ def visits_over(W: Any, e: Any) -> Any:
 
 
 @inlined
-def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
+def admit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: int64) -> None:
     """Makes an entry whose position was unknown a leaf of the batch, if that is not full."""
     key = position_key(T, words_of(W, e))
     check = check_of(W, e)
@@ -180,8 +184,8 @@ def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
 
 
 @inlined
-def goes_on_from(T: Any, A: Any, W: Any, e: Any, spent: Any) -> Any:
-    """Ends an entry at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN; `spent` as `ends_at_known`."""
+def goes_on_from(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> int64:
+    """Ends an entry at a known result; returns GOES_ON, ENDED_HERE or UNKNOWN; `spent` as `ends_at_known`."""
     rec = field(W, e, wave.SLOT)
     if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
         rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
@@ -192,15 +196,15 @@ def goes_on_from(T: Any, A: Any, W: Any, e: Any, spent: Any) -> Any:
 
 
 @inlined
-def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
-    """Ends an entry where its path ends or at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN."""
+def _goes_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Ends an entry where its path ends or at a known result; returns GOES_ON, ENDED_HERE or UNKNOWN."""
     if ends_by_path(T, A, W, e):
         return ENDED_HERE
     return goes_on_from(T, A, W, e, completed_over(A, W, e) + visits_over(W, e))
 
 
 @inlined
-def enter_node(T: Any, W: Any, e: Any) -> Any:
+def enter_node(T: BoardTable, W: WavePointers, e: int64) -> int64:
     """Returns the in-flight node of an entry that is passed on from."""
     node = flight_at(W, tag_of(T, W, e))
     set_field(W, e, wave.NODE_OR_LEAF, node)
@@ -209,7 +213,7 @@ def enter_node(T: Any, W: Any, e: Any) -> Any:
 
 # ------------------------------------------------------------------ a round
 @inner
-def start_round(W: Any, root: Any, budget: Any, collisions: Any) -> None:
+def start_round(W: WavePointers, root: Position, budget: int64, collisions: int64) -> None:
     """Puts `budget` visits and the collisions allowed among them at the root."""
     e = start_at_root(W, root, budget)
     W.shares[e] = collisions
@@ -218,16 +222,21 @@ def start_round(W: Any, root: Any, budget: Any, collisions: Any) -> None:
     W.counts[wave.LEVEL_END] = e + 1
 
 
-def sender(open_unknown: Any, pass_on: Any) -> Any:
+def sender(
+    open_unknown: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64, int64], None],
+    pass_on: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None],
+) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, FilterPointers, int64], bool]:
     """Returns a gatherer's `send_down`: how the visits of a round go down, level by level.
 
     Args:
-      open_unknown: what to do with an entry whose position is unknown: `(T, A, W, e, target)`.
+      open_unknown: handles an entry whose position is unknown: `(T, A, W, e, target)`.
       pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
     """
 
     @inner
-    def pass_part(T: Any, A: Any, W: Any, begin: Any, end: Any, target: Any) -> None:
+    def pass_part(
+        T: BoardTable, A: ArenaPointers, W: WavePointers, begin: int64, end: int64, target: int64
+    ) -> None:
         """Ends the entries of a part of a level or splits their visits over the next one."""
         for e in range(begin, min(end, begin + 8)):
             prefetch_block(A, field(W, e, wave.SLOT))
@@ -244,7 +253,7 @@ def sender(open_unknown: Any, pass_on: Any) -> Any:
                     set_field(W, e, wave.KIND, wave.DROPPED)
 
     @inner
-    def send_down(T: Any, A: Any, W: Any, F: Any, target: Any) -> Any:
+    def send_down(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, target: int64) -> bool:
         """Sends the visits of a round down.
 
         Returns False if a level waits for records from the file; called again, it goes on with that level.
@@ -255,14 +264,14 @@ def sender(open_unknown: Any, pass_on: Any) -> Any:
             if counts[wave.STAGE] == wave.IN_LEVEL:
                 find_misses(T, A, W)
                 counts[wave.STAGE] = wave.NOT_WAITING
-            elif F.count:
+            elif F.segment_count:
                 _probe_level(T, A, W, begin, end)
                 if _list_misses(T, A, W, F, begin, end):
                     counts[wave.STAGE] = wave.IN_LEVEL
                     return False
             for first in range(begin, end, PART_OF_LEVEL):
                 last = min(end, first + PART_OF_LEVEL)
-                if F.count == 0:  # part by part: what was prefetched is still in the cache
+                if F.segment_count == 0:  # part by part: prefetched memory is still in the cache
                     _probe_level(T, A, W, first, last)
                 pass_part(T, A, W, first, last, target)
             counts[wave.LEVEL_BEGIN] = end

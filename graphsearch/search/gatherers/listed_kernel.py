@@ -7,37 +7,37 @@ as they are, and so do the visits that other edges have from earlier searches.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float64, int64
-
+from ...graph.arena_kernel import ArenaPointers
 from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
-from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
-from ...record.node_layout import BLOCK_VISITS
+from ...jit.types import float64, int64
+from ...position.words import BoardTable, Position
+from ...store.record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
+from ...store.record.node_layout import BLOCK_VISITS
 from .. import wave_kernel as wave
 from ..flight_kernel import bar
-from ..layout import LISTED, RESTRICTED
+from ..param_layout import LISTED, RESTRICTED
 from ..puct_kernel import NEVER, edge_value, fpu_value, power_of, scale_of, score
-from ..wave_kernel import field
-from .allocate_kernel import LEVEL_FROM, columns, fill, give, leaders, set_column, visits_in_a_row
+from ..wave_kernel import WavePointers, field
+from .allocate_kernel import LEVEL_FROM, columns, give
+from .columns_kernel import fill, leaders, set_column, visits_in_a_row
 
 
 @inner
-def is_restricted(A: Any, W: Any, e: Any) -> Any:
+def is_restricted(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
     """Returns whether an entry is the root of a search of some of its moves only."""
     return A.ints[RESTRICTED] != 0 and field(W, e, wave.PARENT) < 0
 
 
 @inner
-def make_all_edges(T: Any, A: Any, s: Any, rec: Any) -> None:
+def make_all_edges(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> None:
     """Puts every move of a record into its block, so that a listed one is there however unlikely it is."""
     if materialised(A, rec) < move_count(A, rec):
         grow_block(T, A, s, rec, move_count(A, rec), False)
 
 
 @inner
-def select_listed(T: Any, A: Any, s: Any, rec: Any) -> Any:
+def select_listed(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
     """Returns the listed edge with the highest score, the first of equals: `select` at a restricted root."""
     make_all_edges(T, A, s, rec)
     block = block_of(A, rec)
@@ -64,7 +64,16 @@ def select_listed(T: Any, A: Any, s: Any, rec: Any) -> Any:
 
 
 @inner
-def _listed_columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
+def _listed_columns(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    s: Position,
+    rec: int64,
+    node: int64,
+    k: int64,
+    grows: bool,
+) -> int64:
     """Loads the scratch columns of all edges, unlisted ones with a score that never leads.
 
     Returns their number.
@@ -78,7 +87,16 @@ def _listed_columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any,
 
 
 @inner
-def allocate_listed(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
+def allocate_listed(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    s: Position,
+    rec: int64,
+    node: int64,
+    k: int64,
+    grows: bool,
+) -> int64:
     """Splits `k` visits of the root over its listed edges: `allocate` at a restricted root."""
     m = _listed_columns(T, A, W, s, rec, node, k, grows)
     if k > LEVEL_FROM:
@@ -91,14 +109,18 @@ def allocate_listed(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any,
 
 
 @inner
-def choose_listed(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+def choose_listed(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64
+) -> tuple[int64, int64]:
     """Returns the listed edge that the next visit takes, and how many it would take in a row."""
     j, rival = leaders(W, _listed_columns(T, A, W, s, rec, node, int64(1), False))
     return j, visits_in_a_row(W, j, rival)
 
 
 @inner
-def bar_unlisted(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
+def bar_unlisted(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64
+) -> None:
     """Bars the unlisted edges of the root for this wave, as if they were illegal (`exclude`)."""
     make_all_edges(T, A, s, rec)
     for j in range(move_count(A, rec)):

@@ -1,40 +1,31 @@
 """How `exclude` splits visits over the edges that are still live: P renormalised, a new leaf takes one visit.
 
 P   .5 x   .3   .2          the first edge leads to a leaf in flight: it counts as an illegal move,
-     |      |    |          and the others share what is left: .3 / .5 = .6 and .2 / .5 = .4
+     |      |    |          and the others share the rest: .3 / .5 = .6 and .2 / .5 = .4
    leaf    .6   .4
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import float64, int64
-
+from ...graph.arena_kernel import ArenaPointers
 from ...jit.compiler import inner
-from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
-from ...record.node_layout import NORM
+from ...jit.types import float64, int64
+from ...position.words import BoardTable, Position
+from ...store.record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
+from ...store.record.node_layout import NORM
 from .. import wave_kernel as wave
 from ..flight_kernel import bar, fields_of, in_flight, is_barred
 from ..puct_kernel import NEVER, edge_value, fpu_value, is_out, power_of, scale_of, score
-from .allocate_kernel import (
-    cover_flight,
-    give,
-    leaders,
-    load_unmade,
-    make_edges,
-    spent_below,
-    tried_powers,
-    visits_above,
-    visits_in_a_row,
-)
+from ..wave_kernel import WavePointers
+from .allocate_kernel import cover_flight, give, load_unmade, make_edges, spent_below, tried_powers
+from .columns_kernel import leaders, visits_above, visits_in_a_row
 
 NEWTON_STEPS = 48
 NO_LIMIT = 1e300
 
 
 @inner
-def barred_powers(A: Any, W: Any, rec: Any, node: Any) -> Any:
+def barred_powers(A: ArenaPointers, W: WavePointers, rec: int64, node: int64) -> float64:
     """Returns the sum of code ** 4 over the barred edges of a node."""
     if fields_of(W, node)[wave.BARRED] == 0:
         return 0.0
@@ -49,7 +40,7 @@ def barred_powers(A: Any, W: Any, rec: Any, node: Any) -> Any:
 
 
 @inner
-def bar_proven(A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
+def bar_proven(A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64) -> None:
     """Bars the edges of a node whose results are proven, unless nothing else would be left."""
     m = materialised(A, rec)
     stride = stride_at(A, rec)
@@ -69,7 +60,9 @@ def bar_proven(A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
 
 
 @inner
-def _load_live(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any) -> Any:
+def _load_live(
+    A: ArenaPointers, W: WavePointers, rec: int64, node: int64, fpu: float64, scale: float64
+) -> tuple[int64, int64]:
     """Loads the scratch columns of all edges; returns (entries, edges). A barred one may take nothing."""
     m = materialised(A, rec)
     stride = stride_at(A, rec)
@@ -89,7 +82,7 @@ def _load_live(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any) -> Any
 
 
 @inner
-def _bounds(W: Any, count: Any, k: Any) -> Any:
+def _bounds(W: WavePointers, count: int64, k: int64) -> tuple[float64, float64]:
     """Returns two scores around the level: at the first one edge alone takes k, at the other all less."""
     low = NEVER
     best = NEVER
@@ -104,7 +97,7 @@ def _bounds(W: Any, count: Any, k: Any) -> Any:
 
 
 @inner
-def _visits_at(W: Any, j: Any, t: Any) -> Any:
+def _visits_at(W: WavePointers, j: int64, t: float64) -> float64:
     """Returns the visits that edge `j` takes above score `t` if nothing limits it."""
     if t <= W.floats[wave.BASE + j]:
         return NO_LIMIT
@@ -112,7 +105,7 @@ def _visits_at(W: Any, j: Any, t: Any) -> Any:
 
 
 @inner
-def _taken_at(W: Any, count: Any, t: Any) -> Any:
+def _taken_at(W: WavePointers, count: int64, t: float64) -> tuple[float64, float64]:
     """Returns how many visits the edges take together at score `t`, and how fast that falls."""
     total = 0.0
     slope = 0.0
@@ -130,7 +123,7 @@ def _taken_at(W: Any, count: Any, t: Any) -> Any:
 
 
 @inner
-def _level(W: Any, count: Any, k: Any) -> Any:
+def _level(W: WavePointers, count: int64, k: int64) -> float64:
     """Returns the score at which the live edges take about k visits: Newton, halving where limits bend it.
 
     If all of them together take less, the score at which they take all they may.
@@ -152,8 +145,8 @@ def _level(W: Any, count: Any, k: Any) -> Any:
 
 
 @inner
-def _fill_live(W: Any, count: Any, k: Any) -> Any:
-    """Gives every live edge the whole visits above the common level; returns what remains of `k`."""
+def _fill_live(W: WavePointers, count: int64, k: int64) -> int64:
+    """Gives every live edge the whole visits above the common level; returns the remainder of `k`."""
     t = _level(W, count, k)
     left = int64(k)
     for j in range(count):
@@ -167,22 +160,22 @@ def _fill_live(W: Any, count: Any, k: Any) -> Any:
 
 
 @inner
-def _take(W: Any, j: Any, given: Any) -> None:
+def _take(W: WavePointers, j: int64, given: int64) -> None:
     W.counts[wave.SPLIT + j] += given
     W.floats[wave.MOST + j] -= float64(given)
 
 
 @inner
-def _hide_full(W: Any, count: Any) -> None:
-    """Takes the edges that may take no more out of the running for what remains."""
+def _hide_full(W: WavePointers, count: int64) -> None:
+    """Excludes the full edges from the remainder."""
     for j in range(count):
         if W.floats[wave.MOST + j] < 1.0:
             W.floats[wave.BASE + j] = NEVER
 
 
 @inner
-def _give_rest(W: Any, count: Any, left: Any) -> None:
-    """Gives what remains to the live leaders, in runs; stops when no edge may take more."""
+def _give_rest(W: WavePointers, count: int64, left: int64) -> None:
+    """Gives the remainder to the live leaders, in runs; stops when no edge may take more."""
     _hide_full(W, count)
     while left > 0:
         j, rival = leaders(W, count)
@@ -197,14 +190,16 @@ def _give_rest(W: Any, count: Any, left: Any) -> None:
 
 
 @inner
-def give_live(W: Any, count: Any, k: Any) -> None:
+def give_live(W: WavePointers, count: int64, k: int64) -> None:
     """Gives up to k visits to the loaded edges, as far as they may take them."""
     left = _fill_live(W, count, k) if k > 1 else int64(k)
     _give_rest(W, count, left)
 
 
 @inner
-def split_live(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any) -> Any:
+def split_live(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64, k: int64
+) -> int64:
     """Splits up to `k` visits of an in-flight node over its live edges into `counts[SPLIT:]`.
 
     Returns how many entries that covers; 0 if nothing is live. An edge without visits takes one at most.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-from numpy import int64
-
-from ...graph.arena_kernel import pointers
+from ...graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ptr
-from ...store.index.locate_kernel import filter_pointers
+from ...jit.types import int64
+from ...position.words import BoardTable, Position
+from ...store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
 from .. import wave_kernel as wave
-from ..layout import SCHEME
+from ..param_layout import SCHEME
 from ..params import BUDGET, CLASSIC
-from ..wave_kernel import wave_pointers
+from ..wave_kernel import WaveArrays, WavePointers, wave_pointers
 from ..waves_kernel import NO_RECORDS, NO_SPACE, begin_or_resume, lacks_space
 from .budget_kernel import gather_budget
 from .classic_kernel import gather_classic
@@ -21,7 +22,9 @@ from .exclude_kernel import gather_exclude
 
 
 @inner
-def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, rec: Any) -> Any:
+def _gather(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, rec: int64
+) -> bool:
     """Fills a batch by the arena's gatherer; returns False if it waits for records from the file."""
     target = W.counts[wave.TARGET]
     if A.ints[SCHEME] == CLASSIC:
@@ -32,8 +35,16 @@ def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, rec: Any) -> Any:
 
 
 @kernel
-def gather_otherwise(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any) -> Any:
-    """Gathers the leaves of one wave by `classic`, `budget` or `exclude`, else as `waves_kernel.gather`."""
+def gather_otherwise(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    root: NDArray[np.uint64],
+    target: int64,
+) -> int64:
+    """Gathers the leaves of a wave by `classic`, `budget` or `exclude`; else like `waves_kernel.gather`."""
     Ap = pointers(A)
     Wp = wave_pointers(W, B)
     if lacks_space(Ap, Wp, target):

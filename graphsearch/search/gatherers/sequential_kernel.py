@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
-
+from ...graph.arena_kernel import ArenaPointers
 from ...graph.heap_kernel import table_index
 from ...jit.compiler import inner
 from ...jit.pointers import prefetch
+from ...jit.types import int64
 from ...position.board_kernel import position_key
+from ...position.words import BoardTable, Position
+from ...store.index.locate_kernel import FilterPointers
 from .. import wave_kernel as wave
 from ..paths_kernel import completed_over, ends_at_known, ends_by_path, look_up, open_leaf
 from ..puct_kernel import select
-from ..wave_kernel import check_of, words_of
+from ..wave_kernel import WavePointers, check_of, words_of
 from .levels_kernel import add_child, start_at_root
 from .listed_kernel import is_restricted, select_listed
 
 
 @inner
-def gather_one(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
+def gather_one(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position) -> bool:
     """Walks one visit from the root's words: plain sequential PUCT.
 
     Returns False if it waits for a record that may be in the file; called again, it goes on from there.

@@ -1,3 +1,1 @@
-"""Records to blocks of bytes and back: the layout, its compression, and the kernels for many blocks at once.
-
-The rest of `store` imports it, and what reads whole files."""
+"""Encodes records into blocks of bytes and decodes them: layout, compression, kernels for many blocks."""

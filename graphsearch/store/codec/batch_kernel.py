@@ -7,38 +7,60 @@ position  `[10]` uint64 words (`position/board.py`)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner
 from ...jit.pointers import ZERO, U, as_u32, popc, ptr
-from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
+from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
+from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, Position
 from . import layout
+
+Bytes: TypeAlias = Pointer[uint8]  # of a block
 
 
 class Columns(NamedTuple):
     """The arrays of a `RecordBatch`, which the caller keeps alive, in its order; the words are flat."""
 
-    words: Any
-    v: Any
-    d: Any
-    evaluator: Any
-    run: Any
-    flags: Any
-    code_offsets: Any
-    codes: Any
-    edge_offsets: Any
-    n: Any
-    r: Any
-    q: Any
-    edge_d: Any
+    words: NDArray[np.uint64]
+    v: NDArray[np.float32]
+    d: NDArray[np.uint16]
+    evaluator: NDArray[np.uint8]
+    run: NDArray[np.uint32]
+    flags: NDArray[np.uint8]
+    code_offsets: NDArray[np.int64]
+    codes: NDArray[np.uint8]
+    edge_offsets: NDArray[np.int64]
+    n: NDArray[np.uint32]
+    r: NDArray[np.uint32]
+    q: NDArray[np.float32]
+    edge_d: NDArray[np.uint16]
+
+
+class Records(NamedTuple):
+    """Pointers to `Columns`, in the same order; `v` and `q`, in [-1, 1], as their bits."""
+
+    words: Pointer[uint64]
+    v: Pointer[uint32]
+    d: Pointer[uint16]
+    evaluator: Pointer[uint8]
+    run: Pointer[uint32]
+    flags: Pointer[uint8]
+    code_offsets: Pointer[int64]
+    codes: Pointer[uint8]
+    edge_offsets: Pointer[int64]
+    n: Pointer[uint32]
+    r: Pointer[uint32]
+    q: Pointer[uint32]
+    edge_d: Pointer[uint16]
 
 
 @inner
-def pointers(c: Any) -> Any:
+def pointers(c: Columns) -> Records:
     """Returns pointers to the columns, values in [-1, 1] as their bits."""
-    return Columns(
+    return Records(
         ptr(c.words, 0),
         as_u32(ptr(c.v, 0)),
         ptr(c.d, 0),
@@ -56,7 +78,7 @@ def pointers(c: Any) -> Any:
 
 
 @inner
-def header_at(data: Any, at: Any) -> Any:
+def header_at(data: Pointer[uint8], at: int64) -> int64:
     """Returns the header of the block that begins at a place of `data`, int64; its bytes are there."""
     return (
         int64(data[at])
@@ -67,7 +89,7 @@ def header_at(data: Any, at: Any) -> Any:
 
 
 @inner
-def packed_header(records: Any, codes: Any, edges: Any, drawn: Any) -> Any:
+def packed_header(records: int64, codes: int64, edges: int64, drawn: int64) -> int64:
     """Returns a header; `drawn`: 1 if some edge has path draws, else 0."""
     return (
         (records - 1) | (codes << layout.CODES_AT) | (edges << layout.EDGES_AT) | (drawn << layout.DRAWN_AT)
@@ -75,37 +97,37 @@ def packed_header(records: Any, codes: Any, edges: Any, drawn: Any) -> Any:
 
 
 @inner
-def records_in(header: Any) -> Any:
+def records_in(header: int64) -> int64:
     """Returns how many records a block has."""
     return (header & layout.RECORDS_MASK) + 1
 
 
 @inner
-def codes_in(header: Any) -> Any:
+def codes_in(header: int64) -> int64:
     """Returns how many P codes a block has."""
     return (header >> layout.CODES_AT) & layout.CODES_MASK
 
 
 @inner
-def edges_in(header: Any) -> Any:
+def edges_in(header: int64) -> int64:
     """Returns how many edges a block has."""
     return (header >> layout.EDGES_AT) & layout.EDGES_MASK
 
 
 @inner
-def is_drawn(header: Any) -> Any:
+def is_drawn(header: int64) -> int64:
     """Returns 1 if a block has the column of path draws, else 0."""
     return header >> layout.DRAWN_AT
 
 
 @inner
-def low_bytes(header: Any) -> Any:
+def low_bytes(header: int64) -> int64:
     """Returns how many bytes the low parts of a block take."""
     return layout.LOW * (records_in(header) + edges_in(header))
 
 
 @inner
-def is_position(s: Any) -> Any:
+def is_position(s: Position) -> bool:
     """Returns whether each man has one kind and colour, and the numbers of men are those of chess."""
     men = s[WHITE] | s[BLACK]
     kinds = s[PAWNS] | s[KNIGHTS] | s[BISHOPS] | s[ROOKS] | s[QUEENS] | s[KINGS]
@@ -126,7 +148,7 @@ def is_position(s: Any) -> Any:
 
 
 @inner
-def man_at(s: Any, bit: Any) -> Any:
+def man_at(s: Position, bit: uint64) -> int64:
     """Returns the man on a square given as a bit: 0..5 white pawn to king, 6..11 black, NO_MAN."""
     if not (s[WHITE] | s[BLACK]) & bit:
         return int64(layout.NO_MAN)

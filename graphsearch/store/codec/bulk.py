@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ...errors import UnfitRecordError
 from ...position.board import POSITION_WORDS
-from ...record.node import RecordBatch
 from ..index.bloom import empty_bloom
 from ..index.layout import HASHES
+from ..record.node import RecordBatch
 from .compression import Dictionaries, sampled
 from .layout import BAD_FIELD, BAD_POSITION, BLOCK, CHECKSUM, LENGTH, RECORDS_MASK, START, room_for
 
@@ -175,6 +175,14 @@ def sort_keys(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     keys = np.empty(len(words), np.uint64)
     fill_sort_keys(owned(words, np.uint64).reshape(-1), keys)
     return keys
+
+
+def newest_in_order(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Returns what `order.newest_in_order` does of records that come newest first, at a tenth of the cost."""
+    from .columns_kernel import settle_ties
+
+    places = np.argsort(keys, kind="stable")
+    return places[: settle_ties(owned(words, np.uint64).reshape(-1), keys, places)]
 
 
 def bloom_of(batch: RecordBatch, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-from numpy import int64, uint8
-
-from ...jit.compiler import kernel
+from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, mulhi, ptr
+from ...jit.types import Pointer, int64, uint8, uint64
 from ...position.board_kernel import PW
-from ..index.locate_kernel import bloom_walk, sort_key
-from .batch_kernel import pointers
+from ..index.locate_kernel import bloom_walk, meta_of_identity, sort_key
+from .batch_kernel import Columns, pointers
 
 
 @kernel
-def gather(source: Any, order: Any, out: Any) -> Any:
+def gather(source: Columns, order: NDArray[np.int64], out: Columns) -> None:
     """Copies records `order` of `source` to `out`, whose arrays have the room; its offsets are filled too."""
     a = pointers(source)
     c = pointers(out)
@@ -43,7 +43,7 @@ def gather(source: Any, order: Any, out: Any) -> Any:
 
 
 @kernel
-def add_to_bloom(keys: Any, bloom: Any, hashes: Any) -> Any:
+def add_to_bloom(keys: NDArray[np.uint64], bloom: NDArray[np.uint8], hashes: int64) -> None:
     """Sets the bits of keys in a bloom filter (`index/layout.py` defines them)."""
     bits = U(len(bloom)) << U(3)
     for k in range(len(keys)):
@@ -55,7 +55,48 @@ def add_to_bloom(keys: Any, bloom: Any, hashes: Any) -> Any:
 
 
 @kernel
-def fill_sort_keys(words: Any, keys: Any) -> None:
+def fill_sort_keys(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
     """Fills the sort keys of positions, `[10 R]` uint64 flat."""
     for i in range(len(keys)):
         keys[i] = sort_key(ptr(words, PW * i))
+
+
+@inner
+def compared(a: Pointer[uint64], b: Pointer[uint64]) -> int64:
+    """Returns -1, 0 or 1: how two positions of one sort key stand in a segment."""
+    for w in range(8):
+        if a[w] != b[w]:
+            return int64(-1) if a[w] < b[w] else int64(1)
+    x, y = meta_of_identity(a), meta_of_identity(b)
+    return int64(0) if x == y else int64(-1) if x < y else int64(1)
+
+
+@kernel
+def settle_ties(words: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]) -> int64:
+    """Puts records of one sort key in order and drops all but the first of each position.
+
+    Args:
+      words: `[10 R]` uint64 flat. keys: `[R]` their sort keys.
+      places: int64, the records by their keys, those of one key as they came; overwritten.
+
+    Returns:
+      how many places are left, at the front.
+    """
+    kept, first = int64(0), int64(0)  # `first`: where the records of this key begin among those kept
+    for k in range(len(places)):
+        i = places[k]
+        if kept and keys[places[kept - 1]] != keys[i]:
+            first = kept
+        at, is_new = kept, True
+        while at > first:
+            how = compared(ptr(words, PW * places[at - 1]), ptr(words, PW * i))
+            if how <= 0:
+                is_new = how < 0
+                break
+            at -= 1
+        if is_new:
+            for j in range(kept, at, -1):
+                places[j] = places[j - 1]
+            places[at] = i
+            kept += 1
+    return kept

@@ -127,17 +127,6 @@ class Dictionaries:
         except ZstdError:
             return cls()
 
-    def seal(self, blocks: Sequence[bytes]) -> list[bytes]:
-        """Returns blocks compressed, each with its checksum; `packing_kernel.py` does so in bulk."""
-        parts = [_split(block) for block in blocks]
-        frames = self.frames([part[1] for part in parts], [part[2] for part in parts])
-        sealed = []
-        for (low, _, _), codes, columns in zip(parts, frames[::2], frames[1::2], strict=True):
-            first, second = _cut(codes), _cut(columns)
-            length = struct.pack("<H", len(first))
-            sealed.append(with_checksum(low[:HEADER] + length + low[HEADER:] + first + second))
-        return sealed
-
     def frames(self, codes: Iterable[Bytes], columns: Iterable[Bytes]) -> list[bytes]:
         """Returns each block's frames as zstd makes them: P codes (empty if there are none), columns."""
         first, second = (compressor.compress for compressor in self._compressors())
@@ -164,12 +153,12 @@ class Dictionaries:
             raise CorruptRecordError(f"a dictionary is damaged: {error}") from None
 
     def opener(self) -> Opener:
-        """Returns what opens blocks, for one thread."""
+        """Returns a decompressor of blocks, for one thread."""
         return Opener(*self._decompressors())
 
 
 class Opener:
-    """Undoes `Dictionaries.seal`; not to be shared between threads."""
+    """Decompresses the two frames of a block, for one thread."""
 
     def __init__(self, codes: ZstdDecompressor, columns: ZstdDecompressor) -> None:
         self._codes = codes
@@ -203,11 +192,6 @@ def sampled(blocks: int) -> range:
     return range(0, blocks, -(-blocks // TRAINED)) if blocks >= TRAINED_FROM else range(0)
 
 
-def with_checksum(data: bytes) -> bytes:
-    """Returns the bytes with their CRC-32 behind them."""
-    return data + struct.pack("<I", zlib.crc32(data))
-
-
 def without_checksum(block: bytes) -> bytes:
     """Returns the bytes of a block before its CRC-32.
 
@@ -236,12 +220,6 @@ def _load(data: bytes) -> ZstdCompressionDict:
 def _train(samples: Iterable[bytes]) -> bytes:
     used: list[bytes | bytearray | memoryview[int]] = [sample for sample in samples if sample]
     return zstandard.train_dictionary(DICTIONARY_BYTES, used, k=64, d=6, level=3).as_bytes()
-
-
-def _cut(frame: bytes) -> bytes:
-    """Returns a frame without its first bytes, which say nothing new."""
-    assert not frame or frame[:5] == FRAME_START[:5]
-    return frame[len(FRAME_START) :]
 
 
 def _expand(decompressor: ZstdDecompressor, data: bytes, limit: int) -> bytes:

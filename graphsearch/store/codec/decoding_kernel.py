@@ -3,20 +3,17 @@
 `layout.py` says what stands where. While a block is read:
 
     rows    its columns of one byte per record: row of record k, column c at `rows[k + records * c]`
-    reader  `[READER]` int64; from EN_PASSANT on: where the next byte of each column of any length stands
-            (NUMBERS: of the varints, those of N and R included); END: where the block ends; FAILED: 1 once
-            something is not sound
+    reader  where the columns of any length go on (`reading_kernel.py`)
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64, uint8, uint16, uint32
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
+from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from ...position.board_kernel import PW
 from ...position.tables import ZC, ZO
 from ...position.values import D_SCALE
@@ -33,11 +30,16 @@ from ...position.words import (
     KEY,
     META,
     WHITE,
+    BoardTable,
+    Position,
 )
-from ...record.bounds import MOST_CODE
-from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
+from ..record.bounds import MOST_CODE
+from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
 from .batch_kernel import (
+    Bytes,
+    Columns,
+    Records,
     codes_in,
     edges_in,
     header_at,
@@ -48,66 +50,22 @@ from .batch_kernel import (
     pointers,
     records_in,
 )
-
-NUMBERS, END, FAILED, READER = layout.RUN, layout.RUN + 1, layout.RUN + 2, layout.RUN + 3
-
-
-@inner
-def _next(data: Any, reader: Any, column: Any) -> Any:
-    """Returns the next byte of a column of any length; its end has been checked."""
-    at = reader[column]
-    reader[column] = at + 1
-    return int64(data[at])
-
-
-@inner
-def _varint(data: Any, reader: Any) -> Any:
-    x = int64(0)
-    for shift in range(0, 35, 7):
-        at = reader[NUMBERS]
-        if at >= reader[END]:
-            break
-        reader[NUMBERS] = at + 1
-        byte = int64(data[at])
-        x |= (byte & 127) << shift
-        if byte < 128 and x >> 32 == 0:
-            return x
-    reader[FAILED] = 1
-    return int64(0)
+from .reading_kernel import (
+    END,
+    FAILED,
+    NUMBERS,
+    READER,
+    Reader,
+    next_byte,
+    read_draw,
+    read_float,
+    read_squares,
+    read_varint,
+)
 
 
 @inner
-def _float(reader: Any, data: Any, low: Any, high: Any) -> Any:
-    """Returns the bits of a value in [-1, 1], of three low bytes and a high one."""
-    bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
-    if bits & layout.MAGNITUDE > layout.UNIT:
-        reader[FAILED] = 1
-    return uint32(bits)
-
-
-@inner
-def _draw(reader: Any, low: Any, high: Any, most: Any) -> Any:
-    d = int64(low) | (int64(high) << 8)
-    if d > most:
-        reader[FAILED] = 1
-    return uint16(d)
-
-
-@inner
-def _squares(data: Any, reader: Any, column: Any, count: Any) -> Any:
-    squares = ZERO
-    square = int64(-1)
-    for _ in range(count):
-        square += 1 + _next(data, reader, column)
-        if square > 63:
-            reader[FAILED] = 1
-            return ZERO
-        squares |= ONE << U(square)
-    return squares
-
-
-@inner
-def _men_key(T: Any, s: Any, squares: Any) -> Any:
+def _men_key(T: BoardTable, s: Position, squares: uint64) -> uint64:
     """Returns the Polyglot words of the men on some squares."""
     key = ZERO
     squares &= s[WHITE] | s[BLACK]
@@ -123,7 +81,7 @@ def _men_key(T: Any, s: Any, squares: Any) -> Any:
 
 
 @inner
-def _meta_key(T: Any, meta: Any) -> Any:
+def _meta_key(T: BoardTable, meta: int64) -> uint64:
     key = T[ZC + ((meta >> CASTLING_SHIFT) & CASTLING_BITS)]
     ep = (meta >> EN_PASSANT_SHIFT) & EN_PASSANT_BITS
     if ep:
@@ -132,12 +90,12 @@ def _meta_key(T: Any, meta: Any) -> Any:
 
 
 @inner
-def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -> Any:
+def _men(data: Bytes, reader: Reader, s: Position, base: Position, emptied: uint64, filled: uint64) -> None:
     """Puts the men on the filled squares."""
     while filled:
         man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
         emptied &= emptied - ONE
-        x = _next(data, reader, int64(layout.MEN))
+        x = next_byte(data, reader, int64(layout.MEN))
         man += x if x < layout.MEN_KINDS else int64(0)
         man -= layout.MEN_KINDS if man >= layout.MEN_KINDS else int64(0)
         if x >= layout.MEN_KINDS or man == layout.NO_MAN:
@@ -150,20 +108,20 @@ def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -
 
 
 @inner
-def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
+def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> int64:
     castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
     meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
     meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
     other = base >> U(CHESS960_SHIFT)
     if x & layout.HAS_CHESS960:
-        low = _next(data, reader, int64(layout.CHESS960))
-        difference = low | _next(data, reader, int64(layout.CHESS960)) << 8
+        low = next_byte(data, reader, int64(layout.CHESS960))
+        difference = low | next_byte(data, reader, int64(layout.CHESS960)) << 8
         if difference > CHESS960_BITS:
             reader[FAILED] = 1
         other ^= U(difference & CHESS960_BITS)
     meta |= int64(other) << CHESS960_SHIFT
     if x & layout.HAS_EN_PASSANT:
-        square = _next(data, reader, int64(layout.EN_PASSANT))
+        square = next_byte(data, reader, int64(layout.EN_PASSANT))
         if square > 63:
             reader[FAILED] = 1
         meta |= ((square & 63) + 1) << EN_PASSANT_SHIFT
@@ -171,10 +129,10 @@ def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
 
 
 @inner
-def read_board(data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
+def read_board(data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position) -> uint64:
     """Reads where the men of a position told from `base` stand into `s`; returns the squares that changed."""
-    emptied = _squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
-    filled = _squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
+    emptied = read_squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
+    filled = read_squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
     for w in range(8):
         s[w] = base[w] & ~(emptied | filled)
     if not reader[FAILED]:
@@ -183,13 +141,15 @@ def read_board(data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -
 
 
 @inner
-def read_meta(data: Any, reader: Any, row: Any, size: Any, base: Any) -> Any:
+def read_meta(data: Bytes, reader: Reader, row: Bytes, size: int64, base: Position) -> int64:
     """Returns the meta word of a position told from `base`."""
     return _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
 
 
 @inner
-def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
+def _position(
+    T: BoardTable, data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position
+) -> None:
     """Reads a position told from `base` into `s`, key included."""
     changed = read_board(data, reader, row, size, s, base)
     if reader[FAILED]:
@@ -204,7 +164,7 @@ def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base:
 
 
 @inner
-def open_block(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: Any) -> Any:
+def open_block(data: Bytes, reader: Reader, rows: int64, size: int64, codes: int64, edges: int64) -> None:
     """Sets the cursors of the columns of any length; fails if a column ends behind the block."""
     moves = int64(0)
     visited = int64(0)
@@ -230,7 +190,7 @@ def open_block(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: 
 
 
 @inner
-def read_codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
+def read_codes(reader: Reader, data: Bytes, at: int64, out: Bytes, n: int64) -> None:
     """Copies `n` P codes."""
     wrong = int64(0)
     for j in range(n):
@@ -242,35 +202,39 @@ def read_codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
 
 
 @inner
-def read_values(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, edges: Any) -> None:
+def read_values(
+    data: Bytes, reader: Reader, c: Records, first: int64, n: int64, low: int64, high: int64, edges: int64
+) -> None:
     """Reads q and draws of `n` of the `edges` edges of a block into the columns from edge `first` on.
 
     Args:
       low, high: where their low parts and the high bytes of their values begin.
     """
     for e in range(n):
-        c.q[first + e] = _float(reader, data, low + layout.LOW * e, data[high + e])
-        c.edge_d[first + e] = _draw(
+        c.q[first + e] = read_float(reader, data, low + layout.LOW * e, data[high + e])
+        c.edge_d[first + e] = read_draw(
             reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + edges + e], int64(MOST_CODE)
         )
 
 
 @inner
-def read_counts(data: Any, reader: Any, out: Any, n: Any) -> None:
+def read_counts(data: Bytes, reader: Reader, out: Pointer[uint32], n: int64) -> None:
     """Reads `n` counts."""
     for e in range(n):
-        out[e] = uint32(_varint(data, reader))
+        out[e] = uint32(read_varint(data, reader))
 
 
 @inner
-def skip_counts(data: Any, reader: Any, n: Any) -> None:
+def skip_counts(data: Bytes, reader: Reader, n: int64) -> None:
     """Passes over `n` counts."""
     for _ in range(n):
-        _varint(data, reader)
+        read_varint(data, reader)
 
 
 @inner
-def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, drawn: Any) -> Any:
+def _edges(
+    data: Bytes, reader: Reader, c: Records, first: int64, n: int64, low: int64, high: int64, drawn: int64
+) -> None:
     read_values(data, reader, c, first, n, low, high, n)
     read_counts(data, reader, adv(c.n, first), n)
     if drawn:
@@ -281,18 +245,20 @@ def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: A
 
 
 @inner
-def read_fields(data: Any, reader: Any, c: Any, i: Any, row: Any, size: Any, low: Any) -> None:
+def read_fields(
+    data: Bytes, reader: Reader, c: Records, i: int64, row: Bytes, size: int64, low: int64
+) -> None:
     """Reads the fields of one byte, V and its draws into place `i`; `low`: where the record's low part is."""
     c.flags[i] = row[size * layout.FLAGS]
     c.evaluator[i] = row[size * layout.EVALUATOR]
-    c.v[i] = _float(reader, data, low, row[size * layout.V_HIGH])
-    c.d[i] = _draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
+    c.v[i] = read_float(reader, data, low, row[size * layout.V_HIGH])
+    c.d[i] = read_draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
 
 
 @inner
-def read_run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
+def read_run(data: Bytes, reader: Reader, meta: int64, base: uint32) -> uint32:
     """Returns a record's run: one of its own, or that of its reference."""
-    run = _varint(data, reader) if meta & layout.HAS_RUN else int64(base)
+    run = read_varint(data, reader) if meta & layout.HAS_RUN else int64(base)
     if run > MAX_RUN:
         reader[FAILED] = 1
     return uint32(run)
@@ -300,8 +266,16 @@ def read_run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
 
 @inner
 def _records(
-    T: Any, data: Any, reader: Any, c: Any, first: Any, size: Any, low: Any, rows: Any, start: Any
-) -> Any:
+    T: BoardTable,
+    data: Bytes,
+    reader: Reader,
+    c: Records,
+    first: int64,
+    size: int64,
+    low: int64,
+    rows: int64,
+    start: Position,
+) -> None:
     """Reads the records of a block, but for their P codes and edges."""
     for k in range(size):
         i = first + k
@@ -325,7 +299,16 @@ def _records(
 
 
 @inner
-def decode_block(T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, header: Any, start: Any) -> Any:
+def decode_block(
+    T: BoardTable,
+    data: Bytes,
+    reader: Reader,
+    c: Records,
+    first: int64,
+    at: int64,
+    header: int64,
+    start: Position,
+) -> None:
     """Reads one block into the columns from record `first` on; the reader tells whether it was sound."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     low = at + layout.HEADER
@@ -347,11 +330,18 @@ def decode_block(T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, he
 
 
 @kernel
-def decode(T: Any, data: Any, ends: Any, start: Any, columns: Any, first: Any) -> Any:
+def decode(
+    T: NDArray[np.uint64],
+    data: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    start: NDArray[np.uint64],
+    columns: Columns,
+    first: int64,
+) -> int64:
     """Decodes blocks into columns from record `first` on; returns the first unsound block, or their number.
 
     Args:
-      T: the table of `tables.py`.
+      T: the table of `position/tables.py`.
       data: uint8, blocks one after the other as they were before compression.
       ends: `[blocks]` int64, end of each block in `data`.
       start: as in `encode`.

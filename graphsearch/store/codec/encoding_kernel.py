@@ -11,13 +11,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64, uint8
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, U, adv, ctz, popc, ptr
+from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
 from ...position.values import D_SCALE
 from ...position.words import (
@@ -34,18 +33,19 @@ from ...position.words import (
     QUEENS,
     ROOKS,
     WHITE,
+    Position,
 )
-from ...record.bounds import MOST_CODE
-from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
+from ..record.bounds import MOST_CODE
+from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
-from .batch_kernel import is_position, man_at, packed_header, pointers
+from .batch_kernel import Columns, Records, is_position, man_at, packed_header, pointers
 
 ROOM = 64 * layout.BLOCK  # bytes of a list
 FIRST_LIST, LISTS = layout.EN_PASSANT, layout.N - layout.EN_PASSANT
 
 
 @inner
-def _planes(s: Any, p: Any) -> Any:
+def _planes(s: Position, p: Pointer[uint64]) -> None:
     """Writes four bit planes of the men on the 64 squares: kind 1..6 in three, Black in the fourth."""
     p[0] = s[PAWNS] | s[BISHOPS] | s[QUEENS]
     p[1] = s[KNIGHTS] | s[BISHOPS] | s[KINGS]
@@ -54,16 +54,16 @@ def _planes(s: Any, p: Any) -> Any:
 
 
 @inner
-def _difference(a: Any, b: Any) -> Any:
+def _difference(a: Pointer[uint64], b: Pointer[uint64]) -> uint64:
     """Returns the squares where two records' planes differ."""
     return (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])
 
 
 @inner
-def _best_reference(planes: Any, i: Any) -> Any:
+def _best_reference(planes: Pointer[uint64], i: int64) -> int64:
     """Returns which earlier record of the block has the fewest other squares, the nearest at ties."""
-    best: Any = int64(65)
-    reference: Any = i - 1
+    best = int64(65)
+    reference = i - 1
     for j in range(i - 1, -1, -1):
         x = popc(_difference(adv(planes, 4 * i), adv(planes, 4 * j)))
         if x < best:
@@ -73,7 +73,7 @@ def _best_reference(planes: Any, i: Any) -> Any:
 
 
 @inner
-def _append(columns: Any, sizes: Any, column: Any, x: Any) -> Any:
+def _append(columns: Pointer[uint8], sizes: Pointer[int64], column: int64, x: int64) -> None:
     """Appends a byte to a column of any length."""
     k = column - FIRST_LIST
     columns[ROOM * k + sizes[k]] = uint8(x)
@@ -81,10 +81,10 @@ def _append(columns: Any, sizes: Any, column: Any, x: Any) -> Any:
 
 
 @inner
-def _squares(columns: Any, sizes: Any, column: Any, squares: Any) -> Any:
+def _squares(columns: Pointer[uint8], sizes: Pointer[int64], column: int64, squares: uint64) -> int64:
     """Appends a set of squares: how many are skipped before each; returns their number."""
     count = popc(squares)
-    next_one: Any = int64(0)
+    next_one = int64(0)
     while squares:
         square = ctz(squares)
         squares &= squares - ONE
@@ -94,7 +94,15 @@ def _squares(columns: Any, sizes: Any, column: Any, squares: Any) -> Any:
 
 
 @inner
-def _position(rows: Any, size: Any, columns: Any, sizes: Any, s: Any, base: Any, changed: Any) -> Any:
+def _position(
+    rows: Pointer[uint8],
+    size: int64,
+    columns: Pointer[uint8],
+    sizes: Pointer[int64],
+    s: Position,
+    base: Pointer[uint64],
+    changed: uint64,
+) -> None:
     """Writes a position as the squares that changed against `base`, then the other parts of it."""
     men = s[WHITE] | s[BLACK]
     emptied = changed & ~men
@@ -125,7 +133,7 @@ def _position(rows: Any, size: Any, columns: Any, sizes: Any, s: Any, base: Any,
 
 
 @inner
-def _varint(out: Any, at: Any, x: Any) -> Any:
+def _varint(out: Pointer[uint8], at: int64, x: int64) -> int64:
     """Writes a number in groups of 7 bits, lowest first; returns the end."""
     while x > 127:
         out[at] = uint8((x & 127) | 128)
@@ -136,7 +144,9 @@ def _varint(out: Any, at: Any, x: Any) -> Any:
 
 
 @inner
-def _run(meta: Any, columns: Any, sizes: Any, run: Any, base: Any) -> None:
+def _run(
+    meta: Pointer[uint8], columns: Pointer[uint8], sizes: Pointer[int64], run: int64, base: int64
+) -> None:
     """Appends a record's run if it is not that of its reference."""
     if run != base:
         meta[0] |= uint8(layout.HAS_RUN)
@@ -145,7 +155,7 @@ def _run(meta: Any, columns: Any, sizes: Any, run: Any, base: Any) -> None:
 
 
 @inner
-def _low(out: Any, at: Any, value: Any, d: Any) -> Any:
+def _low(out: Pointer[uint8], at: int64, value: uint32, d: uint16) -> int64:
     """Writes the low bytes of a value and its draws; returns the end."""
     bits = int64(value)
     out[at] = uint8(bits & 255)
@@ -156,7 +166,7 @@ def _low(out: Any, at: Any, value: Any, d: Any) -> Any:
 
 
 @inner
-def _fits(c: Any, i: Any) -> Any:
+def _fits(c: Records, i: int64) -> int64:
     """Returns OK, or what in record `i` has no place in the format."""
     s = adv(c.words, PW * i)
     if not is_position(s):
@@ -179,7 +189,7 @@ def _fits(c: Any, i: Any) -> Any:
 
 
 @inner
-def _any_drawn(c: Any, first: Any, last: Any) -> Any:
+def _any_drawn(c: Records, first: int64, last: int64) -> int64:
     for e in range(c.edge_offsets[first], c.edge_offsets[last]):
         if c.r[e]:
             return int64(1)
@@ -187,7 +197,7 @@ def _any_drawn(c: Any, first: Any, last: Any) -> Any:
 
 
 @inner
-def _head(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
+def _head(c: Records, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes the header, the low bytes of all values and the P codes; returns the end."""
     codes = c.code_offsets[last] - c.code_offsets[first]
     edges = c.edge_offsets[last] - c.edge_offsets[first]
@@ -207,8 +217,15 @@ def _head(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
 
 @inner
 def _records(
-    c: Any, first: Any, last: Any, start: Any, rows: Any, columns: Any, sizes: Any, planes: Any
-) -> Any:
+    c: Records,
+    first: int64,
+    last: int64,
+    start: Position,
+    rows: Pointer[uint8],
+    columns: Pointer[uint8],
+    sizes: Pointer[int64],
+    planes: Pointer[uint64],
+) -> None:
     """Writes the columns of one byte per record, and collects those of any length."""
     size = last - first
     _planes(start, adv(planes, 4 * layout.BLOCK))
@@ -217,7 +234,7 @@ def _records(
         s = adv(c.words, PW * i)
         here = adv(planes, 4 * k)
         _planes(s, here)
-        j: Any = _best_reference(planes, k) if k else int64(layout.BLOCK)
+        j = _best_reference(planes, k) if k else int64(layout.BLOCK)
         base = adv(c.words, PW * (first + j)) if k else start
         row = adv(rows, k)
         row[size * layout.REFERENCE] = uint8(k - j if k else 0)
@@ -233,7 +250,7 @@ def _records(
 
 
 @inner
-def _edges(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
+def _edges(c: Records, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes the columns of one byte per edge; returns the end."""
     for e in range(first, last):
         out[at + e - first] = uint8(int64(c.q[e]) >> 24)
@@ -242,7 +259,16 @@ def _edges(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
 
 
 @inner
-def _rest(c: Any, first: Any, last: Any, drawn: Any, columns: Any, sizes: Any, out: Any, at: Any) -> Any:
+def _rest(
+    c: Records,
+    first: int64,
+    last: int64,
+    drawn: int64,
+    columns: Pointer[uint8],
+    sizes: Pointer[int64],
+    out: Pointer[uint8],
+    at: int64,
+) -> int64:
     """Writes the columns of any length, those of edges `first` to `last` included; returns the end."""
     for column in range(LISTS):
         for k in range(sizes[column]):
@@ -258,8 +284,16 @@ def _rest(c: Any, first: Any, last: Any, drawn: Any, columns: Any, sizes: Any, o
 
 @inner
 def _block(
-    c: Any, first: Any, last: Any, start: Any, lists: Any, sizes: Any, planes: Any, out: Any, at: Any
-) -> Any:
+    c: Records,
+    first: int64,
+    last: int64,
+    start: Position,
+    lists: Pointer[uint8],
+    sizes: Pointer[int64],
+    planes: Pointer[uint64],
+    out: Pointer[uint8],
+    at: int64,
+) -> int64:
     """Writes one block; returns the end."""
     at = _head(c, first, last, out, at)
     _records(c, first, last, start, adv(out, at), lists, sizes, planes)
@@ -271,7 +305,9 @@ def _block(
 
 
 @kernel
-def encode(columns: Any, start: Any, out: Any, ends: Any) -> Any:
+def encode(
+    columns: Columns, start: NDArray[np.uint64], out: NDArray[np.uint8], ends: NDArray[np.int64]
+) -> tuple[int64, int64]:
     """Writes blocks one after the other; returns (OK, number of bytes), or (what is wrong, record).
 
     Args:
@@ -292,7 +328,7 @@ def encode(columns: Any, start: Any, out: Any, ends: Any) -> Any:
     at = int64(0)
     for b in range(len(ends)):
         first = b * layout.BLOCK
-        last: Any = min(total, first + layout.BLOCK)
+        last = min(total, first + layout.BLOCK)
         sizes[:] = 0
         at = _block(
             c, first, last, ptr(start, 0), ptr(lists, 0), ptr(sizes, 0), ptr(planes, 0), ptr(out, 0), at

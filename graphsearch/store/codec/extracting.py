@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.node import MAX_MOVES, RecordBatch
+from ..record.node import MAX_MOVES, RecordBatch
 from .bulk import columns_of, room_for_batch, start_position
 
 if TYPE_CHECKING:

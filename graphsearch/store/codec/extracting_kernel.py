@@ -10,22 +10,32 @@ that was asked for.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from numpy import int64, uint32
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, ptr
+from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from ...position.board_kernel import PW
-from ...position.words import KEY, META
-from ...record.node import MAX_MOVES
+from ...position.words import KEY, META, Position
 from ..index.locate_kernel import is_same
+from ..record.node import MAX_MOVES
 from . import layout
-from .batch_kernel import codes_in, edges_in, header_at, is_drawn, low_bytes, pointers, records_in
+from .batch_kernel import (
+    Bytes,
+    Columns,
+    Records,
+    codes_in,
+    edges_in,
+    header_at,
+    is_drawn,
+    low_bytes,
+    pointers,
+    records_in,
+)
 from .decoding_kernel import (
-    END,
-    FAILED,
-    NUMBERS,
     open_block,
     read_board,
     read_codes,
@@ -36,7 +46,8 @@ from .decoding_kernel import (
     read_values,
     skip_counts,
 )
-from .unpacking_kernel import shop_pointers, unpack_block
+from .reading_kernel import END, FAILED, NUMBERS, Reader
+from .unpacking_kernel import Workshop, shop_pointers, unpack_block
 
 
 class Bench(NamedTuple):
@@ -48,20 +59,31 @@ class Bench(NamedTuple):
       words: `[10 * BLOCK]` uint64, positions. runs: `[BLOCK]` uint32.
     """
 
-    plain: Any
-    reader: Any
-    words: Any
-    runs: Any
+    plain: NDArray[np.uint8]
+    reader: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    runs: NDArray[np.uint32]
+
+
+class BenchPointers(NamedTuple):
+    """Pointers to the same."""
+
+    plain: Pointer[uint8]
+    reader: Pointer[int64]
+    words: Pointer[uint64]
+    runs: Pointer[uint32]
 
 
 @inner
-def bench_pointers(bench: Any) -> Any:
-    """Returns a bench with pointers to its arrays, which the caller keeps alive."""
-    return Bench(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
+def bench_pointers(bench: Bench) -> BenchPointers:
+    """Returns pointers to the arrays of a bench, which the caller keeps alive."""
+    return BenchPointers(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
 
 
 @inner
-def _read_positions(data: Any, reader: Any, rows: Any, size: Any, bench: Any, start: Any) -> None:
+def _read_positions(
+    data: Bytes, reader: Reader, rows: int64, size: int64, bench: BenchPointers, start: Position
+) -> None:
     """Reads the positions of a block, without their keys, and the runs of its records."""
     for k in range(size):
         row = adv(data, rows + k)
@@ -81,7 +103,7 @@ def _read_positions(data: Any, reader: Any, rows: Any, size: Any, bench: Any, st
 
 
 @inner
-def _ends_with_counts(data: Any, reader: Any, header: Any) -> Any:
+def _ends_with_counts(data: Bytes, reader: Reader, header: int64) -> bool:
     """Returns whether the counts of the edges, and nothing else, follow to the end of a block."""
     left = edges_in(header) * (1 + is_drawn(header))
     last = int64(0)
@@ -92,7 +114,7 @@ def _ends_with_counts(data: Any, reader: Any, header: Any) -> Any:
 
 
 @inner
-def _sum_before(data: Any, column: Any, k: Any) -> Any:
+def _sum_before(data: Bytes, column: int64, k: int64) -> int64:
     """Returns the sum of the first `k` bytes of a column."""
     total = int64(0)
     for i in range(k):
@@ -102,7 +124,7 @@ def _sum_before(data: Any, column: Any, k: Any) -> Any:
 
 @inner
 def _copy_edges(
-    data: Any, reader: Any, c: Any, first: Any, n: Any, before: Any, header: Any, rows: Any
+    data: Bytes, reader: Reader, c: Records, first: int64, n: int64, before: int64, header: int64, rows: int64
 ) -> None:
     """Reads `n` edges of a block, which follow on `before` others, into the columns from edge `first` on."""
     size, edges = records_in(header), edges_in(header)
@@ -120,7 +142,15 @@ def _copy_edges(
 
 @inner
 def copy_record(
-    data: Any, reader: Any, bench: Any, k: Any, header: Any, rows: Any, s: Any, c: Any, i: Any
+    data: Bytes,
+    reader: Reader,
+    bench: BenchPointers,
+    k: int64,
+    header: int64,
+    rows: int64,
+    s: Position,
+    c: Records,
+    i: int64,
 ) -> None:
     """Reads record `k` of a block, whose position is `s`, into place `i` of the columns."""
     size = records_in(header)
@@ -142,7 +172,7 @@ def copy_record(
 
 
 @inner
-def open_plain(data: Any, reader: Any, header: Any, bench: Any, start: Any) -> Any:
+def open_plain(data: Bytes, reader: Reader, header: int64, bench: BenchPointers, start: Position) -> int64:
     """Reads the positions of an unpacked block; returns where its rows begin."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     rows = layout.HEADER + low_bytes(header) + codes
@@ -159,7 +189,7 @@ def open_plain(data: Any, reader: Any, header: Any, bench: Any, start: Any) -> A
 
 
 @inner
-def find_in_block(s: Any, bench: Any, size: Any) -> Any:
+def find_in_block(s: Position, bench: BenchPointers, size: int64) -> int64:
     """Returns which position of a block is `s`, -1 for none."""
     for k in range(size):
         if is_same(s, adv(bench.words, PW * k)):
@@ -169,19 +199,19 @@ def find_in_block(s: Any, bench: Any, size: Any) -> Any:
 
 @kernel
 def extract(
-    workshop: Any,
-    bench: Any,
-    start: Any,
-    data: Any,
-    ends: Any,
-    slots: Any,
-    words: Any,
-    asked: Any,
-    firsts: Any,
-    hits: Any,
-    columns: Any,
-    refused: Any,
-) -> Any:
+    workshop: Workshop,
+    bench: Bench,
+    start: NDArray[np.uint64],
+    data: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    asked: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    hits: NDArray[np.int64],
+    columns: Columns,
+    refused: NDArray[np.bool_],
+) -> int64:
     """Copies the records of some positions out of stored blocks; returns how many there were.
 
     Args:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import int64
+import numpy as np
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, ptr
+from ...jit.types import Pointer, int64, uint8, uint64
 from .batch_kernel import codes_in, header_at, low_bytes
 from .layout import CHECKSUM, CUT, HEADER, LENGTH
 from .unpacking_kernel import crc32
 
 
 @inner
-def _shape(data: Any, at: Any) -> Any:
+def _shape(data: Pointer[uint8], at: int64) -> tuple[int64, int64]:
     """Returns where the P codes and the columns of a block begin."""
     header = header_at(data, at)
     codes = at + HEADER + low_bytes(header)
@@ -22,7 +22,9 @@ def _shape(data: Any, at: Any) -> Any:
 
 
 @kernel
-def split(plain: Any, ends: Any, codes: Any, columns: Any) -> None:
+def split(
+    plain: NDArray[np.uint8], ends: NDArray[np.int64], codes: NDArray[np.int64], columns: NDArray[np.int64]
+) -> None:
     """Fills where the P codes and the columns of each block begin.
 
     Args:
@@ -38,23 +40,31 @@ def split(plain: Any, ends: Any, codes: Any, columns: Any) -> None:
 
 
 @inner
-def _copied(source: Any, at: Any, end: Any, out: Any, to: Any) -> Any:
+def _copied(source: Pointer[uint8], at: int64, end: int64, out: Pointer[uint8], to: int64) -> int64:
     for k in range(end - at):
         out[to + k] = source[at + k]
     return to + end - at
 
 
 @inner
-def _number(x: Any, count: Any, out: Any, to: Any) -> Any:
+def _number(x: uint64, count: int64, out: Pointer[uint8], to: int64) -> int64:
     for _ in range(count):
-        out[to] = x & U(255)
+        out[to] = uint8(x & U(255))
         x >>= U(8)
         to += 1
     return to
 
 
 @kernel
-def seal(plain: Any, ends: Any, frames: Any, frame_ends: Any, crc: Any, out: Any, out_ends: Any) -> None:
+def seal(
+    plain: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    frames: NDArray[np.uint8],
+    frame_ends: NDArray[np.int64],
+    crc: NDArray[np.uint32],
+    out: NDArray[np.uint8],
+    out_ends: NDArray[np.int64],
+) -> None:
     """Puts blocks together as they are stored.
 
     Args:

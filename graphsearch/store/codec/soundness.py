@@ -1,4 +1,4 @@
-"""What is wrong with records by chess and by `record.problems`: one by one without Numba, or in bulk."""
+"""Faults of records by chess and by `store.record.node.problems`: one by one without Numba, or in bulk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...position.board import (
     unpack,
 )
 from ...position.words import META
-from ...record.node import (
+from ..record.node import (
     LOWER_SHIFT,
     MAX_EVALUATOR,
     TERMINAL_FLAGS,
@@ -28,7 +28,7 @@ from ...record.node import (
     RecordBatch,
     problems,
 )
-from .bulk import board_tables, columns_of, take
+from .bulk import board_tables, columns_of, owned, take
 
 
 def fault_of(record: NodeRecord) -> str:
@@ -66,12 +66,17 @@ def _en_passant(board: chess.Board) -> int | None:
 
 def unsound(batch: RecordBatch) -> list[tuple[int, str]]:
     """Returns the place of each record that cannot be, with what is wrong."""
+    return _unsound_of(batch, np.arange(len(batch)))
+
+
+def _unsound_of(batch: RecordBatch, places: NDArray[np.int64]) -> list[tuple[int, str]]:
+    """Returns which of some places hold a record that cannot be, with what is wrong."""
     from .soundness_kernel import find_unsound
 
-    bad = np.zeros(len(batch), bool)
-    if not len(batch) or not find_unsound(board_tables(), columns_of(batch), bad):
+    bad = np.zeros(len(places), bool)
+    if not len(places) or not find_unsound(board_tables(), columns_of(batch), owned(places, np.int64), bad):
         return []
-    return [(i, fault_of(batch.record(i)) or "it breaks a rule") for i in np.nonzero(bad)[0].tolist()]
+    return [(i, fault_of(batch.record(i)) or "it breaks a rule") for i in places[bad].tolist()]
 
 
 def sound_places(
@@ -84,12 +89,10 @@ def sound_places(
       refuse: called with the error of each other one.
       name: how messages call the file.
     """
-    bad = dict(unsound(batch))
-    if not bad:
-        return places
-    for i in places[np.isin(places, list(bad))].tolist():
-        refuse(CorruptRecordError(f"{name}: {said_of(batch, i, bad[i])}"))
-    return places[~np.isin(places, list(bad))]
+    bad = _unsound_of(batch, places)
+    for i, what in bad:
+        refuse(CorruptRecordError(f"{name}: {said_of(batch, i, what)}"))
+    return places[~np.isin(places, [i for i, _ in bad])] if bad else places
 
 
 def sound_part(batch: RecordBatch, refuse: Callable[[CorruptRecordError], Any], name: str) -> RecordBatch:

@@ -1,7 +1,7 @@
 """Whether records can be: their position is legal, and what they say fits its legal moves and itself.
 
 `decoding_kernel.py` has seen that every number is in the range of its field. Here a record is held to chess
-and to the rules of `record.problems`:
+and to the rules of `store.record.node.problems`:
 
     position   castling rights and the en-passant square fit the men; the side that has moved is not in check
     kind       it is marked as what the position is: open, mate, stalemate or dead
@@ -16,23 +16,24 @@ other.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy import int64
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import adv, ptr
+from ...jit.types import Pointer, float32, int64, uint16
 from ...position.board_kernel import PW, generate_moves
 from ...position.legality_kernel import ROOM, is_legal, kind_of
 from ...position.values import D_SCALE
-from ...record.bounds_kernel import bounds_of, share_of
-from ...record.node import MAX_EVALUATOR
-from ...record.node_layout import BOUND_BITS, KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
+from ...position.words import BoardTable, Position
+from ..record.bounds_kernel import bounds_of, share_of
+from ..record.node import MAX_EVALUATOR
+from ..record.node_layout import BOUND_BITS, KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
+from .batch_kernel import Columns
 
 
 @inner
-def _has_bounds(flags: Any, kind: Any) -> Any:
+def _has_bounds(flags: int64, kind: int64) -> bool:
     """Returns whether bounds are an interval; those of a finished game are its result."""
     lower = ((flags >> LOWER_SHIFT) & BOUND_BITS) - 1
     upper = ((flags >> UPPER_SHIFT) & BOUND_BITS) - 1
@@ -43,14 +44,14 @@ def _has_bounds(flags: Any, kind: Any) -> Any:
 
 
 @inner
-def _is_value(q: Any, d: Any) -> Any:
+def _is_value(q: float32, d: int64) -> bool:
     """Returns whether a value and its draw field are a distribution; d is rounded, by half a unit at most."""
     wide = abs(float(q))
     return wide <= 1.0 and float(share_of(q, d)) <= D_SCALE * (1.0 - wide) + 1.0
 
 
 @inner
-def _is_edge(n: Any, r: Any, q: Any, d: Any) -> Any:
+def _is_edge(n: int64, r: int64, q: float32, d: int64) -> bool:
     """Returns whether the numbers of an edge go together."""
     if r > n or not _is_value(q, d):
         return False
@@ -61,7 +62,7 @@ def _is_edge(n: Any, r: Any, q: Any, d: Any) -> Any:
 
 
 @inner
-def _are_edges(c: Any, begin: Any, end: Any) -> Any:
+def _are_edges(c: Columns, begin: int64, end: int64) -> bool:
     for e in range(begin, end):
         if not _is_edge(int64(c.n[e]), int64(c.r[e]), c.q[e], int64(c.edge_d[e])):
             return False
@@ -69,7 +70,7 @@ def _are_edges(c: Any, begin: Any, end: Any) -> Any:
 
 
 @inner
-def is_sound(T: Any, s: Any, c: Any, i: Any, out: Any) -> Any:
+def is_sound(T: BoardTable, s: Position, c: Columns, i: int64, out: Pointer[uint16]) -> bool:
     """Returns whether record `i`, whose position is `s`, can be."""
     if not is_legal(T, s):
         return False
@@ -86,18 +87,21 @@ def is_sound(T: Any, s: Any, c: Any, i: Any, out: Any) -> Any:
 
 
 @kernel
-def find_unsound(T: Any, columns: Any, bad: Any) -> Any:
+def find_unsound(
+    T: NDArray[np.uint64], columns: Columns, places: NDArray[np.int64], bad: NDArray[np.bool_]
+) -> int64:
     """Fills which records cannot be; returns their number.
 
     Args:
-      T: the table of `tables.py`.
+      T: the table of `position/tables.py`.
       columns: `Columns` of decoded records: one king a side, every number in the range of its field.
-      bad: `[R]` bool, filled.
+      places: int64, the records to look at. bad: bool, filled for each of them.
     """
     out = np.zeros(ROOM, np.uint16)
     found = int64(0)
-    for i in range(len(bad)):
+    for k in range(len(places)):
+        i = places[k]
         s = adv(ptr(columns.words, 0), PW * i)
-        bad[i] = not is_sound(ptr(T, 0), s, columns, int64(i), ptr(out, 0))
-        found += int64(bad[i])
+        bad[k] = not is_sound(ptr(T, 0), s, columns, i, ptr(out, 0))
+        found += int64(bad[k])
     return found + int64(out[0] & 0)

@@ -13,9 +13,9 @@ from ...errors import CorruptRecordError
 from ...jit.libzstd import Owned, libzstd
 from ...position.board import POSITION_WORDS
 from .compression import Dictionaries, Opener
-from .decoding_kernel import READER
 from .extracting_kernel import Bench
 from .layout import BLOCK, CODES_MASK, EDGES_MASK, FRAME_START, room_for
+from .reading_kernel import READER
 from .unpacking_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
 
 SLOTS = 64  # chunks whose dictionaries are kept ready: 55 kB each

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy import int64
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import LOW32, U, adv, call_c, ptr
+from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from .batch_kernel import codes_in, edges_in, header_at, low_bytes, records_in
 from .layout import CHECKSUM, CUT, EDGE_BYTES, HEADER, LENGTH, LOW, RECORD_BYTES
 
@@ -19,11 +20,11 @@ PADDING = 8  # bytes behind the data that may be read
 FRAME_ROOM = 1 << 17  # bytes of a frame; larger ones, which no writer makes, are refused
 
 
-def crc_tables() -> Any:
+def crc_tables() -> NDArray[np.uint32]:
     """Returns `[8 * 256]` uint32: the CRC-32 of a byte that is followed by 0 to 7 zero bytes."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(0xEDB88320), table >> 1).astype(np.uint32)
+        table = np.where(table & 1, (table >> 1) ^ uint32(0xEDB88320), table >> 1).astype(np.uint32)
     tables = [table]
     for _ in range(7):
         tables.append(tables[0][tables[-1] & 255] ^ (tables[-1] >> 8))
@@ -42,18 +43,29 @@ class Workshop(NamedTuple):
       crc: `crc_tables`.
     """
 
-    decompress: Any
-    frame_size: Any
-    context: Any
-    dictionaries: Any
-    frame: Any
-    crc: Any
+    decompress: int64
+    frame_size: int64
+    context: int64
+    dictionaries: NDArray[np.int64]
+    frame: NDArray[np.uint8]
+    crc: NDArray[np.uint32]
+
+
+class WorkshopPointers(NamedTuple):
+    """The same, with pointers to the arrays."""
+
+    decompress: int64
+    frame_size: int64
+    context: int64
+    dictionaries: Pointer[int64]
+    frame: Pointer[uint8]
+    crc: Pointer[uint32]
 
 
 @inner
-def shop_pointers(workshop: Any) -> Any:
+def shop_pointers(workshop: Workshop) -> WorkshopPointers:
     """Returns a workshop with pointers to its arrays, which the caller keeps alive."""
-    return Workshop(
+    return WorkshopPointers(
         workshop.decompress,
         workshop.frame_size,
         workshop.context,
@@ -64,7 +76,7 @@ def shop_pointers(workshop: Any) -> Any:
 
 
 @inner
-def word(data: Any, at: Any) -> Any:
+def word(data: Pointer[uint8], at: int64) -> uint64:
     """Returns 8 bytes, lowest first; the compiler makes one load of them."""
     return (
         U(data[at])
@@ -79,7 +91,7 @@ def word(data: Any, at: Any) -> Any:
 
 
 @inner
-def crc32(data: Any, at: Any, end: Any, table: Any) -> Any:
+def crc32(data: Pointer[uint8], at: int64, end: int64, table: Pointer[uint32]) -> uint64:
     """Returns the CRC-32 of `data[at:end]`; `table` points to `crc_tables`."""
     crc = LOW32
     while at + 8 <= end:
@@ -102,7 +114,16 @@ def crc32(data: Any, at: Any, end: Any, table: Any) -> Any:
 
 
 @inner
-def _expand(shop: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, to: Any, limit: Any) -> Any:
+def _expand(
+    shop: WorkshopPointers,
+    data: Pointer[uint8],
+    at: int64,
+    end: int64,
+    dictionary: int64,
+    out: Pointer[uint8],
+    to: int64,
+    limit: int64,
+) -> int64:
     """Expands the frame `data[at:end]` to `out[to:limit]`; returns the end of its content, or -1."""
     size = CUT + end - at
     if size > FRAME_ROOM:
@@ -116,7 +137,15 @@ def _expand(shop: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, 
 
 
 @inner
-def unpack_block(data: Any, at: Any, end: Any, slot: Any, shop: Any, out: Any, to: Any) -> Any:
+def unpack_block(
+    data: Pointer[uint8],
+    at: int64,
+    end: int64,
+    slot: int64,
+    shop: WorkshopPointers,
+    out: Pointer[uint8],
+    to: int64,
+) -> int64:
     """Unpacks one block to `out` from `to` on; returns the end, or `to` if it is refused."""
     if shop.decompress == 0 or slot < -1 or end - at < HEADER + LENGTH + CHECKSUM:
         return to
@@ -145,7 +174,14 @@ def unpack_block(data: Any, at: Any, end: Any, slot: Any, shop: Any, out: Any, t
 
 
 @kernel
-def unpack(workshop: Any, data: Any, ends: Any, slots: Any, out: Any, sizes: Any) -> Any:
+def unpack(
+    workshop: Workshop,
+    data: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    sizes: NDArray[np.int64],
+) -> int64:
     """Unpacks blocks one behind the other; returns the end of what was written.
 
     Args:
@@ -169,7 +205,7 @@ def unpack(workshop: Any, data: Any, ends: Any, slots: Any, out: Any, sizes: Any
 
 
 @kernel
-def room(data: Any, ends: Any, sums: Any) -> None:
+def room(data: NDArray[np.uint8], ends: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
     """Sums up what the headers of blocks announce: bytes unpacked at most, records, P codes, edges.
 
     Args:

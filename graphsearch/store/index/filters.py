@@ -66,7 +66,7 @@ class Index:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        arrays = [*self.filter, *self.blocks, self.shifts, *self.blooms]
+        arrays: list[NDArray[Any]] = [*self.filter, *self.blocks, self.shifts, *self.blooms]
         return sum(int(array.nbytes) for array in arrays)
 
 

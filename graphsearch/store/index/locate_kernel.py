@@ -6,16 +6,17 @@ each other.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy import int64
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, bytes_at, mulhi, popc, ptr
+from ...jit.types import Pointer, int64, uint64
 from ...position.board import FREE_CLOCK
 from ...position.board_kernel import PLACE, PW, clock_of, position_key
-from ...position.words import BLACK, META, WHITE
+from ...position.words import BLACK, META, WHITE, Position
 from . import layout
 
 SORT_WHITE, SORT_BLACK, SORT_MIX = U(layout.SORT_WHITE), U(layout.SORT_BLACK), U(layout.SORT_MIX)
@@ -33,20 +34,20 @@ class FilterArrays(NamedTuple):
       sizes: `[chunks]` int64, its bytes; 0 for a filter that is lost.
     """
 
-    firsts: Any
-    segments: Any
-    blooms: Any
-    sizes: Any
+    firsts: NDArray[np.uint64]
+    segments: NDArray[np.int64]
+    blooms: NDArray[np.int64]
+    sizes: NDArray[np.int64]
 
 
 class FilterPointers(NamedTuple):
     """Pointers to `FilterArrays`, and the number of segments."""
 
-    firsts: Any
-    segments: Any
-    blooms: Any
-    sizes: Any
-    count: Any
+    firsts: Pointer[uint64]
+    segments: Pointer[int64]
+    blooms: Pointer[int64]
+    sizes: Pointer[int64]
+    segment_count: int64
 
 
 def no_filter() -> FilterArrays:
@@ -57,7 +58,7 @@ def no_filter() -> FilterArrays:
 
 
 @inner
-def filter_pointers(F: Any) -> Any:
+def filter_pointers(F: FilterArrays) -> FilterPointers:
     """Returns pointers to the arrays of a filter, which the caller keeps alive."""
     return FilterPointers(
         ptr(F.firsts, 0), ptr(F.segments, 0), ptr(F.blooms, 0), ptr(F.sizes, 0), int64(len(F.segments) - 1)
@@ -65,26 +66,26 @@ def filter_pointers(F: Any) -> Any:
 
 
 @inner
-def _hashed(x: Any, bits: Any) -> Any:
+def _hashed(x: uint64, bits: int64) -> uint64:
     """Returns the top bits of a hash."""
     x ^= x >> U(32)
     return (x * SORT_MIX) >> U(64 - bits)
 
 
 @inner
-def _pair(s: Any, kind: Any) -> Any:
+def _pair(s: Position, kind: int64) -> uint64:
     """Returns the men of a kind, White's and Black's, folded into a word."""
     return (s[kind] & s[WHITE]) * SORT_WHITE + (s[kind] & s[BLACK]) * SORT_BLACK
 
 
 @inner
-def _with_kind(key: Any, s: Any, kind: Any, bits: Any) -> Any:
+def _with_kind(key: uint64, s: Position, kind: int64, bits: int64) -> uint64:
     """Returns a sort key with the hash of the men of a kind behind it."""
     return (key << U(bits)) | _hashed(_pair(s, kind), bits)
 
 
 @inner
-def sort_key(s: Any) -> Any:
+def sort_key(s: Position) -> uint64:
     """Returns the sort key of a position, as `store/order.sort_keys`."""
     material = ZERO
     for kind in range(5):
@@ -101,13 +102,13 @@ def sort_key(s: Any) -> Any:
 
 
 @inner
-def meta_of_identity(s: Any) -> Any:
+def meta_of_identity(s: Position) -> uint64:
     """Returns the meta word, with its clock only above 75."""
     return s[META] if clock_of(s) > FREE_CLOCK else s[META] & PLACE
 
 
 @inner
-def is_same(a: Any, b: Any) -> Any:
+def is_same(a: Pointer[uint64], b: Pointer[uint64]) -> bool:
     """Returns whether one record serves both positions."""
     for w in range(8):
         if a[w] != b[w]:
@@ -116,7 +117,7 @@ def is_same(a: Any, b: Any) -> Any:
 
 
 @inner
-def _below(keys: Any, low: Any, high: Any, key: Any) -> Any:
+def _below(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
     """Returns the end of the keys below `key` among the sorted ones `low` to `high`."""
     while low < high:
         middle = (low + high) >> 1
@@ -128,21 +129,21 @@ def _below(keys: Any, low: Any, high: Any, key: Any) -> Any:
 
 
 @inner
-def first_piece(keys: Any, low: Any, high: Any, key: Any) -> Any:
+def first_piece(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
     """Returns the first of the pieces `low` to `high`, which begin with `keys`, that may hold a key."""
     at = _below(keys, low, high, key)
     return at - 1 if at > low else at
 
 
 @inner
-def bloom_walk(key: Any) -> Any:
+def bloom_walk(key: uint64) -> tuple[uint64, uint64]:
     """Returns where the bits of a key in a bloom filter begin, and the step to the next, as words."""
     x = key * U(layout.BLOOM_MULTIPLIER)
     return x, (x >> U(32)) | (x << U(32)) | ONE
 
 
 @inner
-def in_bloom(F: Any, c: Any, key: Any) -> Any:
+def in_bloom(F: FilterPointers, c: int64, key: uint64) -> bool:
     """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
     bits = U(F.sizes[c]) << U(3)
     if bits == ZERO:
@@ -158,7 +159,7 @@ def in_bloom(F: Any, c: Any, key: Any) -> Any:
 
 
 @inner
-def may_be_stored(F: Any, s: Any, key: Any) -> Any:
+def may_be_stored(F: FilterPointers, s: Position, key: uint64) -> bool:
     """Returns False only if no segment holds a position.
 
     Args:
@@ -166,10 +167,10 @@ def may_be_stored(F: Any, s: Any, key: Any) -> Any:
       s: pointer to the words of the position.
       key: its key in the graph.
     """
-    if F.count == 0:
+    if F.segment_count == 0:
         return False
     order = sort_key(s)
-    for segment in range(F.count):
+    for segment in range(F.segment_count):
         end = F.segments[segment + 1]
         c = first_piece(F.firsts, F.segments[segment], end, order)
         while c < end and F.firsts[c] <= order:
@@ -187,18 +188,27 @@ class BlockArrays(NamedTuple):
       keys: `[blocks]` uint64, sort key of the first record of each block.
     """
 
-    starts: Any
-    keys: Any
+    starts: NDArray[np.int64]
+    keys: NDArray[np.uint64]
 
 
 @kernel
-def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, segments: Any, asked: Any, blocks: Any) -> Any:
+def find_blocks(
+    T: NDArray[np.uint64],
+    F: FilterArrays,
+    B: BlockArrays,
+    words: NDArray[np.uint64],
+    left: NDArray[np.int64],
+    segments: NDArray[np.int64],
+    asked: NDArray[np.int64],
+    blocks: NDArray[np.int64],
+) -> tuple[int64, int64]:
     """Lists the blocks of the newest segment that may hold each position; returns (listed, positions done).
 
     It stops early when there is no room for all blocks of a position.
 
     Args:
-      T: the table of `tables.py`.
+      T: the table of `position/tables.py`.
       F: `FilterArrays`. B: `BlockArrays`.
       words: `[10 K]` uint64, positions.
       left: int64, which of them to look for.
@@ -215,7 +225,7 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, segments: Any, as
         key = position_key(tables, s)
         segment = segments[q]
         begin = listed
-        while segment < Fp.count and listed == begin:
+        while segment < Fp.segment_count and listed == begin:
             end = Fp.segments[segment + 1]
             c = first_piece(Fp.firsts, Fp.segments[segment], end, order)
             while c < end and (Fp.firsts[c] <= order):
@@ -235,7 +245,14 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, segments: Any, as
 
 
 @kernel
-def match(words: Any, asked: Any, stored: Any, firsts: Any, lasts: Any, places: Any) -> None:
+def match(
+    words: NDArray[np.uint64],
+    asked: NDArray[np.int64],
+    stored: NDArray[np.uint64],
+    firsts: NDArray[np.int64],
+    lasts: NDArray[np.int64],
+    places: NDArray[np.int64],
+) -> None:
     """Finds positions among the records of a block each.
 
     Args:
@@ -254,7 +271,9 @@ def match(words: Any, asked: Any, stored: Any, firsts: Any, lasts: Any, places: 
 
 
 @kernel
-def may_be_stored_each(T: Any, F: Any, words: Any, found: Any) -> None:
+def may_be_stored_each(
+    T: NDArray[np.uint64], F: FilterArrays, words: NDArray[np.uint64], found: NDArray[np.bool_]
+) -> None:
     """Fills `found` (bool) with `may_be_stored` of each of the positions `words` (`[10 K]`)."""
     Fp = filter_pointers(F)
     for i in range(len(found)):

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, UnsoundRecordError
 from ...position.board import key_of_words
-from ...record.node import NodeRecord
 from .. import order
 from ..codec.records import find_in_block
 from ..codec.soundness import fault_of
+from ..record.node import NodeRecord
 from ..segments import fetch_blocks, keys_of
 from .bloom import may_hold, may_hold_each
 from .catalog import Catalog, Chunk
@@ -76,7 +76,7 @@ def may_be_stored(catalog: Catalog, sort_keys: U64s, keys: U64s) -> NDArray[np.b
     """Returns which positions some segment may hold, `[K]`; those that are False are in none.
 
     Args:
-      sort_keys, keys: `[K]` of the positions, as `order.sort_keys` and `position.key_of` return them.
+      sort_keys, keys: `[K]` of the positions, as `order.sort_keys` and `board.key_of` return them.
     """
     found = np.zeros(len(keys), bool)
     for chunk, first, following in catalog.directory:

@@ -1,4 +1,1 @@
-"""A cluster's folder: which files make it, who owns a position, and reading all of them as one store.
-
-Whoever may import `store` may import this.
-"""
+"""A cluster's folder: its files, the owner of each position, and all of them read as one store."""

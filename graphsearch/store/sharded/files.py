@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorMismatchError, InputFileError, StoreError
-from ...record.node import NodeRecord, RecordBatch
-from ...record.provenance import RootInfo, differences
 from ..file import file_bytes, real_path
 from ..index.catalog import Catalog
 from ..portions import in_file_order
 from ..reading import Reader
+from ..record.node import NodeRecord, RecordBatch
+from ..record.provenance import RootInfo, differences
 from ..scanning import Portion
 from ..segments import OnCorrupt
 from ..store import Store

@@ -14,8 +14,8 @@ import numpy as np
 
 from ...errors import InputFileError, SchemaVersionError, StoreError
 from ...limits import MANIFEST, read_file
-from ...record.provenance import EvaluatorIdentity
 from ...version import __version__
+from ..record.provenance import EvaluatorIdentity
 from .ownership import VIRTUAL_SHARDS, Owners, even_owners
 
 NAME = "manifest.json"
@@ -84,7 +84,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     """Returns the manifest of a folder.
 
     Raises:
-      SchemaVersionError: if a newer version of graphsearch wrote it.
+      SchemaVersionError: if its format is another one.
       StoreError: if there is none, or it is none.
     """
     path = Path(folder) / NAME
@@ -104,9 +104,10 @@ def _parsed(text: bytes, path: Path) -> Manifest:
     from ...outside import Format, ManifestFile, declared
 
     version = declared(Format, text).format
-    if version > FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise SchemaVersionError(
-            f"{path} has format {version}, this version of graphsearch reads {FORMAT_VERSION}; update it"
+            f"{path} has format {version}, this version of graphsearch reads format {FORMAT_VERSION};"
+            " use the version that wrote it"
         )
     found = declared(ManifestFile, text)
     if len(set(found.files)) < len(found.files):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.node import RecordBatch
 from ..codec.bulk import take
 from ..index.filters import filter_of_any
 from ..index.locate_kernel import FilterArrays
 from ..reading import MAX_PROBLEMS, Reader
+from ..record.node import RecordBatch
 from ..segments import keys_of
 from .ownership import Owners, owners_of
 
@@ -23,6 +22,8 @@ _Answer = TypeVar("_Answer")
 
 class ShardedReader(Reader):
     """Finds the newest records of positions in the files of a cluster; see `Reader`."""
+
+    may_read_inside = False
 
     def __init__(self, readers: Sequence[Reader], owners: Owners) -> None:
         """Takes the readers of all files, which it closes; owners: as the manifest has them."""
@@ -45,16 +46,6 @@ class ShardedReader(Reader):
     def filter(self) -> FilterArrays:
         """Returns the filter of what is committed now: what any file may hold."""
         return filter_of_any([reader.filter() for reader in self._readers])
-
-    @property
-    def reads_inside(self) -> bool:
-        """No."""
-        return False
-
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        """Holds nothing: kernels read one file only."""
-        yield None
 
     def find(self, words: Words, *, strict: bool = False) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, and the records of those, in order."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..file import sql_errors
-from ..migrations import format_of, migrations
+from ..format import tables_sql
 from ..store import Store
 from ..tables.columns import TABLES
 
@@ -30,17 +30,15 @@ def gather_tables(connection: sqlite3.Connection, parts: Sequence[Store], path: 
         connection.execute("PRAGMA query_only = 0")
         for table in ROOT_TABLES:
             _gather(connection, parts, table)
-        for number, script in sorted(migrations().items()):
-            if number <= format_of(connection, path):
-                for view in _VIEW.findall(script):
-                    connection.execute(f"CREATE TEMP {view}")
+        for view in _VIEW.findall(tables_sql()):
+            connection.execute(f"CREATE TEMP {view}")
         connection.execute("PRAGMA query_only = 1")
 
 
 def _gather(connection: sqlite3.Connection, parts: Sequence[Store], table: str) -> None:
     """Makes the temporary table; of two rows with one key that of the later file counts, as in a merge."""
     shape = TABLES[table]
-    columns = shape.of_format(min(part.format_version for part in parts))
+    columns = shape.columns
     kinds = ", ".join(f"{name} {column.kind}" for name, column in columns.items())
     connection.execute(f"CREATE TEMP TABLE {table} ({kinds}, PRIMARY KEY ({', '.join(shape.key)}))")
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))

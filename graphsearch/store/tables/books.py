@@ -8,7 +8,6 @@ from typing import Any, Literal
 from ...errors import InvalidParameterError
 from ..file import sql_errors
 from ..store import Store
-from .games import has_tables
 from .rows import checked, rows
 
 
@@ -25,16 +24,14 @@ class BookRow:
 
 
 def books(store: Store) -> list[BookRow]:
-    """Returns the books of a file, by name; none in a file of an older format."""
-    if not has_tables(store):
-        return []
+    """Returns the books of a file, by name."""
     with sql_errors(store.path, "read it"):
         names = ("id", "name", "side", "config", "created", "updated")
         return [BookRow(*row) for row in rows(store.connection, "book", names, "ORDER BY name")]
 
 
 def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
-    """Returns the rows of a statement, held to these columns (`table.column`)."""
+    """Returns the rows of a statement, held to these columns (`TABLE.COLUMN`)."""
     with sql_errors(store.path, "read it"):
         return list(checked(store.connection.execute(sql, values), *columns))
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...record.node import MAX_EVALUATOR, MAX_RUN
+from ..record.node import MAX_EVALUATOR, MAX_RUN
 
 MOST = (1 << 63) - 1  # SQLite's largest integer
 DEEPEST = 32  # objects and lists within each other in a JSON object
 ROUNDING = 1e-6  # by which a number of single precision may pass its range
 
-_KEY = re.compile(r"[0-9a-f]{16}\Z")
+_KEY = re.compile(r"(?:[0-9a-f]{4}){4,5}\Z")
 _MOVE = re.compile(r"(?:[a-h][1-8][a-h][1-8][nbrq]?|0000)\Z")
 _DATE = re.compile(r"[0-9]{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?)?\Z")
 _FEN = re.compile(
@@ -31,15 +31,13 @@ class Column:
     Attributes:
       kind: SQLite's type, as declared. form: what messages say that a value must be.
       fits: returns whether a value that is not NULL is one.
-      nullable: whether it may be NULL. since: the first format that has it.
-      most: bytes of a BLOB.
+      nullable: whether it may be NULL. most: bytes of a BLOB.
     """
 
     kind: str
     form: str
     fits: Callable[[Any], bool]
     nullable: bool = False
-    since: int = 1
     most: int = 0
 
     def holds(self, value: object) -> bool:
@@ -49,10 +47,6 @@ class Column:
     def or_null(self) -> Column:
         """Returns the column that may be NULL, too."""
         return replace(self, form=f"{self.form} or NULL", nullable=True)
-
-    def from_format(self, since: int) -> Column:
-        """Returns the column of a later format."""
-        return replace(self, since=since)
 
 
 def _is_text(value: object) -> bool:
@@ -137,7 +131,7 @@ def _is_flat(found: object) -> bool:
 
 ANY_TEXT = text("text", lambda _: True)
 WORD = text("text that is not empty", bool)
-KEY = text("16 hex digits", _KEY.match)
+KEY = text("16 or 20 hex digits", _KEY.match)
 MOVE = text("a move in UCI", _MOVE.match)
 DATE = text("YYYY, YYYY-MM or YYYY-MM-DD", _DATE.match)
 FEN = text("a FEN", _FEN.match)

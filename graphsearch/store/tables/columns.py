@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from ...position.scores import FAR
 from ...position.scores import MATE as MATE_SCORE
-from ...record.node import MAX_RUN, MAX_VISITS
-from ...record.transposition_layout import MOST_DEPTH
+from ..record.node import MAX_RUN, MAX_VISITS
+from ..record.transposition_layout import MOST_DEPTH
 from .column import (
     ANY_BLOB,
     ANY_INTEGER,
@@ -52,15 +52,10 @@ MAX_GAME_MOVES = 1 << 16  # half-moves; by the 75-move rule no game has 18,000
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its columns, those of its primary key, and the first format that has it."""
+    """A table: its columns, and those of its primary key."""
 
-    since: int
     key: tuple[str, ...]
     columns: Mapping[str, Column] = field(repr=False)
-
-    def of_format(self, version: int) -> dict[str, Column]:
-        """Returns the columns that a file of a format has."""
-        return {name: column for name, column in self.columns.items() if column.since <= version}
 
 
 _TIMES = {"started": ANY_TEXT, "finished": ANY_TEXT.or_null()}
@@ -70,9 +65,8 @@ _LINE = {"best_move": MOVE.or_null(), "pv": ANY_TEXT}
 _COUNTS = {"nodes": COUNT, "hits": COUNT, "stored_hits": COUNT}
 
 TABLES: dict[str, Table] = {
-    "store_info": Table(1, ("name",), {"name": WORD, "value": ANY_TEXT}),
+    "store_info": Table(("name",), {"name": WORD, "value": ANY_TEXT}),
     "evaluator": Table(
-        1,
         ("id",),
         {
             "id": EVALUATOR,
@@ -84,7 +78,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "run": Table(
-        1,
         ("id",),
         {
             "id": RUN,
@@ -94,14 +87,13 @@ TABLES: dict[str, Table] = {
             "params": OBJECT,
             "visits": COUNT,
             "evaluations": COUNT,
-            "evaluator": EVALUATOR.from_format(2),
-            "kind": WORD.from_format(2),
-            "program": WORD.or_null().from_format(2),
+            "evaluator": EVALUATOR,
+            "kind": WORD,
+            "program": WORD.or_null(),
         },
     ),
-    "root": Table(1, ("key",), {"key": KEY, "position": FEN, "visits": COUNT, "last_searched": ANY_TEXT}),
+    "root": Table(("key",), {"key": KEY, "position": FEN, "visits": COUNT, "last_searched": ANY_TEXT}),
     "top_position": Table(
-        1,
         ("key",),
         {
             "key": KEY,
@@ -115,7 +107,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "top_edge": Table(
-        1,
         ("key", "move"),
         {
             "key": KEY,
@@ -128,12 +119,10 @@ TABLES: dict[str, Table] = {
         },
     ),
     "segment": Table(
-        1,
         ("id",),
         {"id": ID, "age": COUNT, "merged_into": ID.or_null(), "frontier": ANY_INTEGER.or_null()},
     ),
     "chunk": Table(
-        1,
         ("id",),
         {
             "id": ID,
@@ -149,9 +138,8 @@ TABLES: dict[str, Table] = {
             "bloom": blob(1 << 24),
         },
     ),
-    "block": Table(1, ("id",), {"id": ID, "data": blob(MAX_BLOCK_BYTES)}),
+    "block": Table(("id",), {"id": ID, "data": blob(MAX_BLOCK_BYTES)}),
     "opinion": Table(
-        2,
         ("key", "evaluator"),
         {
             "key": KEY,
@@ -169,7 +157,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "source": Table(
-        3,
         ("id",),
         {
             "id": ID,
@@ -180,18 +167,16 @@ TABLES: dict[str, Table] = {
             **_TIMES,
             "taken": COUNT,
             "skipped": COUNT,
-            "players": COUNT.or_null().from_format(6),
+            "players": COUNT.or_null(),
         },
     ),
-    "game_position": Table(3, ("key",), {"key": KEY, "fen": FEN, "ply": PLY}),
+    "game_position": Table(("key",), {"key": KEY, "fen": FEN, "ply": PLY}),
     "game_move": Table(
-        3,
         ("key", "move"),
         {"key": KEY, "move": MOVE, "san": WORD}
         | dict.fromkeys(("white", "draws", "black", "unknown", "variations"), COUNT),
     ),
     "polyglot_entry": Table(
-        3,
         ("key", "source", "place"),
         {
             "key": KEY,
@@ -206,12 +191,10 @@ TABLES: dict[str, Table] = {
         },
     ),
     "epd_position": Table(
-        3,
         ("source", "place"),
         {"source": ID, "place": COUNT, "key": KEY, "fen": FEN, "operations": OBJECT},
     ),
     "book": Table(
-        3,
         ("id",),
         {
             "id": ID,
@@ -223,7 +206,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "book_run": Table(
-        3,
         ("id",),
         {
             "id": ID,
@@ -240,9 +222,8 @@ TABLES: dict[str, Table] = {
             "ended": WORD.or_null(),
         },
     ),
-    "book_root": Table(3, ("book", "key"), {"book": ID, "key": KEY, "fen": FEN, "origin": ANY_TEXT}),
+    "book_root": Table(("book", "key"), {"book": ID, "key": KEY, "fen": FEN, "origin": ANY_TEXT}),
     "book_position": Table(
-        3,
         ("book", "key"),
         {
             "book": ID,
@@ -261,7 +242,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "book_move": Table(
-        3,
         ("book", "key", "move"),
         {
             "book": ID,
@@ -282,7 +262,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "book_queue": Table(
-        3,
         ("id",),
         {
             "id": ID,
@@ -297,12 +276,10 @@ TABLES: dict[str, Table] = {
         },
     ),
     "book_lease": Table(
-        3,
         ("book", "key"),
         {"book": ID, "key": KEY, "worker": COUNT, "pid": COUNT, "since": ANY_TEXT, "expires": ANY_TEXT},
     ),
     "entry_piece": Table(
-        4,
         ("id",),
         {
             "id": ID,
@@ -313,7 +290,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "entry_run": Table(
-        4,
         ("id",),
         {
             "id": ID,
@@ -332,7 +308,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "entry_iteration": Table(
-        4,
         ("id",),
         {
             "id": ID,
@@ -347,7 +322,6 @@ TABLES: dict[str, Table] = {
         },
     ),
     "root_history": Table(
-        5,
         ("key", "run", "n"),
         {
             "key": KEY,
@@ -357,12 +331,11 @@ TABLES: dict[str, Table] = {
             "q": Q,
             "draw": SHARE,
             "best_move": MOVE.or_null(),
-            "depth": PLY.or_null().from_format(6),
-            "pv": ANY_TEXT.or_null().from_format(6),
+            "depth": PLY.or_null(),
+            "pv": ANY_TEXT.or_null(),
         },
     ),
     "book_history": Table(
-        6,
         ("key", "book", "run", "searched"),
         {
             "key": KEY,
@@ -377,10 +350,9 @@ TABLES: dict[str, Table] = {
             "pv": ANY_TEXT.or_null(),
         },
     ),
-    "player": Table(6, ("id",), {"id": ID, "name": WORD}),
-    "event": Table(6, ("id",), {"id": ID, "name": ANY_TEXT, "site": ANY_TEXT}),
+    "player": Table(("id",), {"id": ID, "name": WORD}),
+    "event": Table(("id",), {"id": ID, "name": ANY_TEXT, "site": ANY_TEXT}),
     "game": Table(
-        6,
         ("source", "number"),
         {
             **dict.fromkeys(("source", "number"), ID),

@@ -1,7 +1,7 @@
 """What was imported: counts of games by position and move, and the files that they came from.
 
-Writing functions work inside `Store.transaction`. A file of an older format, which has none of the tables, is
-one into which nothing was imported. Keys are 16 hex digits, moves UCI. `schema/store.md` has the tables.
+Writing functions work inside `Store.transaction`. Keys are texts (`key_text`), moves UCI. `schema/store.md`
+has the tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from .columns import TABLES
 from .provenance import now
 from .rows import checked, rows
 
-FIRST_FORMAT = 3  # that has the tables
 ASKED_AT_ONCE = 500  # keys of one statement; SQLite takes 32,766 values, more gain nothing
 
 PositionRow = tuple[str, str, int]  # key, FEN, ply
@@ -114,20 +113,15 @@ class Imported:
 # -------------------------------------------------------------- reading
 
 
-def has_tables(store: Store) -> bool:
-    """Returns whether the file's format has the tables of imports and books."""
-    return store.format_version >= FIRST_FORMAT
-
-
 def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     """Returns the moves of imported games in each of these positions, the most played first.
 
     Args:
-      keys: 16 hex digits each. Positions without games are left out of the answer.
+      keys: of positions. Positions without games are left out of the answer.
     """
     wanted = sorted(set(keys))
     found: dict[str, list[MoveCounts]] = {}
-    if not wanted or not has_tables(store):
+    if not wanted:
         return found
     with sql_errors(store.path, "read it"), store.snapshot():
         for key, *row in _rows_of(store, wanted):
@@ -146,10 +140,8 @@ def _rows_of(store: Store, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
 def sources(store: Store) -> list[GameSource]:
     """Returns all imported files, oldest first."""
-    if not has_tables(store):
-        return []
     with sql_errors(store.path, "read it"):
-        columns = tuple(TABLES["source"].of_format(store.format_version))
+        columns = tuple(TABLES["source"].columns)
         return [_source(row) for row in rows(store.connection, "source", columns, "ORDER BY id")]
 
 
@@ -273,12 +265,12 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
     wanted = iter(keys)
     tables = ("game_position", "top_position", "epd_position", "polyglot_entry")
     statement = " UNION ALL ".join(
-        f"SELECT key, fen FROM {table} WHERE fen IS NOT NULL AND key IN ({{marks}})"  # noqa: S608 (constants)
+        f"SELECT key, fen FROM json_each(?1) AS wanted CROSS JOIN {table}"  # noqa: S608 (constants)
+        " ON key >= wanted.value AND key < wanted.value || 'g' WHERE fen IS NOT NULL"  # of Chess960 too
         for table in tables
     )
     while some := list(islice(wanted, ASKED_AT_ONCE)):
-        marks = ", ".join("?" * len(some))
         with sql_errors(store.path, "read it"):
-            found = store.connection.execute(statement.format(marks=marks), some * len(tables))
+            found = store.connection.execute(statement, (json.dumps(some),))
             fens: dict[str, str] = dict(checked(found, "game_position.key", "game_position.fen"))
         yield from fens.values()

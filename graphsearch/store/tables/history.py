@@ -24,7 +24,7 @@ class RootValues:
     """What a root is worth at one moment; values are seen by the side to move.
 
     Attributes:
-      key: of the position, 16 hex digits. n: node N.
+      key: of the position, as `key_text` has it. n: node N.
       q, draw: node Q and its draw probability. best_move: in UCI, None without moves.
       pv: the line of the most visits in UCI, at most `PV_MOVES` moves.
       depth: mean plies of the visits of a search, None if there was none.
@@ -127,10 +127,8 @@ def _thin(store: Store, table: str, size: str, of: dict[str, object]) -> None:
 
 # -------------------------------------------------------------- reading
 def of_root(store: Store, key: str) -> list[SavedValues]:
-    """Returns the rows of a position in the order of runs; none in a file of an older format."""
-    if store.format_version < TABLES["root_history"].since:
-        return []
-    columns = tuple(TABLES["root_history"].of_format(store.format_version))
+    """Returns the rows of a position in the order of runs."""
+    columns = tuple(TABLES["root_history"].columns)
     with sql_errors(store.path, "read it"):
         found = rows(store.connection, "root_history", columns, "WHERE key = ? ORDER BY run, n", (key,))
         return [_saved(dict(zip(columns, row, strict=True))) for row in found]
@@ -143,11 +141,8 @@ def _saved(row: dict[str, object]) -> SavedValues:
 
 
 def of_books(store: Store, key: str) -> list[SavedBookValues]:
-    """Returns the rows of a root in all books, in the order of runs; none in a file of an older format."""
-    table = TABLES["book_history"]
-    if store.format_version < table.since:
-        return []
-    columns = tuple(table.columns)
+    """Returns the rows of a root in all books, in the order of runs."""
+    columns = tuple(TABLES["book_history"].columns)
     with sql_errors(store.path, "read it"):
         found = rows(
             store.connection, "book_history", columns, "WHERE key = ? ORDER BY run, book, searched", (key,)

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ...record.provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..file import named, sql_errors
 from ..left_out import LeftOut
+from ..record.provenance import EvaluatorIdentity, RootInfo, RunInfo
 from . import provenance, unfinished
 from .top import Rows, TopTables
 from .unfinished import Unfinished
@@ -90,15 +90,15 @@ class PlainTables(ABC):
         with self._writing() as connection:
             provenance.update_run(connection, run, visits, evaluations, finished=True)
 
-    def record_root(self, key_hex: str, fen: str, visits: int) -> None:
+    def record_root(self, key: str, fen: str, visits: int) -> None:
         """Records that a position was searched as a root, with its root N."""
         with self._writing() as connection:
-            provenance.record_root(connection, key_hex, fen, visits)
+            provenance.record_root(connection, key, fen, visits)
 
-    def raise_root(self, key_hex: str, visits: int) -> None:
+    def raise_root(self, key: str, visits: int) -> None:
         """Records the root N of a position that was searched as a root before, if it is more than it was."""
         with self._writing() as connection:
-            provenance.raise_root(connection, key_hex, visits)
+            provenance.raise_root(connection, key, visits)
 
     def write_top(self, positions: Rows, edges: Rows) -> None:
         """Lists positions in `top_position` and `top_edge`, by rows as `top.rows_of` has them.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...position.board import Words, clock_of_words, key_of_words
+from ...position.board import clock_of_words, key_text_of_words
 from ..file import sql_errors
 from .columns import TABLES
 from .rows import checked, rows
@@ -32,7 +32,7 @@ class Opinion:
     """One row; values are seen by the side to move.
 
     Attributes:
-      key: of the position, 16 hex digits. evaluator: number of the second evaluator. run: that asked it.
+      key: of the position. evaluator: number of the second evaluator. run: that asked it.
       fen: the position. n: node N when the row was last brought up to date.
       q, draw: V of the file's own evaluator, and its draw probability. best_move: its first choice, UCI.
       second_q, second_draw, second_best_move: those of the second evaluator.
@@ -67,17 +67,12 @@ def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opi
     One that was given at another halfmove clock does not count.
     """
     positions = words.tolist()
-    opinions = known(store, evaluator, [key_text(position) for position in positions])
-    found = [opinions.get(key_text(position)) for position in positions]
+    opinions = known(store, evaluator, [key_text_of_words(position) for position in positions])
+    found = [opinions.get(key_text_of_words(position)) for position in positions]
     return [
         row if row and int(row.fen.split()[4]) == clock_of_words(position) else None
         for row, position in zip(found, positions, strict=True)
     ]
-
-
-def key_text(words: Words) -> str:
-    """Returns the key of a packed position as the table has it."""
-    return f"{key_of_words(words):016x}"
 
 
 def write(store: Store, opinions: Iterable[Opinion]) -> None:
@@ -89,11 +84,8 @@ def write(store: Store, opinions: Iterable[Opinion]) -> None:
 
 
 def counts(store: Store) -> dict[int, int]:
-    """Returns how many opinions there are of each evaluator, by number; none in a file of format 1."""
+    """Returns how many opinions there are of each evaluator, by number."""
     with sql_errors(store.path, "read it"):
-        tables = store.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'opinion'")
-        if tables.fetchone() is None:
-            return {}
         found = store.connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
         return dict(checked(found, "opinion.evaluator", "opinion.n"))
 

@@ -19,8 +19,6 @@ from .columns import TABLES
 from .games import ASKED_AT_ONCE, GameSource, sources
 from .rows import checked
 
-FIRST_FORMAT = TABLES["game"].since
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewGame:
@@ -87,11 +85,6 @@ class GameRow:
     eco: str | None
     fen: str | None
     moves: bytes
-
-
-def has_tables(store: Store) -> bool:
-    """Returns whether the file's format has the tables."""
-    return store.format_version >= FIRST_FORMAT
 
 
 def counting(store: Store) -> list[int]:
@@ -172,8 +165,6 @@ FROM sides JOIN player ON player.id = sides.id GROUP BY player.id ORDER BY count
 
 def players(store: Store) -> list[PlayerRow]:
     """Returns all players of games that count, most games first; none if no players are kept."""
-    if not has_tables(store):
-        return []
     names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
     with sql_errors(store.path, "read it"):
         return [
@@ -210,7 +201,7 @@ def games_of(
       since: only games of this date or later, as far as their date is known; games without a date are not.
     """
     sides = [name for name, wanted in (("white", white), ("black", black)) if wanted]
-    if not sides or not has_tables(store):
+    if not sides:
         return
     wanted = iter(sorted(set(numbers)))
     met: set[tuple[int, int]] = set()
@@ -230,7 +221,7 @@ def games_of(
 
 def game(store: Store, source: int, number: int) -> GameRow | None:
     """Returns a game that is kept, None if there is none."""
-    if not has_tables(store) or max(source, number) > MOST:
+    if max(source, number) > MOST:
         return None
     with sql_errors(store.path, "read it"):
         found = store.connection.execute(_GAMES + "WHERE source = ? AND number = ?", (source, number))
@@ -239,8 +230,6 @@ def game(store: Store, source: int, number: int) -> GameRow | None:
 
 def kept(store: Store) -> int:
     """Returns how many games are kept, those that stand under several sources once."""
-    if not has_tables(store):
-        return 0
     with sql_errors(store.path, "read it"):
         chosen = _numbers_text(counting(store))
         count = f"SELECT count(*) FROM game WHERE source IN ({chosen})"  # noqa: S608 (numbers)

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import CorruptRecordError, EvaluatorMismatchError, StoreError
-from ...record.node import MAX_EVALUATOR, MAX_RUN
-from ...record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
 from ...version import __version__
+from ..record.node import MAX_EVALUATOR, MAX_RUN
+from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
 from .column import MOST_COUNT, json_object
+from .columns import TABLES
 from .rows import rows, shown
 
 FIRST_EVALUATOR = 1  # id of the one that a new file is bound to
-RUN_COLUMNS_1 = ("id", "started", "finished", "position", "limits", "params", "visits", "evaluations")
-RUN_COLUMNS = (*RUN_COLUMNS_1, "evaluator", "kind", "program")
 
 
 def now() -> str:
@@ -261,16 +260,10 @@ def update_run(
     )
 
 
-def run_columns(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Returns the columns of `run` that the file's format has."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    return RUN_COLUMNS if version > 1 else RUN_COLUMNS_1
-
-
 def runs(connection: sqlite3.Connection, number: int | None = None) -> list[RunInfo]:
     """Returns all runs, oldest first, or the one of a number if there is one."""
     wanted, values = ("", ()) if number is None else ("WHERE id = ?", (number,))
-    found = rows(connection, "run", run_columns(connection), f"{wanted} ORDER BY id", values)
+    found = rows(connection, "run", tuple(TABLES["run"].columns), f"{wanted} ORDER BY id", values)
     return [
         RunInfo(run, started, finished, fen, json.loads(limits), json.loads(params), *rest)
         for run, started, finished, fen, limits, params, *rest in found

@@ -18,7 +18,7 @@ SHOWN = 40  # characters of a value in a message
 
 @cache
 def column(name: str) -> Column:
-    """Returns the column of a name `table.column`; with a `?` behind it, it may be missing, by a join."""
+    """Returns the column of a name `TABLE.COLUMN`; with a `?` behind it, it may be missing, by a join."""
     table, _, rest = name.partition(".")
     found = TABLES[table].columns[rest.rstrip("?")]
     return found.or_null() if rest.endswith("?") else found
@@ -47,7 +47,7 @@ def checked(found: Iterable[Row], *names: str) -> Iterator[Row]:
     """Yields rows as they are found.
 
     Args:
-      found: rows of any statement. names: `table.column` of each of its columns, as `column` takes them.
+      found: rows of any statement. names: `TABLE.COLUMN` of each of its columns, as `column` takes them.
 
     Raises:
       CorruptRecordError: at the first row that these columns cannot hold.

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, InvalidPositionError
-from ...position.board import fen_of, key_of, legal_moves, pack
+from ...position.board import fen_of, key_of_text, key_text, legal_moves, pack
 from ...position.notation import board_from_fen
 from ...position.values import wdl_from_q
-from ...record.node import Edge, NodeRecord, RecordBatch
-from ...record.ranking import edge_of, node_mean, ranking, resets_of
 from ..order import identities
+from ..record.node import Edge, NodeRecord, RecordBatch
+from ..record.ranking import edge_of, node_mean, ranking, resets_of
+from .column import KEY
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -54,7 +55,7 @@ class Shown(NamedTuple):
 
 def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
     """Returns the rows of a position, visited moves best first."""
-    key, fen, moves, ranked = f"{key_of(board):016x}", fen_of(board), [], []
+    key, fen, moves, ranked = key_text(board), fen_of(board), [], []
     if record.codes:
         moves = legal_moves(board)
         ranked = ranking(record, board.halfmove_clock, resets_of(record, board, moves))
@@ -113,7 +114,8 @@ class TopTables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._listed: NDArray[np.uint64] | None = None
+        self._listed: NDArray[np.uint64] | None = None  # keys of `_names`, several of which may have one
+        self._names: list[str] = []
         self._touched: dict[str, NodeRecord | None] = {}
 
     def touch(self, keys: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
@@ -124,14 +126,16 @@ class TopTables:
           batch: the records as they are now, if they are at hand: then `follow` need not read them.
         """
         if self._listed is None:
-            self._listed = np.array([key for key in map(_number, self._keys()) if key is not None], np.uint64)
+            self._names = [key for key in self._keys() if KEY.holds(key)]
+            self._listed = np.array([key_of_text(key) for key in self._names], np.uint64)
         if keys is None:
             self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
-        hit = self._listed if keys is None else self._listed[np.isin(self._listed, keys)]
-        self._touched.update(dict.fromkeys(f"{key:016x}" for key in hit.tolist()))
+        hit = np.ones(len(self._listed), np.bool_) if keys is None else np.isin(self._listed, keys)
+        self._touched.update(dict.fromkeys(self._names[i] for i in np.flatnonzero(hit).tolist()))
         if keys is not None and batch is not None:
-            for i in np.flatnonzero(np.isin(keys, hit)).tolist():
-                self._touched[f"{int(keys[i]):016x}"] = batch.record(i)
+            places = {int(keys[i]): i for i in np.flatnonzero(np.isin(keys, self._listed[hit])).tolist()}
+            for name in (self._names[i] for i in np.flatnonzero(hit).tolist()):
+                self._touched[name] = batch.record(places[key_of_text(name)])
 
     def follow(self, read: Read) -> None:
         """Renders the rows of what was touched; a position without a record leaves the tables."""
@@ -191,15 +195,6 @@ class TopTables:
         self._remove(found.position["key"])
         _insert(self._connection, "top_position", POSITION_COLUMNS, [found.position])
         _insert(self._connection, "top_edge", EDGE_COLUMNS, found.edges)
-
-
-def _number(key: object) -> int | None:
-    """Returns a key as a number, None if it is none: `verify` names such a row."""
-    try:
-        number = int(key, 16) if isinstance(key, str) else -1
-    except ValueError:
-        return None
-    return number if 0 <= number < 1 << 64 and key == f"{number:016x}" else None
 
 
 def _reading(record: NodeRecord | None, read: Read) -> Read:

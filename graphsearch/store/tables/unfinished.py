@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import CorruptRecordError, UnfinishedError
-from ...record.provenance import EvaluatorIdentity
+from ..record.provenance import EvaluatorIdentity
 from .column import json_object
 from .rows import rows
 

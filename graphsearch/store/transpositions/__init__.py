@@ -1,3 +1,1 @@
-"""Transposition entries in the file: the pieces that saves append, and the runs that left them.
-
-`store/upkeep`, `graph`, `alphabeta` and `mate` import it."""
+"""Transposition entries in the file: the pieces that saves append, and the runs that wrote them."""

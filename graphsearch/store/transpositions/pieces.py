@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
 from ...errors import CorruptRecordError
-from ...record.transposition_layout import (
+from ..record.transposition_layout import (
     CHECK_AT,
     DEPTH_AT,
     DEPTH_MASK,

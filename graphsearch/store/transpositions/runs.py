@@ -1,7 +1,7 @@
 """The runs that leave transposition entries: searches of fixed depth and mate proofs, as plain rows.
 
-Writing functions work inside `Store.transaction`. A file of an older format has no such runs. Values are
-thousandths of a pawn for the side to move, moves UCI. `schema/store.md` has the tables.
+Writing functions work inside `Store.transaction`. Values are thousandths of a pawn for the side to move,
+moves UCI. `schema/store.md` has the tables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ..store import Store
 from ..tables.column import json_object
 from ..tables.provenance import now
 from .rows import ITERATION, RUN, fault_of
-from .saved import has_tables
 
 ALPHABETA, MATE = "alphabeta", "mate"  # kinds
 HISTORY = "history"  # limit of a run: how many positions before its own stood twice
@@ -35,7 +34,7 @@ class RunOutcome:
       value: thousandths of a pawn for the side to move; None if nothing is known.
       bound: `exact`, `lower`, `upper`, or empty.
       best_move, pv: UCI, the line's moves separated by blanks.
-      nodes, hits, stored_hits, cutoffs, first_cutoffs: as `alphabeta.results.Counts` has them.
+      nodes, hits, stored_hits, cutoffs, first_cutoffs: as `solvers.alphabeta.results.Counts` has them.
       seconds: that it took.
     """
 
@@ -116,7 +115,7 @@ def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any]
     """Returns the number of a new run, recorded as started now.
 
     Args:
-      kind: ALPHABETA or MATE. fen, key: the position, its key in 16 hex digits.
+      kind: ALPHABETA or MATE. fen, key: the position, its key as `key_text` has it.
       limits: what was asked for, by name. evaluation: digest of what makes its values.
     """
     cursor = store.connection.execute(
@@ -154,8 +153,6 @@ def runs(store: Store) -> list[EntryRun]:
       CorruptRecordError: if a row is none.
       StoreError: if the file cannot be read.
     """
-    if not has_tables(store):
-        return []
     with sql_errors(store.path, "read it"):
         return _runs(store.connection)
 
@@ -180,10 +177,8 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
     `check` names them.
 
     Args:
-      fen, key: the position, its key in 16 hex digits. evaluation: digest of what makes the values.
+      fen, key: the position, its key as `key_text` has it. evaluation: digest of what makes the values.
     """
-    if not has_tables(store):
-        return {}
     columns = ", ".join(f"entry_iteration.{name}" for name in _STEP_COLUMNS)
     with sql_errors(store.path, "read it"):
         rows = store.connection.execute(
@@ -215,8 +210,6 @@ def _clock(fen: object) -> str:
 
 def check(store: Store, report: Callable[[str], object]) -> None:
     """Reports the damaged rows of runs and iterations."""
-    if not has_tables(store):
-        return
     for table, number, fault in _damaged(store.connection):
         name = "run" if table == "entry_run" else "iteration"
         report(f"{store.path}: {name} {number} of the table {table} is damaged: {fault}")

@@ -1,8 +1,8 @@
 """Transposition entries in the file: pieces that saves append, rewritten when half of them is waste.
 
 A piece belongs to one evaluation, or holds proofs, which hold under every one. Of two entries of a position
-a proof counts, else the newest. Writing functions work inside `Store.transaction`. A file of an older format
-has no entries. `schema/entries.md` has the bytes, `schema/store.md` the tables.
+a proof counts, else the newest. Writing functions work inside `Store.transaction`. `schema/entries.md` has
+the bytes, `schema/store.md` the tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ..tables.rows import checked, fault_of
 from ..tables.unfinished import read_fact, write_fact
 from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 
-FIRST_FORMAT = 4  # that has the tables
 PROOFS = ""  # the evaluation of pieces that hold under every one
 SLACK = MOST_ENTRIES  # superseded entries that are never worth a rewrite
 FEW_PIECES, PIECES_SHARE = (
@@ -82,15 +81,8 @@ class EntryFacts:
 # -------------------------------------------------------------- reading
 
 
-def has_tables(store: Store) -> bool:
-    """Returns whether the file's format has the tables of entries."""
-    return store.format_version >= FIRST_FORMAT
-
-
 def facts(store: Store) -> EntryFacts:
     """Returns how many entries a file holds, without reading them."""
-    if not has_tables(store):
-        return EntryFacts()
     with sql_errors(store.path, "read it"):
         statement = "SELECT evaluation, entries, length(data) FROM entry_piece ORDER BY evaluation"
         pieces = list(checked(store.connection.execute(statement), *_PIECE, "entry_piece.id"))
@@ -110,8 +102,6 @@ def load(store: Store, evaluation: str) -> Loaded:
     Raises:
       StoreError: if the file as a whole cannot be read; a damaged piece is left out, and named.
     """
-    if not has_tables(store):
-        return Loaded(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
     with sql_errors(store.path, "read it"), store.snapshot():
         return _load(store, (PROOFS, evaluation))
 
@@ -122,8 +112,6 @@ def load_proofs(store: Store) -> Loaded:
     Raises:
       StoreError: as `load`.
     """
-    if not has_tables(store):
-        return Loaded(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
     with sql_errors(store.path, "read it"), store.snapshot():
         return _load(store, (PROOFS,))
 
@@ -206,8 +194,6 @@ def _sound(evaluation: object, entries: object, checksum: object, blob: object) 
 
 def check(store: Store, report: Report) -> int:
     """Reports what is wrong with the pieces of a file; returns how many entries are sound."""
-    if not has_tables(store):
-        return 0
     ids = [row[0] for row in store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()]
     pieces = (read_piece(store, number, report) for number in ids)
     return sum(len(piece[0]) for piece in pieces if piece is not None)
@@ -303,8 +289,6 @@ def tidy(store: Store) -> list[str]:
 
     Returns what is damaged and stays as it is, one line for each piece.
     """
-    if not has_tables(store):
-        return []
     held = facts(store)
     if held.pieces > 1 or held.entries != _counted(store.connection):
         with store.transaction():

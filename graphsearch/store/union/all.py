@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from ...record.node import RecordBatch
 from ..codec.bulk import take
+from ..record.node import RecordBatch
 from ..store import Store
 from . import books, entries, imports, numbers, records, tables
 from .inputs import Input

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.transposition_layout import (
+from ..record.transposition_layout import (
     BOUND_AT,
     BOUND_MASK,
     DEPTH_AT,
@@ -38,8 +38,6 @@ def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     Args:
       leave_out: is told of each piece that is damaged.
     """
-    if not saved.has_tables(one.store):
-        return {"entry_piece": 0}
     theirs = _Pieces(one.store, leave_out)
     ours = _Pieces(store, lambda _: None)  # `store verify` names them
     written = 0

@@ -25,13 +25,12 @@ class Input:
     """A file of which one state is read.
 
     Attributes:
-      store: open for reading. name: as a person called it. version: its format.
+      store: open for reading. name: as a person called it.
       numbers: what its numbers are in the file that is written, by table; 0 stays 0.
     """
 
     store: Store
     name: str
-    version: int
     numbers: dict[str, dict[int, int]] = field(default_factory=dict)
 
     @property
@@ -40,10 +39,8 @@ class Input:
         return self.store.connection
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Returns the columns that the file has of a table; none if its format lacks it."""
-        if TABLES[table].since > self.version:
-            return ()
-        return tuple(TABLES[table].of_format(self.version))
+        """Returns the columns of a table."""
+        return tuple(TABLES[table].columns)
 
     def rows(self, table: str, rest: str = "", values: tuple[object, ...] = ()) -> Iterator[Row]:
         """Yields the rows of a table, by `columns`.
@@ -51,10 +48,8 @@ class Input:
         Raises:
           CorruptRecordError: at the first row that is damaged, naming the file.
         """
-        names = self.columns(table)
-        if names:
-            with sql_errors(self.store.path, "read it"):
-                yield from rows(self.connection, table, names, rest, values)
+        with sql_errors(self.store.path, "read it"):
+            yield from rows(self.connection, table, self.columns(table), rest, values)
 
     def number(self, table: str, number: int) -> int | None:
         """Returns what a number of a row is in the file that is written; None if the row is not there."""
@@ -75,4 +70,4 @@ def opened(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> 
     with Store.open(path, read_only=True, sizes=sizes) as store, store.snapshot():
         if state := unfinished.state(store.connection, store.path, store.identity):
             raise UnfinishedError(state)
-        yield Input(store, name, store.format_version)
+        yield Input(store, name)

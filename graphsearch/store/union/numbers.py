@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from ...errors import StoreError
-from ...record.node import MAX_RUN
+from ..record.node import MAX_RUN
 from ..store import Store
 from ..tables.columns import TABLES
 from ..tables.rows import rows, shown
@@ -23,9 +23,6 @@ from .rules import NUMBERED, Rule
 
 Values = dict[str, Any]
 LeaveOut = Callable[[str], object]
-
-# what a run of format 1 does not say
-_UNSAID: dict[str, Values] = {"run": {"evaluator": 1, "kind": "search", "program": None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ class _Table:
     def _own(self) -> Iterator[_Row]:
         """Yields the rows of the file that is written."""
         names = tuple(TABLES[self._table].columns)
-        found = rows(self._store.connection, self._table, names, f"ORDER BY {', '.join(self._rule.told_by)}")
+        found = rows(self._store.connection, self._table, names, f"ORDER BY {', '.join(self._rule.identity)}")
         for row in found:
             values = dict(zip(names, row, strict=True))
             yield _Row(-1, values.pop("id"), values)
@@ -104,9 +101,9 @@ class _Table:
         """Yields the rows of an input; one that belongs to a row which was left out is left out too."""
         one = self._inputs[file]
         names = one.columns(self._table)
-        order = ", ".join(name for name in self._rule.told_by if name in names)
+        order = ", ".join(self._rule.identity)
         for row in one.rows(self._table, f"ORDER BY {order}"):
-            values: Values = _UNSAID.get(self._table, {}) | dict(zip(names, row, strict=True))
+            values: Values = dict(zip(names, row, strict=True))
             number = values.pop("id")
             for column, table in self._rule.refs.items():
                 values[column] = one.number(table, values[column])
@@ -115,7 +112,7 @@ class _Table:
 
     def _place(self, row: _Row) -> tuple[tuple[bool, Any], ...]:
         """Returns where a row stands in the order; SQLite puts NULL before all else, and so does this."""
-        return tuple((row.values[name] is not None, row.values[name]) for name in self._rule.told_by)
+        return tuple((row.values[name] is not None, row.values[name]) for name in self._rule.identity)
 
     def _told_apart(self, equal: Iterable[_Row]) -> list[_Kept]:
         """Returns what becomes of rows that are equal in their order, those of the written file first."""
@@ -147,7 +144,7 @@ class _Table:
         return tuple((values[name] is not None, values[name]) for name in self._rule.by)
 
     def _name(self, kept: _Kept, row: _Row) -> None:
-        name = ", ".join(shown(row.values[column]) for column in self._rule.told_by)
+        name = ", ".join(shown(row.values[column]) for column in self._rule.identity)
         differing = ", ".join(
             f"{column} is {shown(row.values[column])} here, {shown(kept.values[column])} there"
             for column in self._rule.agree

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-from numpy import int64
-
-from ...jit.compiler import inner, kernel
+from ...jit.compiler import kernel
 from ...jit.pointers import ptr
+from ...jit.types import int64
 from ...position.board_kernel import PW
-from ..index.locate_kernel import meta_of_identity
-
-
-@inner
-def _compared(a: Any, b: Any) -> Any:
-    """Returns -1, 0 or 1: how two positions of one sort key stand in a segment."""
-    for w in range(8):
-        if a[w] != b[w]:
-            return int64(-1) if a[w] < b[w] else int64(1)
-    x, y = meta_of_identity(a), meta_of_identity(b)
-    return int64(0) if x == y else int64(-1) if x < y else int64(1)
+from ..codec.columns_kernel import compared
 
 
 @kernel
-def pair(old: Any, old_keys: Any, new: Any, new_keys: Any, places: Any) -> Any:
+def pair(
+    old: NDArray[np.uint64],
+    old_keys: NDArray[np.uint64],
+    new: NDArray[np.uint64],
+    new_keys: NDArray[np.uint64],
+    places: NDArray[np.int64],
+) -> int64:
     """Fills which record of `old` is of the same position as each of `new`, or -1; returns how many are.
 
     Args:
@@ -36,7 +32,7 @@ def pair(old: Any, old_keys: Any, new: Any, new_keys: Any, places: Any) -> Any:
         places[i] = -1
         while at < len(old_keys) and old_keys[at] <= new_keys[i]:
             if old_keys[at] == new_keys[i]:
-                how = _compared(ptr(old, PW * at), ptr(new, PW * i))
+                how = compared(ptr(old, PW * at), ptr(new, PW * i))
                 if how == 0:
                     places[i] = at
                     found += 1

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import EvaluatorMismatchError, InvalidParameterError, StoreError
-from ...record.provenance import UNBOUND, EvaluatorIdentity, differences
 from ..file import check_is_file, file_bytes, real_path
+from ..record.provenance import UNBOUND, EvaluatorIdentity, differences
 from ..upkeep.salvage import salvage
 from ..upkeep.verify import verify
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record.node import RecordBatch
-from .. import order
-from ..codec.bulk import owned, sort_keys, take
+from ..codec.bulk import newest_in_order, owned, sort_keys, take
 from ..codec.soundness import sound_places
 from ..index.catalog import Catalog
+from ..record.node import RecordBatch
 from ..segments import OnCorrupt, SegmentCursor, Span, fetch_spans
 
 MOST_BLOCKS = 1024  # decoded at once: some 32,000 records
@@ -97,7 +96,7 @@ class Present:
         keys = sort_keys(batch.words)
         places = np.arange(len(batch))
         if not (keys[1:] > keys[:-1]).all():
-            places = order.newest_in_order(batch.words, keys)
+            places = newest_in_order(batch.words, keys)
         places = sound_places(batch, places, self._on_unsound, str(self._catalog.path))
         return self._translated(take(batch, places)), keys[places]
 

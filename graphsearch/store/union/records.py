@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
-from ...record.node import MAX_RUN, RecordBatch
 from ..codec.bulk import columns_of, room_for_batch, take
 from ..log import shorten_log
 from ..merging import CHUNKS_ALIKE
 from ..portions import portions
+from ..record.node import MAX_RUN, RecordBatch
 from ..store import Store
 from ..tables import provenance
 from ..upkeep.prune import visits_of
@@ -118,7 +118,7 @@ class Part:
 
     Attributes:
       met: what was united. out: what is to be written, in order.
-      before: `[out]` which of `met.old` each is another version of, -1 if it is new.
+      before: `[out]` which old record each is another version of, -1 if it is new.
       clashing: `[met.batch]` where proofs contradict each other.
     """
 

@@ -13,15 +13,17 @@ is the version that counts where nothing else decides.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy import float32, int64, uint8, uint16, uint32
+from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import adv, as_f32, ptr
+from ...jit.types import Pointer, float32, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of
-from ...record.bounds_kernel import (
+from ..codec.batch_kernel import Columns, Records, pointers
+from ..record.bounds_kernel import (
     DRAWN,
     bounds_of,
     is_special,
@@ -31,9 +33,11 @@ from ...record.bounds_kernel import (
     tallied,
     tightened,
 )
-from ...record.node_kernel import lower_in, upper_in
-from ...record.node_layout import BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT
-from ..codec.batch_kernel import pointers
+from ..record.node_kernel import lower_in, upper_in
+from ..record.node_layout import BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT
+
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
 
 # what `unite` counts
 FRESH, CHANGED, BOTH, DIFFERENT, CONTRADICTIONS = range(5)
@@ -44,7 +48,7 @@ MOST_MOVES = 256
 
 # ------------------------------------------------------------------ evaluations
 @inner
-def _compared_codes(a: Any, i: Any, b: Any, j: Any) -> Any:
+def _compared_codes(a: Records, i: int64, b: Records, j: int64) -> int64:
     """Returns -1, 0 or 1: how the P codes of two records compare, the first that differ; of equal number."""
     first, other = a.code_offsets[i], b.code_offsets[j]
     for k in range(a.code_offsets[i + 1] - first):
@@ -54,7 +58,7 @@ def _compared_codes(a: Any, i: Any, b: Any, j: Any) -> Any:
 
 
 @inner
-def _rank(a: Any, i: Any, bound: Any) -> Any:
+def _rank(a: Records, i: int64, bound: int64) -> tuple[int64, int64, int64, int64, int64]:
     """Returns what decides between evaluations before their numbers do, least first.
 
     That of the evaluator that the file is bound to, or of the rules; one that knows a mate, the shorter one
@@ -72,7 +76,7 @@ def _rank(a: Any, i: Any, bound: Any) -> Any:
 
 
 @inner
-def _better_evaluation(a: Any, i: Any, b: Any, j: Any, bound: Any) -> Any:
+def _better_evaluation(a: Records, i: int64, b: Records, j: int64, bound: int64) -> int64:
     """Returns -1 if that of `a` counts, 1 if that of `b`, 0 if they are the same.
 
     Numbers without a meaning decide last: then it is the same one in whatever order files come.
@@ -87,7 +91,7 @@ def _better_evaluation(a: Any, i: Any, b: Any, j: Any, bound: Any) -> Any:
 
 
 @inner
-def _first_run(x: Any, y: Any) -> Any:
+def _first_run(x: int64, y: int64) -> int64:
     """Returns the smaller number of two runs; 0 is none."""
     if x == 0 or y == 0:
         return max(x, y)
@@ -96,7 +100,7 @@ def _first_run(x: Any, y: Any) -> Any:
 
 # ------------------------------------------------------------------ edges
 @inner
-def _with_proof(q: Any, d: Any, other_q: Any, other_d: Any) -> Any:
+def _with_proof(q: float32, d: int64, other_q: float32, other_d: int64) -> tuple[float32, int64, int64]:
     """Returns q and draw field of an edge with what another version of it proves, and 1 if that contradicts.
 
     The shorter of two mates counts. Of two bounds on either side of a draw it is a draw.
@@ -117,20 +121,20 @@ def _with_proof(q: Any, d: Any, other_q: Any, other_d: Any) -> Any:
 
 
 @inner
-def _counts_more(a: Any, e: Any, b: Any, f: Any) -> Any:
+def _counts_more(a: Records, e: int64, b: Records, f: int64) -> bool:
     """Returns whether edge `f` of `b` counts before edge `e` of `a`: by more n, else by less r."""
     n, other = int64(a.n[e]), int64(b.n[f])
     return other > n or (other == n and b.r[f] < a.r[e])
 
 
 @inner
-def _put(c: Any, at: Any, a: Any, e: Any) -> None:
+def _put(c: Records, at: int64, a: Records, e: int64) -> None:
     """Writes an edge as it is."""
     c.n[at], c.r[at], c.q[at], c.edge_d[at] = a.n[e], a.r[e], a.q[e], a.edge_d[e]
 
 
 @inner
-def _put_both(c: Any, at: Any, a: Any, e: Any, b: Any, f: Any) -> Any:
+def _put_both(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
     """Writes an edge of which both versions know something; returns 1 if they contradict each other."""
     if _counts_more(a, e, b, f):
         return _put_first(c, at, b, f, a, e)
@@ -138,7 +142,7 @@ def _put_both(c: Any, at: Any, a: Any, e: Any, b: Any, f: Any) -> Any:
 
 
 @inner
-def _put_first(c: Any, at: Any, a: Any, e: Any, b: Any, f: Any) -> Any:
+def _put_first(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
     """Writes the edge of `a`, with what that of `b` proves."""
     _put(c, at, a, e)
     if b.n[f] == b.r[f]:
@@ -157,7 +161,7 @@ def _put_first(c: Any, at: Any, a: Any, e: Any, b: Any, f: Any) -> Any:
 
 
 @inner
-def _fill_order(a: Any, i: Any, order: Any) -> None:
+def _fill_order(a: Records, i: int64, order: Pointer[int64]) -> None:
     """Fills the moves of a record in descending P, ties in canonical order."""
     first = a.code_offsets[i]
     moves = a.code_offsets[i + 1] - first
@@ -170,7 +174,7 @@ def _fill_order(a: Any, i: Any, order: Any) -> None:
 
 
 @inner
-def _fill_edges(a: Any, i: Any, order: Any, edges: Any) -> None:
+def _fill_edges(a: Records, i: int64, order: Pointer[int64], edges: Pointer[int64]) -> None:
     """Fills which edge each move has, -1 for none; `order`: scratch."""
     _fill_order(a, i, order)
     for j in range(a.code_offsets[i + 1] - a.code_offsets[i]):
@@ -180,7 +184,7 @@ def _fill_edges(a: Any, i: Any, order: Any, edges: Any) -> None:
 
 
 @inner
-def _put_empty(c: Any, at: Any) -> None:
+def _put_empty(c: Records, at: int64) -> None:
     """Writes an edge without visits."""
     c.n[at] = c.r[at] = uint32(0)
     c.q[at] = uint32(0)
@@ -188,7 +192,7 @@ def _put_empty(c: Any, at: Any) -> None:
 
 
 @inner
-def _alike(a: Any, i: Any, b: Any, j: Any, c: Any, at: Any) -> Any:
+def _alike(a: Records, i: int64, b: Records, j: int64, c: Records, at: int64) -> tuple[int64, int64]:
     """Writes the edges of two versions with the same P, of `a` before `b`; returns their end, and clashes."""
     e, f = a.edge_offsets[i], b.edge_offsets[j]
     ends, other_ends = a.edge_offsets[i + 1], b.edge_offsets[j + 1]
@@ -205,7 +209,9 @@ def _alike(a: Any, i: Any, b: Any, j: Any, c: Any, at: Any) -> Any:
 
 
 @inner
-def _unlike(a: Any, i: Any, b: Any, j: Any, w: Any, k: Any, c: Any, at: Any, x: Any) -> Any:
+def _unlike(
+    a: Records, i: int64, b: Records, j: int64, w: Records, k: int64, c: Records, at: int64, x: Pointer[int64]
+) -> tuple[int64, int64]:
     """Writes the edges of two versions whose P differ, in the order of those of record `k` of `w`.
 
     Args:
@@ -234,7 +240,7 @@ def _unlike(a: Any, i: Any, b: Any, j: Any, w: Any, k: Any, c: Any, at: Any, x: 
 
 # ------------------------------------------------------------------ records
 @inner
-def _copy_evaluation(c: Any, k: Any, a: Any, i: Any) -> None:
+def _copy_evaluation(c: Records, k: int64, a: Records, i: int64) -> None:
     for w in range(PW):
         c.words[PW * k + w] = a.words[PW * i + w]
     c.v[k], c.d[k], c.evaluator[k], c.run[k], c.flags[k] = (
@@ -252,7 +258,7 @@ def _copy_evaluation(c: Any, k: Any, a: Any, i: Any) -> None:
 
 
 @inner
-def _copy(c: Any, k: Any, a: Any, i: Any) -> None:
+def _copy(c: Records, k: int64, a: Records, i: int64) -> None:
     """Copies a record to place `k` of the output."""
     _copy_evaluation(c, k, a, i)
     to = c.edge_offsets[k]
@@ -263,7 +269,7 @@ def _copy(c: Any, k: Any, a: Any, i: Any) -> None:
 
 
 @inner
-def _united_flags(flags: Any, other: Any) -> Any:
+def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
     """Returns flags with the bounds of both, and 0; the first ones, and 1, if they contradict each other."""
     lower = max(lower_in(flags), lower_in(other))
     upper = min(upper_in(flags), upper_in(other))
@@ -274,7 +280,7 @@ def _united_flags(flags: Any, other: Any) -> Any:
 
 
 @inner
-def _flags_of_edges(c: Any, k: Any, flags: Any) -> Any:
+def _flags_of_edges(c: Records, k: int64, flags: int64) -> int64:
     """Returns flags with what the edges of record `k` prove."""
     begin, end = c.edge_offsets[k], c.edge_offsets[k + 1]
     tally = no_tally()
@@ -284,7 +290,9 @@ def _flags_of_edges(c: Any, k: Any, flags: Any) -> Any:
 
 
 @inner
-def _unite(a: Any, i: Any, b: Any, j: Any, bound: Any, c: Any, k: Any, x: Any) -> Any:
+def _unite(
+    a: Records, i: int64, b: Records, j: int64, bound: int64, c: Records, k: int64, x: Pointer[int64]
+) -> tuple[int64, int64]:
     """Writes the union of record `i` of `a` and record `j` of `b` to place `k`.
 
     Returns how their evaluations compare, and how often they contradict each other.
@@ -311,7 +319,7 @@ def _unite(a: Any, i: Any, b: Any, j: Any, bound: Any, c: Any, k: Any, x: Any) -
 
 
 @inner
-def _is_same(a: Any, i: Any, c: Any, k: Any) -> Any:
+def _is_same(a: Records, i: int64, c: Records, k: int64) -> bool:
     """Returns whether two versions of a record are the same in everything."""
     if a.words[PW * i + 8] != c.words[PW * k + 8] or a.v[i] != c.v[k] or a.d[i] != c.d[k]:
         return False
@@ -331,8 +339,15 @@ def _is_same(a: Any, i: Any, c: Any, k: Any) -> Any:
 
 @kernel
 def unite(
-    old: Any, new: Any, places: Any, bound: Any, out: Any, whence: Any, clashing: Any, counts: Any
-) -> Any:
+    old: Columns,
+    new: Columns,
+    places: Ints,
+    bound: int64,
+    out: Columns,
+    whence: Ints,
+    clashing: Flags,
+    counts: Ints,
+) -> int64:
     """Writes what is to be written of the union of records, in the order of `new`; returns how many.
 
     A record of `new` that `old` lacks is copied. One that both have is written if the union differs from
@@ -371,4 +386,4 @@ def unite(
             counts[CHANGED] += 1
             whence[k] = j
             k += 1
-    return k + (scratch[0] & 0)
+    return k + int64(scratch[0] & 0)

@@ -1,7 +1,7 @@
 """How the plain tables of two files become one: a rule for every table of `tables/columns.py`.
 
 A row is known by the key of its table or, if that is a number which each file gives by itself, by other
-columns (`told_by`). Numbers of other rows are translated (`refs`). A new column needs no change here, a new
+columns (`identity`). Numbers of other rows are translated (`refs`). A new column needs no change here, a new
 table one line.
 """
 
@@ -18,14 +18,14 @@ class Rule:
     Attributes:
       refs: column -> table whose numbers it holds; a NULL stays one.
       by: of two rows that are the same one, that which is greater in these columns counts; else the old one.
-      told_by: columns that tell rows apart whose key is the number `id`; empty if the key itself does.
+      identity: columns that identify a row whose key is the number `id`; empty if the key itself does.
       until: the column that is NULL as long as such a row may change; without it, `by` alone decides.
       agree: columns in which the same row must agree: of two that do not, the second is left out, and named.
     """
 
     refs: Mapping[str, str] = field(default_factory=dict)
     by: tuple[str, ...] = ()
-    told_by: tuple[str, ...] = ()
+    identity: tuple[str, ...] = ()
     until: str = ""
     agree: tuple[str, ...] = ()
 
@@ -34,27 +34,27 @@ class Rule:
 NUMBERED: dict[str, Rule] = {
     "run": Rule(
         refs={"evaluator": "evaluator"},
-        told_by=("started", "position", "limits", "params", "kind", "program"),
+        identity=("started", "position", "limits", "params", "kind", "program"),
         until="finished",
         by=("finished", "visits", "evaluations"),
     ),
-    "book": Rule(told_by=("name",), by=("updated", "created"), agree=("side",)),
+    "book": Rule(identity=("name",), by=("updated", "created"), agree=("side",)),
     "book_run": Rule(
         refs={"book": "book", "run": "run"},
-        told_by=("started", "config", "workers"),
+        identity=("started", "config", "workers"),
         until="finished",
         by=("finished", "visits", "evaluations", "positions", "searched", "seconds"),
     ),
-    "book_queue": Rule(told_by=("added", "book", "fen", "moves", "origin"), by=("changed",)),
-    "player": Rule(told_by=("name",)),
-    "event": Rule(told_by=("name", "site")),
+    "book_queue": Rule(identity=("added", "book", "fen", "moves", "origin"), by=("changed",)),
+    "player": Rule(identity=("name",)),
+    "event": Rule(identity=("name", "site")),
     "entry_run": Rule(
-        told_by=("started", "kind", "fen", "limits", "evaluation", "program"),
+        identity=("started", "kind", "fen", "limits", "evaluation", "program"),
         until="finished",
         by=("finished", "nodes", "seconds"),
     ),
     "entry_iteration": Rule(
-        refs={"run": "entry_run"}, told_by=("depth", "alpha", "beta", "value", "nodes", "seconds", "pv")
+        refs={"run": "entry_run"}, identity=("depth", "alpha", "beta", "value", "nodes", "seconds", "pv")
     ),
 }
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
-from ...record.node import RecordBatch
 from .. import order
 from ..codec.bulk import BlockFault, bloom_of, decode_blocks
 from ..codec.compression import Dictionaries, Opener
+from ..record.node import RecordBatch
 from ..segments import CHUNK_BLOCKS, keys_of
 from .damaged import bisected, pieces_by_id, rows_by_id
 

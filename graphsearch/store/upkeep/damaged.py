@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ...errors import SchemaVersionError, StoreError
+from ...errors import StoreError
 from ..connection import connect, keep_out
-from ..migrations import FORMAT_VERSION
+from ..format import check_format
 
 Row = tuple[Any, ...]
 
@@ -28,7 +28,7 @@ def open_damaged(path: Path) -> sqlite3.Connection:
 
     Raises:
       StoreError: if not even the list of tables can be read.
-      SchemaVersionError: if its format is newer than this version.
+      SchemaVersionError: if its format is another one.
     """
     wal = path.with_name(path.name + "-wal")
     mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
@@ -48,14 +48,13 @@ def open_damaged(path: Path) -> sqlite3.Connection:
         raise StoreError(
             f"{path}: its first page, which says where everything is, cannot be read: {error}"
         ) from None
-    if version > FORMAT_VERSION or not {"chunk", "block", "evaluator"} <= tables:
+    try:
+        if not {"chunk", "block", "evaluator"} <= tables:
+            raise StoreError(f"{path} is not a graph file: it has none of its tables")
+        check_format(version, path)
+    except StoreError:
         connection.close()
-        if version > FORMAT_VERSION:
-            raise SchemaVersionError(
-                f"{path} has format {version}, this version reads up to {FORMAT_VERSION};"
-                " use a newer graphsearch"
-            )
-        raise StoreError(f"{path} is not a graph file: it has none of its tables")
+        raise
     return connection
 
 
@@ -135,12 +134,12 @@ def _last_id(connection: sqlite3.Connection, table: str, bound: int) -> int:
 
 
 def rows_by_key(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[list[Row], bool]]:
-    """Yields the readable rows of a table whose `key` is 16 hex digits, and whether any could not be read."""
+    """Yields the readable rows of a table whose key is a `key`, and whether any could not be read."""
 
     def fetch(low: int, high: int) -> list[Row]:
         return connection.execute(
             f"SELECT {columns} FROM {table} WHERE key >= ? AND key <= ? ORDER BY key",  # noqa: S608 (constants)
-            (f"{low:016x}", f"{high - 1:016x}"),
+            (f"{low:016x}", f"{high - 1:016x}g"),
         ).fetchall()
 
     for slice_ in range(64):

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StoreError
-from ...record.node import RecordBatch
-from ...record.provenance import RunInfo
 from ..codec.layout import BLOCK
 from ..file import sql_errors
 from ..index.catalog import KEPT_DICTIONARIES, Chunk
+from ..record.node import RecordBatch
+from ..record.provenance import RunInfo
 from ..segments import CHUNK_BLOCKS, decode_blocks, fetch_blocks
 from ..sharded.files import open_to_read
 from ..store import Store
@@ -207,11 +207,11 @@ def _seconds(run: RunInfo) -> float:
 def arena_bytes(batch: RecordBatch) -> NDArray[np.int64]:
     """Returns the bytes that each record takes in the arena, `[R]`, without the hash table.
 
-    `record/node_layout.py` says how: a header and P codes in words of 8 bytes; and a block of the least
+    `store/record/node_layout.py` says how: a header and P codes in words of 8 bytes; and a block of the least
     class that has room for the visited edges, whose entries are wider if one of them has r. A graph that is
     loaded takes just this; one that grows in memory leaves some 2 to 15 % of gaps.
     """
-    from ...record.node_layout import BLOCK_HEADER, CAPACITIES, HEADER_WORDS
+    from ..record.node_layout import BLOCK_HEADER, CAPACITIES, HEADER_WORDS
 
     codes, edges = np.diff(batch.code_offsets), np.diff(batch.edge_offsets)
     room = np.array([0, *CAPACITIES])[np.searchsorted(CAPACITIES, edges, "left") + (edges > 0)]

@@ -11,23 +11,15 @@ from .damaged import Row, bisected, rows_by_id, rows_by_key
 
 # tables that other modules take care of
 OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block"})
+PLAIN = tuple(name for name in TABLES if name not in OWN)
 MAX_NUMBER = 1 << 20  # places and books are looked for below this if the table cannot say how far they go
 MAX_ID = 1 << 62
 PARTS = 2048  # of what is looked for in one book or source, the part that is given up around a damaged page
 
 
-def plain_tables(version: int) -> list[str]:
-    """Returns the plain tables that a file of a format has."""
-    return [name for name, table in TABLES.items() if table.since <= version and name not in OWN]
-
-
-def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str, version: int) -> str:
-    """Copies the rows of a table that can be read and make sense; returns what is lost, empty if nothing is.
-
-    Args:
-      version: the format of the damaged file, which has the columns of that format.
-    """
-    columns = tuple(TABLES[name].of_format(version))
+def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str) -> str:
+    """Copies the rows that can be read and make sense; returns what is lost, empty if nothing is."""
+    columns = tuple(TABLES[name].columns)
     marks = ", ".join("?" * len(columns))
     statement = f"INSERT OR REPLACE INTO {name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
     lost_any, copied, faults = False, 0, list[str]()
@@ -107,7 +99,7 @@ def _rows_of(
     is_key = second == "key"
 
     def fetch(low: int, high: int) -> list[Row]:
-        ends = (f"{low:016x}", f"{high - 1:016x}") if is_key else (low, high - 1)
+        ends = (f"{low:016x}", f"{high - 1:016x}g") if is_key else (low, high - 1)
         return damaged.execute(
             f"SELECT {columns} FROM {name}"  # noqa: S608 (the schema's names)
             f" WHERE {first} = ? AND {second} >= ? AND {second} <= ? ORDER BY {first}, {second}",

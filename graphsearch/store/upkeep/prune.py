@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidParameterError
-from ...record.node import RecordBatch
-from ...record.provenance import RootInfo
+from ...position.board import key_of_text
 from ..file import file_bytes
+from ..record.node import RecordBatch
+from ..record.provenance import RootInfo
 from ..segments import keys_of
 from ..sizes import SIZES, Sizes
 from ..store import Store
@@ -63,7 +64,7 @@ def prune(
         raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
     with Store.open(path, sizes=sizes) as store:
         nodes, size = store.node_count, file_bytes(store.path)
-        stays = np.array([int(root.key, 16) for root in (*store.roots(), *roots)], np.uint64)
+        stays = np.array([key_of_text(root.key) for root in (*store.roots(), *roots)], np.uint64)
 
         def kept(batch: RecordBatch) -> RecordBatch:
             from ..codec.bulk import take

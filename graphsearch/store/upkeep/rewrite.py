@@ -12,11 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import StoreError
-from ...record.node import RecordBatch
 from .. import merging, order
 from ..codec.soundness import sound_part
 from ..damage import passed_over
 from ..log import shorten_log
+from ..record.node import RecordBatch
 from ..segments import SegmentCursor, first_chunks, write_records
 from ..store import Store
 from ..tables import provenance

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..migrations import format_of
 from ..tables.column import Column
 from ..tables.columns import MAX_BLOCK_BYTES, TABLES, Table
 from ..tables.rows import Row, shown
@@ -24,10 +23,9 @@ def check(connection: sqlite3.Connection, path: Path, report: Callable[[str], ob
       path: the file. report: called with one line for each.
     """
     connection.text_factory = lenient
-    version = format_of(connection, path)
     for name, table in TABLES.items():
-        if table.since <= version and name not in _ELSEWHERE:
-            for line in _faults(connection, name, table, version):
+        if name not in _ELSEWHERE:
+            for line in _faults(connection, name, table):
                 report(f"{path}: {line}")
 
 
@@ -36,8 +34,8 @@ def lenient(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _faults(connection: sqlite3.Connection, name: str, table: Table, version: int) -> Iterator[str]:
-    columns = table.of_format(version)
+def _faults(connection: sqlite3.Connection, name: str, table: Table) -> Iterator[str]:
+    columns = table.columns
     asked = ", ".join(_asked(column, one) for column, one in columns.items())
     found = connection.execute(f"SELECT {asked} FROM {name} {_WHERE.get(name, '')}")  # noqa: S608 (constants)
     tests = [_holds(one) for one in columns.values()]

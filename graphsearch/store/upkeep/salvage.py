@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import StoreError
-from ...record.node import RecordBatch
-from ...record.provenance import EvaluatorIdentity
 from ..file import check_is_file, real_path
 from ..log import shorten_log
+from ..record.node import RecordBatch
+from ..record.provenance import EvaluatorIdentity
 from ..sharded.manifest import FACT
 from ..sizes import SIZES, Sizes
 from ..store import Store
@@ -194,9 +194,8 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
         for fact in (unfinished.MARK, unfinished.ROOTS, FACT):  # a shard stays that of its cluster
             _save_fact(damaged, store.connection, fact, report, optional=True)
         sources.write(store)
-        version = int(damaged.execute("PRAGMA user_version").fetchone()[0])
-        for table in plain.plain_tables(version):
-            if lost := plain.copy_table(damaged, store.connection, table, version):
+        for table in plain.PLAIN:
+            if lost := plain.copy_table(damaged, store.connection, table):
                 report.lose(table, lost)
         store.records_changed(None)
         report.entries = entries.drop_damaged(store, report.add)

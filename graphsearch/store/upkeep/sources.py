@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, StoreError
-from ...record.node import MAX_EVALUATOR, RecordBatch
-from ...record.provenance import EvaluatorIdentity
+from ..record.node import MAX_EVALUATOR, RecordBatch
+from ..record.provenance import EvaluatorIdentity
 from ..store import Store
 from ..tables import provenance
+from ..tables.columns import TABLES
 from ..tables.rows import fault_of
 from .damaged import Row, rows_by_id
 
 NUMBERS = range(1, MAX_EVALUATOR + 1)
+RUN_COLUMNS = tuple(TABLES["run"].columns)
 
 
 @dataclass(slots=True)
@@ -28,7 +30,7 @@ class Sources:
     Attributes:
       bound: number of the evaluator that the file is bound to; there may be none of it.
       evaluators: by number, those that can be read, and the bound one.
-      runs: rows of the table `run` that can be read, by `columns`.
+      runs: rows of the table `run` that can be read.
       lost: tables of which at least one row could not be read.
       nameless: how many records name an evaluator whose row is lost, by its number.
       forgotten: records that named a run whose row is lost, and name none now.
@@ -37,7 +39,6 @@ class Sources:
     bound: int
     evaluators: dict[int, EvaluatorIdentity]
     runs: list[Row]
-    columns: tuple[str, ...]
     lost: list[str]
     nameless: dict[int, int] = field(default_factory=dict)
     forgotten: int = 0
@@ -68,7 +69,7 @@ class Sources:
             provenance.write_evaluator(store.connection, number, identity)
         if self.bound != provenance.FIRST_EVALUATOR:
             store.bind_evaluator(self.bound)
-        names, marks = ", ".join(self.columns), ", ".join("?" * len(self.columns))
+        names, marks = ", ".join(RUN_COLUMNS), ", ".join("?" * len(RUN_COLUMNS))
         store.connection.executemany(
             f"INSERT INTO run ({names}) VALUES ({marks})",  # noqa: S608 (constants)
             self.runs,
@@ -103,10 +104,10 @@ def read_sources(damaged: sqlite3.Connection, path: Path, given: EvaluatorIdenti
         raise StoreError(f"{path} cannot say which evaluator it is bound to; name it with --evaluator")
     if found is not None and given is not None and found.as_json() != given.as_json():
         raise provenance.mismatch(path, found, given)
-    runs, columns, runs_lost = _runs(damaged)
+    runs, runs_lost = _runs(damaged)
     tables = [table for table, bad in (("evaluator", lost), ("run", runs_lost)) if bad]
     known = evaluators if identity is None else {**evaluators, bound: identity}
-    return Sources(bound, known, runs, columns, tables)
+    return Sources(bound, known, runs, tables)
 
 
 def _is_blank(damaged: sqlite3.Connection) -> bool:
@@ -143,9 +144,8 @@ def _bound(
     return next(iter(evaluators)) if len(evaluators) == 1 else 0
 
 
-def _runs(damaged: sqlite3.Connection) -> tuple[list[Row], tuple[str, ...], bool]:
-    """Returns the runs that can be read and make sense, their columns, and whether any do not."""
-    columns = provenance.run_columns(damaged)
-    rows, lost = rows_by_id(damaged, "run", ", ".join(columns))
-    good = [row for row in rows if not fault_of("run", dict(zip(columns, row, strict=True)))]
-    return good, columns, lost or len(good) < len(rows)
+def _runs(damaged: sqlite3.Connection) -> tuple[list[Row], bool]:
+    """Returns the runs that can be read and make sense, and whether any do not."""
+    rows, lost = rows_by_id(damaged, "run", ", ".join(RUN_COLUMNS))
+    good = [row for row in rows if not fault_of("run", dict(zip(RUN_COLUMNS, row, strict=True)))]
+    return good, lost or len(good) < len(rows)

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, StoreError
-from ...record.node import RecordBatch
 from .. import order
 from ..codec.layout import BLOCK
 from ..file import open_reader, real_path, sql_errors
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment, read_index
+from ..record.node import RecordBatch
 from ..segments import decode_blocks, fetch_blocks, keys_of
 from ..shape import faults
 from ..sharded.files import open_to_read

@@ -1,3 +1,1 @@
-"""What the page asks and is answered: requests in, JSON out. Each answer is that of a function of `query`,
-`book`, `store` or `exchange`; the rest of `graphsearch.web` may import it.
-"""
+"""Answers of the page's requests as JSON, each from a function of `query`, `book`, `store` or `exchange`."""

@@ -1,4 +1,4 @@
-"""How a request comes in as the model that declares it, and how an answer or an error goes back."""
+"""Turns requests into their models, and answers and errors into responses."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from starlette.routing import Route
 
 from ...deadline import time_limit
 from ...errors import GraphSearchError, InvalidParameterError, StoreLockedError, UnknownPositionError
-from ..house import House
+from ..served_file import ServedFile
 from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 
-QUESTION_SECONDS = 20.0  # that a page waits for an answer
+QUESTION_SECONDS = 20.0  # most time of an answer
 _STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409))
 _W = TypeVar("_W", bound=Wanted)
-Answer = Callable[[House, _W], Any]
+Answer = Callable[[ServedFile, _W], Any]
 
 
-def house_of(request: Request) -> House:
-    """Returns what the server serves."""
-    found = request.app.state.house
-    assert isinstance(found, House)
+def served_by(request: Request) -> ServedFile:
+    """Returns the served file of a request's application."""
+    found = request.app.state.served
+    assert isinstance(found, ServedFile)
     return found
 
 
 def error_of(error: Exception) -> Response:
-    """Returns what a page gets instead of an answer: one line."""
+    """Returns the response to an error: one line."""
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
     text = " ".join(getattr(error, "problems", [str(error)]))
     return JSONResponse({"error": text.encode("utf-8", "backslashreplace").decode()}, status)
@@ -43,7 +43,7 @@ def get(path: str, kind: type[_W], answer: Answer[_W]) -> Route:
             wanted = read_query(kind, request.query_params)
         except GraphSearchError as error:
             return error_of(error)
-        return _answered(answer, house_of(request), wanted)
+        return _answered(answer, served_by(request), wanted)
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -57,30 +57,30 @@ def post(path: str, kind: type[_W], answer: Answer[_W], *, writes: bool = True) 
     async def endpoint(request: Request) -> Response:
         try:
             if writes:
-                house_of(request).may_write()
+                served_by(request).may_write()
             body = await _body(request)
             wanted = await run_in_threadpool(read_body, kind, body)
         except GraphSearchError as error:
             return error_of(error)
-        return await run_in_threadpool(_answered, answer, house_of(request), wanted)
+        return await run_in_threadpool(_answered, answer, served_by(request), wanted)
 
     return Route(path, endpoint, methods=["POST"])
 
 
-def _answered(answer: Answer[_W], house: House, wanted: _W) -> Response:
+def _answered(answer: Answer[_W], served: ServedFile, wanted: _W) -> Response:
     try:
         with time_limit(QUESTION_SECONDS):
-            found = answer(house, wanted)
+            found = answer(served, wanted)
     except GraphSearchError as error:
         return error_of(error)
     return found if isinstance(found, Response) else JSONResponse(found)
 
 
 async def _body(request: Request) -> bytes:
-    """Returns the bytes that a request brings.
+    """Returns the body of a request.
 
     Raises:
-      InvalidParameterError: if they are too many.
+      InvalidParameterError: if it is too long.
     """
     body = bytearray()
     async for piece in request.stream():

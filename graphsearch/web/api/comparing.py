@@ -1,6 +1,6 @@
-"""The served file beside others: what changed between them, and a task that merges another one into it.
+"""Compares the served file with others, and merges another one into it.
 
-A page may name only graph files of the same folder, or files that were named when serving.
+A page may name only graph files of the same folder, or files named on the command line.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from ...deadline import check_time
 from ...errors import InvalidParameterError
 from ...limits import shortened
 from ...query.diff import WHATS, diff
-from ..house import House
 from ..jobs.tasks import MergeTask
+from ..served_file import ServedFile
 from .asking import get, post
 from .requests import DiffWanted, Nothing, OtherFile
 
 
-def _others(house: House, wanted: Nothing) -> dict[str, Any]:
+def _others(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
     """Returns the files that the served one may be compared with."""
-    return {"files": list(house.others())}
+    return {"files": list(served.others())}
 
 
-def _diff(house: House, wanted: DiffWanted) -> dict[str, Any]:
-    """Returns how the served file differs from an older one, or a newer one with `turned`."""
-    other = _named(house, wanted)
-    pair = (house.path, other) if wanted.turned else (other, house.path)
+def _diff(served: ServedFile, wanted: DiffWanted) -> dict[str, Any]:
+    """Returns the differences of the served file to an older one, or to a newer one with `turned`."""
+    other = _named(served, wanted)
+    pair = (served.path, other) if wanted.turned else (other, served.path)
     found = diff(
         *pair,
         cp=wanted.cp,
@@ -39,24 +39,24 @@ def _diff(house: House, wanted: DiffWanted) -> dict[str, Any]:
     return found | names | {"books": [book.as_dict() for book in changes(*pair, top=wanted.top)]}
 
 
-def _merge(house: House, wanted: OtherFile) -> dict[str, Any]:
+def _merge(served: ServedFile, wanted: OtherFile) -> dict[str, Any]:
     """Queues merging another file into the served one."""
-    house.may_take_in()
-    other = _named(house, wanted)
+    served.may_take_in()
+    other = _named(served, wanted)
     task = MergeTask(
-        title=f"merge {other.name} into {house.path.name}",
-        path=house.path,
+        title=f"merge {other.name} into {served.path.name}",
+        path=served.path,
         other=other,
-        ram_bytes=house.ram_bytes,
+        ram_bytes=served.ram_bytes,
     )
-    return house.desk.add(task).as_dict()
+    return served.queue.add(task).as_dict()
 
 
-def _named(house: House, wanted: OtherFile) -> Path:
-    found = house.others().get(wanted.other)
+def _named(served: ServedFile, wanted: OtherFile) -> Path:
+    found = served.others().get(wanted.other)
     if found is None:
         name = shortened(wanted.other, 80)
-        raise InvalidParameterError(f"there is no graph file {name!r} beside {house.path.name}")
+        raise InvalidParameterError(f"there is no graph file {name!r} beside {served.path.name}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""News for the pages as they come: server-sent events, at most ten a second, none while nothing happens."""
+"""Server-sent events for the pages: at most ten a second, none while nothing changes."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from ..house import House
-from .asking import house_of
+from ..served_file import ServedFile
+from .asking import served_by
 
-TICK_SECONDS = 0.1  # between two looks at the desk
+TICK_SECONDS = 0.1  # between two looks at the queue
 FILE_SECONDS = 1.0  # between two looks at the file
-SILENCE_SECONDS = 15.0  # after which a line is sent all the same, so that a lost page is noticed
+SILENCE_SECONDS = 15.0  # then a line is sent anyway, so that a lost page is noticed
 
 
 def _events(request: Request) -> StreamingResponse:
-    house = house_of(request)
-    return StreamingResponse(_news(request, house), media_type="text/event-stream")
+    served = served_by(request)
+    return StreamingResponse(_news(request, served), media_type="text/event-stream")
 
 
-async def _news(request: Request, house: House) -> AsyncIterator[str]:
-    """Yields the state of desk and file whenever it has changed."""
+async def _news(request: Request, served: ServedFile) -> AsyncIterator[str]:
+    """Yields the state of queue and file whenever it changes."""
     seen, outside, looked, said = -1, "", 0.0, time.monotonic()
     while not request.app.state.closing.is_set():
         now = time.monotonic()
         if now - looked >= FILE_SECONDS:
             looked = now
-            found = json.dumps(await run_in_threadpool(_outside, house))
+            found = json.dumps(await run_in_threadpool(_outside, served))
             if found != outside:
                 outside = found
                 said = now
                 yield f"event: file\ndata: {outside}\n\n"
-        if (version := house.desk.version) != seen:
+        if (version := served.queue.version) != seen:
             seen, said = version, now
-            yield f"event: desk\ndata: {json.dumps(house.desk.as_dict())}\n\n"
+            yield f"event: queue\ndata: {json.dumps(served.queue.as_dict())}\n\n"
         if now - said >= SILENCE_SECONDS:
             said = now
             yield ": still here\n\n"
         await asyncio.sleep(TICK_SECONDS)
 
 
-def _outside(house: House) -> dict[str, Any]:
-    return {"stamp": house.stamp(), "holder": house.holder()}
+def _outside(served: ServedFile) -> dict[str, Any]:
+    return {"stamp": served.stamp(), "holder": served.holder()}
 
 
 ROUTES = [Route("/api/events", _events, methods=["GET"])]

@@ -8,12 +8,12 @@ from ...deadline import check_time
 from ...query.novelties import Rules, novelties
 from ...query.players import players
 from ...query.prepare import prepare
-from ..house import House
+from ..served_file import ServedFile
 from .asking import get
 from .requests import NoveltiesWanted, PlayersWanted, PrepareWanted
 
 
-def _novelties(house: House, wanted: NoveltiesWanted) -> dict[str, Any]:
+def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> dict[str, Any]:
     rules = Rules(
         games=wanted.games,
         share=wanted.share / 100,
@@ -25,17 +25,17 @@ def _novelties(house: House, wanted: NoveltiesWanted) -> dict[str, Any]:
     )
     board = None if wanted.book else wanted.board()
     return novelties(
-        house.path, board, book=wanted.book, rules=rules, top=wanted.top, on_progress=_look_at_clock
+        served.path, board, book=wanted.book, rules=rules, top=wanted.top, on_progress=_look_at_clock
     ).as_dict()
 
 
-def _players(house: House, wanted: PlayersWanted) -> dict[str, Any]:
-    return players(house.path, wanted.name, top=wanted.top).as_dict()
+def _players(served: ServedFile, wanted: PlayersWanted) -> dict[str, Any]:
+    return players(served.path, wanted.name, top=wanted.top).as_dict()
 
 
-def _prepare(house: House, wanted: PrepareWanted) -> dict[str, Any]:
+def _prepare(served: ServedFile, wanted: PrepareWanted) -> dict[str, Any]:
     return prepare(
-        house.path,
+        served.path,
         [wanted.player],
         color=wanted.color,
         since=wanted.since,

@@ -25,15 +25,15 @@ from ...query.path import path
 from ...query.position import position, unknown
 from ...query.pv import pv
 from ...query.tree import tree
-from ..house import House
 from ..lines import with_sans
+from ..served_file import ServedFile
 from .asking import get, post
 from .requests import (
+    GivenPosition,
     LinesWanted,
     NeighbourhoodWanted,
     PathWanted,
     PgnWanted,
-    Place,
     PositionWanted,
     Text,
     TreeWanted,
@@ -42,14 +42,14 @@ from .requests import (
 MOST_GAMES = 500  # of a pasted PGN, that are offered
 
 
-def _position(house: House, wanted: PositionWanted) -> dict[str, Any]:
-    """Returns what the file knows of a position, and what the board shows; also of one that is damaged."""
+def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
+    """Returns the file's facts about a position, and the board; also for a damaged record."""
     board = wanted.board()
     check(board)
-    house.desk.watch(fen_of(board))
+    served.queue.watch(fen_of(board))
     problem = ""
     try:
-        found = position(house.path, board, lines=0)  # lines take several times as long: `_lines`
+        found = position(served.path, board, lines=0)  # lines take several times as long: `_lines`
     except StoreError as error:
         found, problem = unknown(board), str(error)
     whole = board.copy()
@@ -62,7 +62,7 @@ def _position(house: House, wanted: PositionWanted) -> dict[str, Any]:
 
 
 def state_of(board: chess.Board) -> dict[str, Any]:
-    """Returns what the board shows: the line to a position, its legal moves, check, how the game ended."""
+    """Returns the board: the line to a position, its legal moves, check, and the end of the game."""
     king = board.king(board.turn)
     return {
         "root": fen_of(board.root()),
@@ -95,34 +95,34 @@ def _over(board: chess.Board) -> str | None:
     return "insufficient material" if board.is_insufficient_material() else None
 
 
-def _lines(house: House, wanted: LinesWanted) -> dict[str, Any]:
+def _lines(served: ServedFile, wanted: LinesWanted) -> dict[str, Any]:
     """Returns the lines of the best moves of a position."""
-    return pv(house.path, wanted.board(), lines=wanted.lines).as_dict()
+    return pv(served.path, wanted.board(), lines=wanted.lines).as_dict()
 
 
-def _values(house: House, wanted: Place) -> dict[str, Any]:
-    return values(house.path, wanted.board()).as_dict()
+def _values(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
+    return values(served.path, wanted.board()).as_dict()
 
 
-def _parents(house: House, wanted: Place) -> dict[str, Any]:
-    return parents(house.path, wanted.board()).as_dict()
+def _parents(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
+    return parents(served.path, wanted.board()).as_dict()
 
 
-def _path(house: House, wanted: PathWanted) -> dict[str, Any]:
-    return path(house.path, wanted.board(), limit=wanted.limit).as_dict()
+def _path(served: ServedFile, wanted: PathWanted) -> dict[str, Any]:
+    return path(served.path, wanted.board(), limit=wanted.limit).as_dict()
 
 
-def _tree(house: House, wanted: TreeWanted) -> dict[str, Any]:
+def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
     board = wanted.board()
-    node = show(house.path, board)
+    node = show(served.path, board)
     least = max(1, (node.visits if node else 0) // wanted.share)
-    return tree(house.path, board, depth=wanted.depth, min_visits=least).as_dict()
+    return tree(served.path, board, depth=wanted.depth, min_visits=least).as_dict()
 
 
-def _drawn(house: House, wanted: NeighbourhoodWanted) -> Neighbourhood:
+def _drawn(served: ServedFile, wanted: NeighbourhoodWanted) -> Neighbourhood:
     """Returns the graph around a position, or the part of a book there."""
     return neighbourhood(
-        house.path,
+        served.path,
         wanted.board(),
         depth=wanted.depth,
         min_visits=wanted.min_visits,
@@ -131,22 +131,22 @@ def _drawn(house: House, wanted: NeighbourhoodWanted) -> Neighbourhood:
     )
 
 
-def _neighbourhood(house: House, wanted: NeighbourhoodWanted) -> dict[str, Any]:
-    return _drawn(house, wanted).as_dict()
+def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
+    return _drawn(served, wanted).as_dict()
 
 
-def _picture(house: House, wanted: NeighbourhoodWanted) -> Response:
-    """Returns the same as a file for papers or Graphviz."""
-    text = (dot_of if wanted.form == "dot" else svg_of)(_drawn(house, wanted))
+def _picture(served: ServedFile, wanted: NeighbourhoodWanted) -> Response:
+    """Returns the same picture as a file for papers or Graphviz."""
+    text = (dot_of if wanted.form == "dot" else svg_of)(_drawn(served, wanted))
     name = f'attachment; filename="graph.{wanted.form}"'
     return Response(text, media_type="application/octet-stream", headers={"Content-Disposition": name})
 
 
-def _history(house: House, wanted: Place) -> dict[str, Any]:
-    return history(house.path, wanted.board()).as_dict()
+def _history(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
+    return history(served.path, wanted.board()).as_dict()
 
 
-def _read(house: House, wanted: Text) -> dict[str, Any]:
+def _read(served: ServedFile, wanted: Text) -> dict[str, Any]:
     """Returns the line of a FEN, a list of moves or a game, and the games of a PGN with several."""
     text = wanted.text.strip()
     if ("[" in text and '"' in text) or "\n\n" in text:
@@ -183,9 +183,9 @@ def _games(text: str) -> dict[str, Any]:
     return {"games": found, "more": more, "problems": problems[:20]}
 
 
-MOST_TAGS, LONGEST_TAG = 60, 200  # of a game, that the page keeps
+MOST_TAGS, LONGEST_TAG = 60, 200  # of a game, kept by the page
 _RESULTS = ("1-0", "0-1", "1/2-1/2")
-_OF_BOARD = ("FEN", "SetUp", "Variant")  # tags that the line itself makes
+_OF_BOARD = ("FEN", "SetUp", "Variant")  # tags that the line itself provides
 
 
 def _game(board: chess.Board, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _game(board: chess.Board, headers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _pgn(house: House, wanted: PgnWanted) -> dict[str, Any]:
+def _pgn(served: ServedFile, wanted: PgnWanted) -> dict[str, Any]:
     """Returns the line as PGN, with the tags of its game; its result only if that is the whole game."""
     board = wanted.board()
     game = chess.pgn.Game.from_board(board)
@@ -218,13 +218,13 @@ def _is_tag(name: str) -> bool:
 ROUTES = [
     get("/api/position", PositionWanted, _position),
     get("/api/lines", LinesWanted, _lines),
-    get("/api/values", Place, _values),
-    get("/api/parents", Place, _parents),
+    get("/api/values", GivenPosition, _values),
+    get("/api/parents", GivenPosition, _parents),
     get("/api/path", PathWanted, _path),
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
     get("/api/picture", NeighbourhoodWanted, _picture),
-    get("/api/history", Place, _history),
+    get("/api/history", GivenPosition, _history),
     post("/api/pgn", PgnWanted, _pgn, writes=False),
     post("/api/read", Text, _read, writes=False),
 ]

@@ -1,4 +1,4 @@
-"""Every request of the page as a model: its fields, their types and bounds. Nothing else of it is read.
+"""Every request of the page as a model: its fields, their types and bounds. Other fields are refused.
 
 A field that is empty counts as one that is missing: forms send all that they have.
 """
@@ -11,24 +11,24 @@ from typing import Annotated, Any, Literal, TypeVar
 import chess
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ...book.review.review import LEAST_VISITS
 from ...errors import InvalidParameterError
 from ...exchange.candidates import Weights
 from ...limits import shortened, whole_number
 from ...position.notation import START_WORD, named_board, play_moves
 from ...query.novelties import Rules
-from ...review.review import LEAST_VISITS
 
 MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer
 MOST_COUNT = 10**18  # visits, evaluations
 MOST_SECONDS = 10**9
-MOST_BODY_BYTES = 32 << 20  # of what is pasted, such as games; files are streamed
+MOST_BODY_BYTES = 32 << 20  # of a pasted text, such as games; files are streamed
 _RULES = Rules()
 
 
 def _whole(value: object) -> object:
-    """Returns the number that a form or an address spells; anything else is left to the model."""
+    """Returns the whole number in a form or an address; anything else is left to the model."""
     if isinstance(value, bool):
-        raise ValueError("expected a whole number")  # the model makes an answer of it
+        raise ValueError("expected a whole number")  # the model turns it into an answer
     return whole_number(value) if isinstance(value, str) else value
 
 
@@ -47,7 +47,7 @@ Statement = Annotated[str, Field(max_length=1 << 20)]
 
 
 class Wanted(BaseModel):
-    """What a request asks for; a field that it does not name is refused."""
+    """A request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -55,7 +55,7 @@ class Wanted(BaseModel):
     @classmethod
     def _without_blanks(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
-            raise ValueError("a request must be a JSON object")  # the model makes an answer of it
+            raise ValueError("a request must be a JSON object")  # the model turns it into an answer
         return {name: value for name, value in given.items() if value is not None and value != ""}
 
 
@@ -63,10 +63,10 @@ _Wanted = TypeVar("_Wanted", bound=Wanted)
 
 
 def read_query(kind: type[_Wanted], given: Mapping[str, str]) -> _Wanted:
-    """Returns the request that the parameters of an address make.
+    """Returns the request from the parameters of an address.
 
     Raises:
-      InvalidParameterError: naming the field that is wrong, and how.
+      InvalidParameterError: with the first wrong field and its problem.
     """
     try:
         return kind.model_validate(dict(given))
@@ -75,10 +75,10 @@ def read_query(kind: type[_Wanted], given: Mapping[str, str]) -> _Wanted:
 
 
 def read_body(kind: type[_Wanted], body: bytes) -> _Wanted:
-    """Returns the request that a body makes: a JSON object, without lone surrogates, not deep.
+    """Returns the request from a body: a JSON object, without lone surrogates, not deep.
 
     Raises:
-      InvalidParameterError: naming the field that is wrong, and how.
+      InvalidParameterError: with the first wrong field and its problem.
     """
     try:
         return kind.model_validate_json(body or b"{}")
@@ -87,7 +87,7 @@ def read_body(kind: type[_Wanted], body: bytes) -> _Wanted:
 
 
 def problem_of(error: ValidationError) -> str:
-    """Returns the first thing that is wrong with a request, as one line."""
+    """Returns the first problem of a request, as one line."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     text = first["msg"].removeprefix("Value error, ")
     text = {"extra_forbidden": "this request has no such field", "json_invalid": f"no JSON: {text}"}.get(
@@ -102,7 +102,7 @@ class Nothing(Wanted):
     """A request without fields."""
 
 
-class Place(Wanted):
+class GivenPosition(Wanted):
     """A position: a FEN or the name of a start position, and the moves from there."""
 
     root: Words = START_WORD
@@ -112,7 +112,7 @@ class Place(Wanted):
         """Returns the position with the game before it.
 
         Raises:
-          InvalidPositionError: if it is none.
+          InvalidPositionError: if it is not a legal position.
         """
         found = named_board(self.root)
         play_moves(found, self.line)
@@ -129,31 +129,31 @@ class Rooted(Wanted):
         """Returns the position, None: all roots.
 
         Raises:
-          InvalidPositionError: if it is none.
+          InvalidPositionError: if it is not a legal position.
         """
-        return None if self.root is None else Place(root=self.root, line=self.line).board()
+        return None if self.root is None else GivenPosition(root=self.root, line=self.line).board()
 
 
-class LinesWanted(Place):
+class LinesWanted(GivenPosition):
     """The lines of the best moves."""
 
     lines: Annotated[int, Field(ge=1, le=50), SPELLED] = 5
 
 
-class PathWanted(Place):
-    """The line from a root; `limit`: positions that are looked at."""
+class PathWanted(GivenPosition):
+    """The line from a root; `limit`: most positions to read."""
 
     limit: Annotated[int, Field(ge=1, le=2000), SPELLED] = 300
 
 
-class TreeWanted(Place):
-    """The visits below a position; a move is drawn that has one in `share` of them."""
+class TreeWanted(GivenPosition):
+    """The visits below a position; a move is drawn if it has one visit in `share`."""
 
     share: Annotated[int, Field(ge=2, le=10_000), SPELLED] = 50
     depth: Annotated[int, Field(ge=1, le=20), SPELLED] = 6
 
 
-class NeighbourhoodWanted(Place):
+class NeighbourhoodWanted(GivenPosition):
     """The graph around a position, or the part of a book there; `form` of a picture."""
 
     depth: Annotated[int, Field(ge=0, le=40), SPELLED] = 4
@@ -163,8 +163,8 @@ class NeighbourhoodWanted(Place):
     form: Literal["svg", "dot"] = "svg"
 
 
-class PositionWanted(Place):
-    """What is known of a position; `rest`: the moves of the line after it."""
+class PositionWanted(GivenPosition):
+    """Facts about a position; `rest`: the moves of the line after it."""
 
     rest: Line = ""
 
@@ -175,8 +175,8 @@ class Text(Wanted):
     text: Pasted = ""
 
 
-class PgnWanted(Place):
-    """A line as PGN, with the tags of its game; without `whole` the game went on otherwise."""
+class PgnWanted(GivenPosition):
+    """A line as PGN, with the tags of its game; without `whole` the game continued differently."""
 
     headers: dict[Name, Words] = Field(default_factory=dict, max_length=100)
     whole: bool = False
@@ -189,12 +189,12 @@ class BookWanted(Wanted):
     book: Name | None = None
 
 
-class WhyWanted(Place, BookWanted):
+class WhyWanted(GivenPosition, BookWanted):
     """Why a move is in a book."""
 
 
 class DisagreeWanted(Wanted):
-    """Where a second opinion differs."""
+    """Positions where a second opinion differs."""
 
     evaluator: Name | None = None
     top: Rows = 50
@@ -203,14 +203,14 @@ class DisagreeWanted(Wanted):
 
 
 class TranspositionsWanted(Rooted):
-    """The positions with the most ways in; `look`: positions that are looked at."""
+    """The positions with the most ways in; `look`: positions to examine."""
 
     top: Rows = 50
     look: Annotated[int, Field(ge=1, le=20_000), SPELLED] = 200
 
 
 class FindWanted(Wanted):
-    """Positions by what their records say."""
+    """Positions by the content of their records."""
 
     limit: Rows = 100
     min_n: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] | None = None
@@ -233,8 +233,8 @@ class SqlWanted(Wanted):
 
 
 # ---------------------------------------------------------------- imported games
-class NoveltiesWanted(Place, BookWanted):
-    """Moves that are new in games; `share` in per cent."""
+class NoveltiesWanted(GivenPosition, BookWanted):
+    """Novelties in games; `share` in per cent."""
 
     games: Ply = _RULES.games
     share: Annotated[int, Field(ge=0, le=100), SPELLED] = round(100 * _RULES.share)
@@ -254,7 +254,7 @@ class PlayersWanted(Wanted):
 
 
 class PrepareWanted(BookWanted):
-    """Where an opponent leaves a book or the graph."""
+    """Positions where an opponent leaves a book or the graph."""
 
     player: Name = ""
     color: Literal["white", "black"] | None = None
@@ -273,7 +273,7 @@ class OtherFile(Wanted):
 
 
 class DiffWanted(OtherFile):
-    """What changed between the two."""
+    """Differences of the two files."""
 
     turned: bool = False
     cp: Count = 20
@@ -283,7 +283,7 @@ class DiffWanted(OtherFile):
 
 # ---------------------------------------------------------------- work
 class Settings(Wanted):
-    """How a search is done: `params` as names with values, `ram` with its unit."""
+    """Settings of a search: `params` as names with values, `ram` with its unit."""
 
     evaluator: Name | None = None
     threads: Annotated[int, Field(ge=1, le=100_000), SPELLED] | None = None
@@ -299,7 +299,7 @@ class Limited(Wanted):
     seconds: Seconds | None = None
 
 
-class SearchWanted(Place, Settings, Limited):
+class SearchWanted(GivenPosition, Settings, Limited):
     """A search of a position; with `queue` it waits for its turn."""
 
     searchmoves: Words = ""
@@ -354,7 +354,7 @@ class ReviewWanted(Settings):
 
 
 class Order(Wanted):
-    """A change of the queue; `number`: of the task to stop, `hold`: what waits goes on only when told to."""
+    """A change of the queue; `number`: the task to stop, `hold`: the queue waits until it is released."""
 
     action: Literal["stop", "hold", "go", "clear"]
     number: Ply = 0

@@ -1,4 +1,4 @@
-"""Reviews of games: they come as a file, wait in the queue, and are then shown and downloaded."""
+"""Reviews of games: uploads wait in the queue; finished reviews are shown and downloaded."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from ...book.review.games import GameChoice, read_since
 from ...errors import GraphSearchError, InvalidParameterError
-from ...review.games import GameChoice, read_since
-from ..house import House
 from ..jobs.tasks import ReviewTask
-from .asking import error_of, house_of
+from ..served_file import ServedFile
+from .asking import error_of, served_by
 from .requests import ReviewWanted, read_query
 from .work import file_name, received, settings
 
@@ -22,21 +22,21 @@ FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
 
 
 async def _review(request: Request) -> Response:
-    """Takes games, which come as the body, and queues their review."""
-    house = house_of(request)
+    """Stores uploaded games, and queues their review."""
+    served = served_by(request)
     try:
-        house.may_take_in()
+        served.may_take_in()
         wanted = read_query(ReviewWanted, request.query_params)
         name = file_name(wanted.name)
         choice = GameChoice(
             player=wanted.player.strip(), since=read_since(wanted.since) if wanted.since else None
         )
-        search = settings(house, wanted)
-        place = house.folder / uuid4().hex
+        search = settings(served, wanted)
+        place = served.folder / uuid4().hex
         file = await received(request, place)
         task = ReviewTask(
             title=f"review {name}, {wanted.visits:,} visits of every position",
-            path=house.path,
+            path=served.path,
             file=file,
             name=name,
             out=place.with_suffix(".review"),
@@ -44,18 +44,18 @@ async def _review(request: Request) -> Response:
             choice=choice,
             **search,
         )
-        return JSONResponse(await run_in_threadpool(lambda: house.desk.add(task).as_dict()))
+        return JSONResponse(await run_in_threadpool(lambda: served.queue.add(task).as_dict()))
     except GraphSearchError as error:
         return error_of(error)
 
 
-def _written(house: House, request: Request, ending: str) -> tuple[ReviewTask, Path]:
-    """Returns a review and the file of it with this ending.
+def _written(served: ServedFile, request: Request, ending: str) -> tuple[ReviewTask, Path]:
+    """Returns a review and its file with this ending.
 
     Raises:
       InvalidParameterError: if there is none.
     """
-    task = house.desk.job(int(request.path_params["number"])).task
+    task = served.queue.job(int(request.path_params["number"])).task
     if isinstance(task, ReviewTask):
         path = task.out.with_suffix(f".{ending}")
         if path.exists():
@@ -64,9 +64,9 @@ def _written(house: House, request: Request, ending: str) -> tuple[ReviewTask, P
 
 
 def _shown(request: Request) -> Response:
-    """Returns the games of a review as the page shows them."""
+    """Returns the games of a review for the page."""
     try:
-        _, path = _written(house_of(request), request, "json")
+        _, path = _written(served_by(request), request, "json")
     except GraphSearchError as error:
         return error_of(error)
     return FileResponse(path, media_type="application/json")
@@ -78,7 +78,7 @@ def _file(request: Request) -> Response:
     try:
         if form not in FORMS:
             raise InvalidParameterError(f"a review is written as {', '.join(FORMS)}")
-        task, path = _written(house_of(request), request, form)
+        task, path = _written(served_by(request), request, form)
     except GraphSearchError as error:
         return error_of(error)
     name = f"{Path(task.name).stem}-reviewed.{form}"

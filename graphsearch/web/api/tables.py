@@ -1,4 +1,4 @@
-"""Answers about the whole file: what it holds, its books, games, runs, opinions, and what SQL finds in it."""
+"""Answers about the whole file: its content, books, games, runs, opinions, and SQL."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ...query.transpositions import transpositions
 from ...store.info import info, unfinished_state
 from ...store.sharded.files import open_to_read
 from ...store.tables.books import books
-from ..house import ONE_FILE, House
+from ..served_file import ONE_FILE, ServedFile
 from .asking import get, post
 from .requests import (
     MOST_ROWS,
     BookWanted,
     DisagreeWanted,
     FindWanted,
+    GivenPosition,
     Nothing,
-    Place,
     SqlWanted,
     TranspositionsWanted,
     WhyWanted,
@@ -34,54 +34,54 @@ from .requests import (
 SQL_SECONDS = 10.0
 
 
-def _file(house: House, wanted: Nothing) -> dict[str, Any]:
-    """Returns what a page needs once: the file, its books, and what may be done."""
-    facts = info(house.path).as_dict()
+def _file(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
+    """Returns the data that a page needs once: the file, its books, and the permitted actions."""
+    facts = info(served.path).as_dict()
     return {
-        "name": house.path.name,
-        "read_only": house.read_only,
-        "one_file": ONE_FILE if house.is_cluster else "",
-        "evaluators": list(house.evaluators),
+        "name": served.path.name,
+        "read_only": served.read_only,
+        "one_file": ONE_FILE if served.is_cluster else "",
+        "evaluators": list(served.evaluators),
         "info": facts | {"runs": facts["runs"][-MOST_ROWS:], "roots": facts["roots"][:MOST_ROWS]},
-        "unfinished": unfinished_state(house.path),
+        "unfinished": unfinished_state(served.path),
     }
 
 
-def _books(house: House, wanted: BookWanted) -> dict[str, Any]:
+def _books(served: ServedFile, wanted: BookWanted) -> dict[str, Any]:
     try:
-        found = status(house.path, wanted.book)
+        found = status(served.path, wanted.book)
     except GraphSearchError as error:
         if wanted.book:
             raise
         return {"books": [], "note": str(error)}
-    with open_to_read(house.path) as store:
+    with open_to_read(served.path) as store:
         texts = {row.name: row.config for row in books(store)}
     return {"books": [book.as_dict() | {"config": texts.get(book.name, "")} for book in found]}
 
 
-def _why(house: House, wanted: WhyWanted) -> dict[str, Any]:
-    return why(house.path, wanted.board(), wanted.book).as_dict()
+def _why(served: ServedFile, wanted: WhyWanted) -> dict[str, Any]:
+    return why(served.path, wanted.board(), wanted.book).as_dict()
 
 
-def _games(house: House, wanted: Place) -> dict[str, Any]:
-    return games(house.path, wanted.board()).as_dict()
+def _games(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
+    return games(served.path, wanted.board()).as_dict()
 
 
-def _disagree(house: House, wanted: DisagreeWanted) -> dict[str, Any]:
+def _disagree(served: ServedFile, wanted: DisagreeWanted) -> dict[str, Any]:
     return disagree(
-        house.path, wanted.evaluator, top=wanted.top, min_visits=wanted.min_visits, by=wanted.by
+        served.path, wanted.evaluator, top=wanted.top, min_visits=wanted.min_visits, by=wanted.by
     ).as_dict()
 
 
-def _transpositions(house: House, wanted: TranspositionsWanted) -> dict[str, Any]:
-    return transpositions(house.path, wanted.board(), top=wanted.top, look=wanted.look).as_dict()
+def _transpositions(served: ServedFile, wanted: TranspositionsWanted) -> dict[str, Any]:
+    return transpositions(served.path, wanted.board(), top=wanted.top, look=wanted.look).as_dict()
 
 
-def _find(house: House, wanted: FindWanted) -> dict[str, Any]:
+def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
     rows, complete = [], True
     try:
         for found in find(
-            house.path, _filters(wanted), limit=wanted.limit, on_progress=lambda done, total: check_time()
+            served.path, _filters(wanted), limit=wanted.limit, on_progress=lambda done, total: check_time()
         ):
             rows.append(found.as_dict())
     except StatementLimitError:
@@ -105,16 +105,16 @@ def _filters(wanted: FindWanted) -> Filters:
     )
 
 
-def _sql(house: House, wanted: SqlWanted) -> dict[str, Any]:
+def _sql(served: ServedFile, wanted: SqlWanted) -> dict[str, Any]:
     if "\0" in wanted.statement:
         raise InvalidParameterError("a statement has no NUL character")
     try:
-        with sql(house.path, wanted.statement, limit=MOST_ROWS + 1, timeout=SQL_SECONDS) as result:
+        with sql(served.path, wanted.statement, limit=MOST_ROWS + 1, timeout=SQL_SECONDS) as result:
             rows = [[_cell(value) for value in row] for row in result.rows]
             columns = list(result.columns)
     except StatementLimitError:
         raise StatementLimitError(
-            f"a statement of the page may take {SQL_SECONDS:g} s; `graphsearch query sql` gives it longer"
+            f"a statement of the page may take {SQL_SECONDS:g} s; `graphsearch query sql` allows more"
         ) from None
     return {"columns": columns, "rows": rows[:MOST_ROWS], "more": len(rows) > MOST_ROWS}
 
@@ -133,7 +133,7 @@ ROUTES = [
     get("/api/file", Nothing, _file),
     get("/api/books", BookWanted, _books),
     get("/api/why", WhyWanted, _why),
-    get("/api/games", Place, _games),
+    get("/api/games", GivenPosition, _games),
     get("/api/disagree", DisagreeWanted, _disagree),
     get("/api/transpositions", TranspositionsWanted, _transpositions),
     get("/api/find", FindWanted, _find),

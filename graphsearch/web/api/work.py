@@ -1,4 +1,4 @@
-"""What changes something: searches, builds, imports and exports, and the queue in which they wait."""
+"""Actions that change something: searches, builds, imports and exports, and their queue."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ...exchange.selection import Selection
 from ...limits import UPLOAD, byte_count, check_size
 from ...position.notation import read_moves
 from ...search.params import LEAST_RAM, Limits, SearchParams
-from ..house import House
-from ..jobs.desk import DONE
+from ..jobs.task_queue import DONE
 from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, ImportTask, SearchTask
-from .asking import error_of, house_of, post
+from ..served_file import ServedFile
+from .asking import error_of, post, served_by
 from .requests import (
     BuildWanted,
     ExportWanted,
@@ -39,24 +39,24 @@ LONGEST_NAME = 120
 
 
 # ---------------------------------------------------------------- searches
-def _search(house: House, wanted: SearchWanted) -> dict[str, Any]:
+def _search(served: ServedFile, wanted: SearchWanted) -> dict[str, Any]:
     """Starts a search of the position at once; with `queue` it waits for its turn."""
     board = wanted.board()
     words = wanted.searchmoves.strip()
     listed = tuple(move.uci() for move in read_moves(board, words)) if words else ()
     task = SearchTask(
         title=f"search {_name(board)}",
-        path=house.path,
+        path=served.path,
         boards=(board,),
         limits=Limits(visits=wanted.visits, evaluations=wanted.evaluations, seconds=wanted.seconds),
         searchmoves=listed,
         waits=wanted.queue,
-        **settings(house, wanted),
+        **settings(served, wanted),
     )
-    return house.desk.add(task, now=not wanted.queue).as_dict()
+    return served.queue.add(task, now=not wanted.queue).as_dict()
 
 
-def _game(house: House, wanted: GameSearchWanted) -> dict[str, Any]:
+def _game(served: ServedFile, wanted: GameSearchWanted) -> dict[str, Any]:
     """Queues every position of a line, each to so many visits."""
     board = wanted.board()
     boards = [board.copy()]
@@ -65,39 +65,39 @@ def _game(house: House, wanted: GameSearchWanted) -> dict[str, Any]:
         boards.append(board.copy())
     task = SearchTask(
         title=f"{len(boards)} positions to {wanted.until:,} visits each: {_name(boards[0])}",
-        path=house.path,
+        path=served.path,
         boards=tuple(found for found in reversed(boards) if any(found.legal_moves)),
         until=wanted.until,
-        **settings(house, wanted),
+        **settings(served, wanted),
     )
-    return house.desk.add(task).as_dict()
+    return served.queue.add(task).as_dict()
 
 
-def settings(house: House, wanted: Settings) -> dict[str, Any]:
+def settings(served: ServedFile, wanted: Settings) -> dict[str, Any]:
     """Returns the evaluator, the parameters and the memory of a search."""
     return {
-        "evaluator": _evaluator(house, wanted),
+        "evaluator": _evaluator(served, wanted),
         "params": SearchParams.from_options(wanted.params.replace(",", " ").split()),
-        "ram_bytes": _ram(house, wanted.ram or ""),
+        "ram_bytes": _ram(served, wanted.ram or ""),
     }
 
 
-def _evaluator(house: House, wanted: Settings) -> EvaluatorSpec:
-    name = wanted.evaluator or next(iter(house.evaluators))
-    if name not in house.evaluators:
-        known = ", ".join(house.evaluators)
+def _evaluator(served: ServedFile, wanted: Settings) -> EvaluatorSpec:
+    name = wanted.evaluator or next(iter(served.evaluators))
+    if name not in served.evaluators:
+        known = ", ".join(served.evaluators)
         raise InvalidParameterError(f"the page offers {known}; `graphsearch serve --evaluator` adds others")
-    spec = house.evaluators[name]
+    spec = served.evaluators[name]
     return spec if wanted.threads is None else with_threads(spec, wanted.threads)
 
 
-def _ram(house: House, text: str) -> int | None:
+def _ram(served: ServedFile, text: str) -> int | None:
     if not text.strip():
-        return house.ram_bytes
+        return served.ram_bytes
     found = byte_count(text)
     if found < LEAST_RAM:
         raise InvalidParameterError(f"RAM must be at least 8MB, not {text}")
-    return min(found, house.ram_bytes or found)
+    return min(found, served.ram_bytes or found)
 
 
 def _name(board: chess.Board) -> str:
@@ -110,25 +110,25 @@ def _name(board: chess.Board) -> str:
 
 
 # ---------------------------------------------------------------- books
-def _build(house: House, wanted: BuildWanted) -> dict[str, Any]:
+def _build(served: ServedFile, wanted: BuildWanted) -> dict[str, Any]:
     """Queues a build of a book from the text of a BOOK.toml."""
-    house.may_take_in()
+    served.may_take_in()
     _refuse_files(wanted.text)
-    config = parse_config(wanted.text, house.folder, "BOOK.toml")
-    if config.evaluator != EvaluatorSpec() and config.evaluator not in house.evaluators.values():
+    config = parse_config(wanted.text, served.folder, "BOOK.toml")
+    if config.evaluator != EvaluatorSpec() and config.evaluator not in served.evaluators.values():
         raise InvalidParameterError(
             "the page builds with the evaluators that it offers; name none in [evaluator]"
         )
     task = BuildTask(
         title=f"build the book {config.name}",
-        path=house.path,
+        path=served.path,
         text=wanted.text,
         seconds=wanted.seconds,
         evaluations=wanted.evaluations,
-        ram_bytes=_ram(house, wanted.ram or ""),
+        ram_bytes=_ram(served, wanted.ram or ""),
         threads=wanted.threads,
     )
-    return house.desk.add(task).as_dict() | {"notes": list(config.notes)}
+    return served.queue.add(task).as_dict() | {"notes": list(config.notes)}
 
 
 def _refuse_files(text: str) -> None:
@@ -136,7 +136,7 @@ def _refuse_files(text: str) -> None:
     try:
         found = load_toml(text, "the book")
     except BookConfigError:
-        return  # what reads it says where it is wrong
+        return  # the parser reports the error
     roots = found.get("root")
     for root in roots if isinstance(roots, list) else ():
         if isinstance(root, dict) and "pgn" in root:
@@ -145,34 +145,34 @@ def _refuse_files(text: str) -> None:
 
 # ---------------------------------------------------------------- imports and exports
 async def _import(request: Request) -> Response:
-    """Takes in a file, which comes as the body, and queues its import."""
-    house, form = house_of(request), request.path_params["form"]
+    """Stores an uploaded file, and queues its import."""
+    served, form = served_by(request), request.path_params["form"]
     try:
-        house.may_take_in()
+        served.may_take_in()
         if form not in IMPORTS:
             raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
         wanted = read_query(ImportWanted, request.query_params)
         name = file_name(wanted.name)
-        file = await received(request, house.folder / uuid4().hex)
+        file = await received(request, served.folder / uuid4().hex)
         task = ImportTask(
             title=f"import {name}",
-            path=house.path,
+            path=served.path,
             form=form,
             file=file,
             name=name,
             again=wanted.again,
             players=wanted.players,
         )
-        return JSONResponse(house.desk.add(task).as_dict())
+        return JSONResponse(served.queue.add(task).as_dict())
     except GraphSearchError as error:
         return error_of(error)
 
 
 async def received(request: Request, file: Path) -> Path:
-    """Returns the file that a request brings, written as it comes.
+    """Returns the uploaded file of a request, written as it arrives.
 
     Raises:
-      InputFileError: if it is larger than is taken in.
+      InputFileError: if it is too large.
     """
     size, piece = 0, bytearray()
     try:
@@ -195,7 +195,7 @@ async def received(request: Request, file: Path) -> Path:
 
 
 def file_name(text: str) -> str:
-    """Returns the name of an uploaded file as it is listed.
+    """Returns the name of an uploaded file for lists.
 
     >>> file_name("C:/games/my.pgn"), file_name("")
     ('my.pgn', 'upload')
@@ -204,8 +204,8 @@ def file_name(text: str) -> str:
     return "".join(c for c in bare if c.isprintable())[:LONGEST_NAME] or "upload"
 
 
-def _export(house: House, wanted: ExportWanted) -> dict[str, Any]:
-    """Queues an export; what it writes is then downloaded."""
+def _export(served: ServedFile, wanted: ExportWanted) -> dict[str, Any]:
+    """Queues an export; its file is then downloaded."""
     form, root = wanted.form, wanted.board()
     selection = Selection(
         roots=() if root is None else (root,),
@@ -215,42 +215,42 @@ def _export(house: House, wanted: ExportWanted) -> dict[str, Any]:
         min_visits=wanted.min_visits,
         max_moves=wanted.max_moves,
     )
-    file = house.folder / f"{house.path.stem}-{uuid4().hex[:8]}.{EXPORTS[form]}"
+    file = served.folder / f"{served.path.stem}-{uuid4().hex[:8]}.{EXPORTS[form]}"
     task = ExportTask(
-        title=f"export {selection.book or house.path.stem} as {form}",
-        path=house.path,
+        title=f"export {selection.book or served.path.stem} as {form}",
+        path=served.path,
         form=form,
         selection=selection,
         file=file,
         weights=wanted.weights,
     )
-    return house.desk.add(task).as_dict()
+    return served.queue.add(task).as_dict()
 
 
 def _download(request: Request) -> Response:
-    """Returns what an export wrote."""
-    house = house_of(request)
+    """Returns the file of an export."""
+    served = served_by(request)
     try:
-        job = house.desk.job(int(request.path_params["number"]))
+        job = served.queue.job(int(request.path_params["number"]))
         if not isinstance(job.task, ExportTask) or job.state != DONE or not job.task.file.exists():
             raise InvalidParameterError("this export has not written a file")
     except GraphSearchError as error:
         return error_of(error)
-    name = f"{job.task.selection.book or house.path.stem}.{EXPORTS[job.task.form]}"
+    name = f"{job.task.selection.book or served.path.stem}.{EXPORTS[job.task.form]}"
     return FileResponse(job.task.file, media_type="application/octet-stream", filename=name)
 
 
 # ---------------------------------------------------------------- the queue
-def _queue(house: House, order: Order) -> dict[str, Any]:
+def _queue(served: ServedFile, order: Order) -> dict[str, Any]:
     """Changes the queue: `stop` (a job by number), `hold`, `go` or `clear`."""
-    desk = house.desk
+    queue = served.queue
     if order.action == "stop":
-        desk.stop(order.number, hold=order.hold)
+        queue.stop(order.number, hold=order.hold)
     elif order.action == "clear":
-        desk.clear()
+        queue.clear()
     else:
-        desk.hold(order.action == "hold")
-    return desk.as_dict()
+        queue.hold(order.action == "hold")
+    return queue.as_dict()
 
 
 ROUTES = [

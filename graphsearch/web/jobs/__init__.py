@@ -1,4 +1,4 @@
 """Work for the page in other processes: searches, builds of books, imports, exports, and their queue.
 
-`desk` deals them out, `worker` does them; the rest of `graphsearch.web` may import them.
+`task_queue` starts them, `worker` does them.
 """

@@ -1,4 +1,4 @@
-"""Kernels are compiled before a task opens the file, so that a stop meanwhile can end its process at once."""
+"""Compiles kernels before a task opens the file, so that a stop can end its process at once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def ready(spec: EvaluatorSpec, tell: Tell) -> Iterator[Evaluator]:
 
     with contextlib.closing(create(spec)) as evaluator:
         if kernels_missing(evaluator, filed=True):
-            from ...mate.warm import compile_search
             from ...search.params import SearchParams
+            from ...solvers.mate.warm import compile_search
 
             tell({"stage": "compiling"})
             compile_search(evaluator, SearchParams(), filed=True, told=True)

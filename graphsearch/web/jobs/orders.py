@@ -1,4 +1,4 @@
-"""What is said between the server and the process of a task, while that is at work."""
+"""Messages between the server and the process of a task during its work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 class Orders:
-    """What the server says meanwhile."""
+    """The server's requests to a task."""
 
     def __init__(self, pipe: Pipe) -> None:
         self.stop = threading.Event()

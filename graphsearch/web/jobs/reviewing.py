@@ -7,22 +7,22 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ...book.review.results import GameReview
+from ...book.review.review import ReviewSettings, review
+from ...book.review.review_report import ReviewProgress
 from ...exchange.sources import GivenFile
 from ...limits import open_file
-from ...review.report import ReviewProgress
-from ...review.results import GameReview
-from ...review.review import ReviewWish, review
 from .compiling import ready
 from .tasks import ReviewTask
 
-MOST_GAMES = 200  # that the page shows; the files have all
-MOST_LISTED = 20  # problems and players in what is told of the task
+MOST_GAMES = 200  # for the page; the files have all
+MOST_LISTED = 20  # problems and players in the task's report
 
 
 def do_review(
     task: ReviewTask, stop: threading.Event, tell: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """Returns what a review did, after writing its files."""
+    """Writes a review's files; returns its report."""
     tell({"stage": "starting"})
     games: list[dict[str, object]] = []
 
@@ -33,19 +33,19 @@ def do_review(
         if len(games) < MOST_GAMES:
             games.append(game.as_dict())
 
-    wish = ReviewWish(
+    settings = ReviewSettings(
         visits=task.visits,
         choice=task.choice,
         pgn=task.out.with_suffix(".pgn"),
         html=task.out.with_suffix(".html"),
+        params=task.params,
     )
     with ready(task.evaluator, tell) as evaluator, open_file(task.file) as stream:
         report = review(
             task.path,
             GivenFile(task.name, stream),
-            wish,
+            settings,
             evaluator=evaluator,
-            params=task.params,
             ram_bytes=task.ram_bytes,
             stop=stop,
             on_progress=show,

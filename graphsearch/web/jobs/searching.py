@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ...search.results import Progress, SearchResult
     from .orders import Orders, Tell
 
-LINES, WATCHED_LINES = 5, 3  # best moves that are shown with their line
+LINES, WATCHED_LINES = 5, 3  # best moves with their line
 UPDATE_SECONDS = 0.2  # between two signs of progress, at least
-LONGEST_SECONDS = 0.6  # between two looks at the numbers of what is looked at, but for the next progress
+LONGEST_SECONDS = 0.6  # between two updates of the numbers of a watched position, but for the next progress
 SHARE = 0.005  # of its time that a search spends on lines for the page, and as much on everything else
 
 OnProgress = Callable[["Progress"], None]
@@ -35,11 +35,10 @@ Search = Callable[[chess.Board, "Limits", OnProgress], "SearchResult"]
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What is searched.
+    """An open graph to search.
 
-    Attributes:
-      read: returns the record of a position. search: searches a position, and saves.
-      facts: of the last search, that are told when all is done.
+    read: returns the record of a position. search: searches a position, and saves.
+      facts: of the last search, reported at the end.
     """
 
     read: Reader
@@ -48,7 +47,7 @@ class Searched:
 
 
 def do_search(task: SearchTask, orders: Orders, tell: Tell) -> dict[str, Any]:
-    """Does the searches of a task; returns what the page is told at the end."""
+    """Runs the searches of a task; returns the final report for the page."""
     tell({"stage": "starting"})
     opened = _cluster if is_sharded(task.path) else _file
     with opened(task, orders, tell) as searched:
@@ -59,9 +58,9 @@ def do_search(task: SearchTask, orders: Orders, tell: Tell) -> dict[str, Any]:
 def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
     """Yields a graph file, open in this process."""
     from ...graph.graph import Graph
-    from ...mate.beside import MateFinder
     from ...search.loop import analyze, moves_of_tables
     from ...search.warm import paging_kernels_compiling
+    from ...solvers.mate.beside import MateFinder
 
     with (
         ready(task.evaluator, tell) as evaluator,
@@ -88,9 +87,9 @@ def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
 @contextmanager
 def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
     """Yields a cluster; its shards are processes of this one."""
-    from ...cluster import warm
-    from ...cluster.master import searching
     from ...evaluators.uniform import UniformEvaluator
+    from ...search.shards import warm
+    from ...search.shards.master import searching
     from ...store.sharded.files import open_to_read
 
     if warm.kernels_missing():
@@ -120,7 +119,7 @@ def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]
 
 
 def _shard(report: dict[str, Any]) -> dict[str, Any]:
-    """Returns what the page shows of a shard."""
+    """Returns a shard's figures for the page."""
     names = ("number", "place", "nodes", "evaluations", "saved", "seconds", "cpu_seconds")
     return {name: report[name] for name in names} | {"waited": report["traffic"]["waiting"]}
 
@@ -161,7 +160,7 @@ class _Searches:
         }
 
     def _limits(self, board: chess.Board) -> Limits | None:
-        """Returns the limits of a position; None if it has all the visits that it is to have."""
+        """Returns the limits of a position; None if it has all its visits already."""
         task = self._task
         if task.until is None:
             return task.limits
@@ -182,7 +181,7 @@ class _Searches:
         return result.stop_reason
 
     def _show(self, now: Progress) -> None:
-        """Tells how a search stands; lines take twenty times as long as numbers, and come less often."""
+        """Reports a search's state; lines take twenty times as long as numbers, and are sent less often."""
         watched = self._orders.watched
         if not self._numbers.is_due() and watched == self._watched_before:
             return
@@ -194,15 +193,16 @@ class _Searches:
                 "place": self._place + 1,
                 "positions": len(self._task.boards),
                 "counters": _counters(now),
+                "reading": now.loaded,
             }
         if self._lines.is_due():
             with self._lines:
                 found = [now.node(LINES), *self._watched(node.position, lines=WATCHED_LINES)]
-                self._shown = {_key(view): _node(view) for view in found}
+                self._shown = {view.key: _node(view) for view in found}
         self._tell(facts | {"nodes": [self._fresh(node) for node in nodes]})
 
     def _watched(self, root: str, *, lines: int) -> list[NodeView]:
-        """Returns the positions that somebody looks at, as far as the graph knows them."""
+        """Returns the watched positions that the graph knows."""
         from ...graph.view import view
 
         boards = [board_of(fen) for fen in self._orders.watched if fen != root]
@@ -210,17 +210,17 @@ class _Searches:
         return [node for node in found if node]
 
     def _fresh(self, node: NodeView) -> dict[str, Any]:
-        """Returns a node as it is now, its moves with the lines that were shown last."""
-        known = {move["move"]: move for move in self._shown.get(_key(node), {}).get("moves", ())}
+        """Returns the present state of a node, its moves with the lines last shown."""
+        known = {move["move"]: move for move in self._shown.get(node.key, {}).get("moves", ())}
         moves = [_with_line(move, known.get(move["move"])) for move in node.as_dict()["moves"]]
         return node.as_dict() | {"mate": node.mate, "moves": moves}
 
 
 class _Share:
-    """A context whose body may take a share of the time: it is due again after a long enough rest."""
+    """A context whose body may take a share of the time: it is due again after a long enough pause."""
 
     def __init__(self, share: float, least: float, most: float = inf) -> None:
-        """Takes the share, and the seconds from one time to the next at least and at most."""
+        """Takes the share, and the least and most seconds between two times."""
         self._share = share
         self._least, self._most = least, most
         self._next = self._began = self._used = 0.0
@@ -236,12 +236,8 @@ class _Share:
         self._next = self._began + max(self._least, min(self._most, used / self._share))
 
 
-def _key(node: NodeView) -> str:
-    return f"{node.key:016x}"
-
-
 def _with_line(move: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns a move with the line that was shown with it last."""
+    """Returns a move with the line last shown for it."""
     line = {name: known[name] for name in ("pv", "pv_san")} if known else {"pv_san": [move["san"]]}
     return move | line
 

@@ -1,4 +1,4 @@
-"""What may be done for the page in another process, as it is sent there: frozen values without open files."""
+"""Tasks for the other process, as they are sent there: frozen values without open files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import chess
 
+from ...book.review.games import GameChoice
 from ...evaluators.factory import EvaluatorSpec
 from ...exchange.selection import Selection
-from ...review.games import GameChoice
 from ...search.params import Limits, SearchParams
 
 IMPORTS = ("pgn", "polyglot", "epd")
@@ -26,7 +26,7 @@ EXPORTS = {  # form -> ending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Something to do; `title` says it to a person, `waits`: until no other program writes the file."""
+    """A task; `title` is for people, `waits`: until no other program writes the file."""
 
     title: str
     path: Path
@@ -39,7 +39,7 @@ class SearchTask(Task):
 
     Attributes:
       boards: the positions, each with the game before it.
-      until: root N at which a position is done, whatever the limits: what it has already counts; None: the
+      until: root N at which a position is done, whatever the limits: its existing visits count; None: the
         limits alone.
       limits: of each position. searchmoves: of all, in UCI; empty: all moves.
     """
@@ -66,10 +66,10 @@ class BuildTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTask(Task):
-    """An import of a file that was uploaded: `pgn`, `polyglot` or `epd`; `name` is that of the person.
+    """An import of an uploaded file: `pgn`, `polyglot` or `epd`; `name` is the user's name for it.
 
     Attributes:
-      again: even if it was imported before. players: of `pgn`, keep who played.
+      again: even if it was imported before. players: of `pgn`, store the players.
     """
 
     form: str
@@ -99,9 +99,9 @@ class MergeTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewTask(Task):
-    """A review of the games of a file that was uploaded; `name` is that of the person.
+    """A review of the games of an uploaded file; `name` is the user's name for it.
 
-    It writes `out` with the endings .json (what the page shows), .pgn and .html.
+    It writes `out` with the endings .json (for the page), .pgn and .html.
     """
 
     file: Path
@@ -116,19 +116,19 @@ class ReviewTask(Task):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Asks to end what is being done, and to save it."""
+    """Request to end the present task, and to save it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Positions that somebody looks at, as FENs: a search shows them too, as they are in its memory."""
+    """Watched positions, as FENs: a search shows them too, from its memory."""
 
     positions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the process says: `running` now and then, at last `done`, or `failed` with an `error`."""
+class TaskReport:
+    """A report of the process: `running` now and then, at last `done`, or `failed` with an `error`."""
 
     state: str
     facts: dict[str, Any] = field(default_factory=dict)

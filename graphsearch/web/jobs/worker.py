@@ -1,4 +1,4 @@
-"""What the other process does: one task, told about as it goes on, ended and saved when asked to."""
+"""The other process: runs one task, reports its progress, ends and saves on request."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from .tasks import (
     ReviewTask,
     SearchTask,
     Task,
-    Told,
+    TaskReport,
 )
 
 if TYPE_CHECKING:
     from ...workers.child import Pipe
 
-MOST_PROBLEMS = 20  # of a merge that the page is told
-LOCK_SECONDS = 1.0  # between two looks whether the file is free
+MOST_PROBLEMS = 20  # of a merge, reported to the page
+LOCK_SECONDS = 1.0  # between two checks whether the file is free
 
 
 def work(pipe: Pipe) -> None:
-    """Does the task that comes first on a pipe, and listens there meanwhile."""
+    """Runs the first task on a pipe, and listens there meanwhile."""
     task = pipe.recv()
     orders = Orders(pipe)
     try:
-        facts = _when_free(task, orders, lambda facts: pipe.send(Told("running", facts)))
-        pipe.send(Told("done", facts))
+        facts = _when_free(task, orders, lambda facts: pipe.send(TaskReport("running", facts)))
+        pipe.send(TaskReport("done", facts))
     except GraphSearchError as error:
-        pipe.send(Told("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
+        pipe.send(TaskReport("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
     except Exception as error:
-        pipe.send(Told("failed", error=told(error, task.title)))
+        pipe.send(TaskReport("failed", error=told(error, task.title)))
 
 
 def _when_free(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
-    """Does a task; one that may wait waits until no other program writes the file."""
+    """Runs a task; one that may wait does so until no other program writes the file."""
     while True:
         try:
             return _do(task, orders, tell)
@@ -79,7 +79,7 @@ def _do(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
 def _build(task: BuildTask, orders: Orders, tell: Tell) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from ...book.build import BuildLimits, build
+    from ...book.build import BuildLimits, Resources, build
     from ...book.toml import parse_config
     from ...evaluators.factory import with_threads
 
@@ -92,7 +92,7 @@ def _build(task: BuildTask, orders: Orders, tell: Tell) -> dict[str, Any]:
             config,
             evaluator=evaluator,
             limits=BuildLimits(seconds=task.seconds, evaluations=task.evaluations),
-            ram_bytes=task.ram_bytes,
+            resources=Resources(ram_bytes=task.ram_bytes),
             stop=orders.stop,
             on_progress=lambda now: tell(asdict(now)),
         )
@@ -122,7 +122,7 @@ def _import(task: ImportTask, orders: Orders, tell: Tell) -> dict[str, Any]:
 
 
 def _merge(task: MergeTask, orders: Orders, tell: Tell) -> dict[str, Any]:
-    from ...sweep.merge import MergeProgress, Wanted, merge
+    from ...graph.sweeps.merge import MergeProgress, Wanted, merge
 
     pace = _Pace(tell)
 
@@ -175,7 +175,7 @@ def _export_tables(task: ExportTask, tell: Tell) -> dict[str, Any]:
 
 
 class _Pace:
-    """Tells of an export or a merge now and then."""
+    """Reports an export's or a merge's progress now and then."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

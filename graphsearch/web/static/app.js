@@ -6,7 +6,7 @@ import { menOf, turnOf } from "./chess.js";
 import { bytes, count, h, percent, put, score, signed } from "./dom.js";
 import { exchange } from "./exchange.js";
 import { hide } from "./peek.js";
-import { addressOf, follow as followAddress, go, leftGameAt, node, on, open, play, refresh, showDesk, state, step, tell, toEnd } from "./state.js";
+import { addressOf, follow as followAddress, go, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd } from "./state.js";
 import { strip } from "./search.js";
 import { tabs } from "./tabs.js";
 
@@ -232,12 +232,12 @@ followAddress();
 
 // counters of a server that does not answer would stand for ever
 let connected = true;
-follow({ file: showOutside, desk: showDesk }, (now) => {
+follow({ file: showOutside, queue: showQueue }, (now) => {
   $("connection").textContent = now ? "" : "not connected; if graphsearch serve was started anew, open the address that it prints";
   if (now && !connected) {
     if (state.look) refresh(); else followAddress();
     loadFile().catch((error) => toast(error.message));
   }
-  if (!now) showDesk(null);
+  if (!now) showQueue(null);
   connected = now;
 });

@@ -43,7 +43,7 @@ export const filesView = {
       put(sources, table(["Kind", "File", "Started (UTC)", "Taken", "Skipped", "State"], rows, { caption: "Imports", empty: "Nothing was imported yet." }));
     };
     put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : state.file?.one_file ? h("p", { class: "note", text: `${state.file.one_file}. Exports work.` }) : importForm(toast), sources, mergeForm(toast), exportForm(toast), done);
-    return { show: draw, on: { desk: draw, facts: draw } };
+    return { show: draw, on: { queue: draw, facts: draw } };
   },
 };
 
@@ -87,7 +87,7 @@ function exportForm(toast) {
 }
 
 function drawJobs(host) {
-  const all = [...state.desk.running, ...state.desk.waiting, ...state.desk.ended].filter((job) => ["import", "merge", "export"].includes(job.kind));
+  const all = [...state.queue.running, ...state.queue.waiting, ...state.queue.ended].filter((job) => ["import", "merge", "export"].includes(job.kind));
   put(host, h("ul", { class: "jobs" }, all.map((job) => h("li", { class: job.state }, h("span", { class: "state", text: job.state }),
     h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }),
     job.state === "running" && job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, title: percent(job.facts.done / job.facts.total, 0), "aria-label": job.title }),

@@ -30,16 +30,16 @@ export const reviewView = {
       if (chosen.job !== null) fetchIt(chosen.job);
     };
     let newest = Math.max(0, ...reviews().map((job) => job.number));
-    const desk = () => {
+    const queue = () => {
       list();
       const ended = reviews().find((job) => job.state === "done");
       if (ended && ended.number > newest) { newest = ended.number; fetchIt(newest); }
     };
-    return { show, on: { desk, facts: show } };
+    return { show, on: { queue, facts: show } };
   },
 };
 
-const reviews = () => state.desk.ended.filter((job) => job.kind === "review");
+const reviews = () => state.queue.ended.filter((job) => job.kind === "review");
 
 // ------------------------------------------------------------ what to review
 function reviewForm(toast) {
@@ -72,7 +72,7 @@ function reviewForm(toast) {
 }
 
 function drawJobs(host, fetchIt) {
-  const running = state.desk.running.filter((job) => job.kind === "review");
+  const running = state.queue.running.filter((job) => job.kind === "review");
   const rows = running.map((job) => h("li", { class: "running" }, h("span", { class: "state", text: "running" }), h("span", { class: "title", text: job.title }),
     job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, "aria-label": job.facts.stage })));
   const ended = reviews().map((job) => h("li", { class: job.state }, h("span", { class: "state", text: job.state }), h("span", { class: "title", text: job.state === "failed" ? `${job.title}: ${job.error}` : job.title }),

@@ -4,7 +4,7 @@ import { send } from "./api.js";
 import { bytes, clock, count, h, percent, points, put, short, table } from "./dom.js";
 import { here, on, state, wholeLine } from "./state.js";
 
-const running = () => state.desk.running.find((job) => job.kind !== "export") || null;
+const running = () => state.queue.running.find((job) => job.kind !== "export") || null;
 
 // ------------------------------------------------------------ the strip
 export function strip(host, { toast }) {
@@ -22,15 +22,15 @@ export function strip(host, { toast }) {
     stop.disabled = Boolean(job?.stopping);
     put(text, job ? countersOf(job) : lastWord(held));
   };
-  for (const name of ["desk", "outside", "facts"]) on(name, draw);
+  for (const name of ["queue", "outside", "facts"]) on(name, draw);
   draw();
 }
 
 function lastWord(held) {
   if (held) return h("span", { class: "muted", text: "Another program is searching this file." });
-  const waits = state.desk.waiting.length;
-  if (waits && state.desk.held) return h("span", { class: "muted", text: `${waits} in the queue, which is held.` });
-  const job = state.desk.ended.find((each) => each.kind !== "export");
+  const waits = state.queue.waiting.length;
+  if (waits && state.queue.held) return h("span", { class: "muted", text: `${waits} in the queue, which is held.` });
+  const job = state.queue.ended.find((each) => each.kind !== "export");
   if (!job) return h("span", { class: "muted", text: state.file?.read_only ? "Read-only." : "Nothing is running." });
   return h("span", { class: job.state === "failed" ? "failed" : "muted", text: endOf(job) });
 }
@@ -66,7 +66,10 @@ function countersOf(job) {
     const memory = [["in RAM", `${percent(c.nodes ? Math.min(1, c.resident / c.nodes) : 1, 0)}, ${bytes(c.ram_bytes)}`], ["read back", short(c.read_back)], ["written", short(c.written)]];
     if (c.ram_bytes) each.push(...memory); // that of a cluster's processes is not known here
     const place = facts.positions > 1 ? [["position", `${facts.place}/${facts.positions}`]] : [];
-    return [title, ...[...place, ...each].map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
+    const reading = facts.reading
+      ? [h("progress", { max: facts.reading[1], value: facts.reading[0], "aria-label": "reading the graph" }), ` reading the graph: ${short(facts.reading[0])} of ${short(facts.reading[1])} nodes`]
+      : [];
+    return [title, ...reading, ...[...place, ...each].map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
   }
   if (facts.total) return [title, h("progress", { max: facts.total, value: facts.done, "aria-label": facts.stage }), ` ${facts.stage}${facts.count ? `, ${count(facts.count)} (${short(facts.rate)}/s)` : ""}`];
   if (facts.searched !== undefined) return [title, ` ${facts.stage === "building" ? facts.line || "…" : facts.stage}: ${count(facts.searched)} searched, ${count(facts.positions)} positions, ${count(facts.leaves)} leaves, ${count(facts.evaluations)} evaluations`];
@@ -92,7 +95,7 @@ export const searchView = {
     const draw = () => drawQueue(queue, act);
     const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), h("h2", { text: "Queue" }),
       h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other, until it is stopped or graphsearch serve ends." }), queue);
-    return { show() { form(); draw(); }, on: { desk: draw, facts() { form(); draw(); } } };
+    return { show() { form(); draw(); }, on: { queue: draw, facts() { form(); draw(); } } };
   },
 };
 
@@ -113,7 +116,7 @@ function settingsForm(act) {
 }
 
 function drawQueue(host, act) {
-  const { running: now, waiting, ended, held } = state.desk;
+  const { running: now, waiting, ended, held } = state.queue;
   const order = (body) => act(send("queue", body));
   const row = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }), more);
   const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });

@@ -20,7 +20,7 @@ export const state = {
   look: null,    // the answer to /api/position
   problem: "",   // why the page could not go where it was to go
   live: null,    // the same position in the memory of a search
-  desk: IDLE,
+  queue: IDLE,
   outside: { stamp: "", holder: null },
   file: null,
 };
@@ -158,16 +158,16 @@ async function addLines(look) {
 }
 
 export function liveNode() {
-  const nodes = state.desk.running.flatMap((job) => job.facts.nodes || []);
+  const nodes = state.queue.running.flatMap((job) => job.facts.nodes || []);
   state.live = nodes.find((found) => found.key === state.look?.key) || null;
 }
 
 // the tasks of the server; none are known while it does not answer
-export function showDesk(desk) {
+export function showQueue(queue) {
   const was = state.live;
-  state.desk = desk || IDLE;
+  state.queue = queue || IDLE;
   liveNode();
-  tell("desk");
+  tell("queue");
   if (was || state.live) tell("live");
 }
 

@@ -1,3 +1,0 @@
-"""Principal variation search to a fixed depth, over the same file as the graph.
-
-`bench` and `cli` import it."""

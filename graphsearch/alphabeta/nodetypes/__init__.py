@@ -1,3 +1,0 @@
-"""Node types of alpha-beta: which are expected, which a search found, and how many a minimal tree has.
-
-`bench` and `cli` import it."""

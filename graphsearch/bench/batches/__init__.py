@@ -1,3 +1,0 @@
-"""`graphsearch bench --batches`: how four gatherers fill large batches, and what that costs.
-
-`cli` imports `report`."""

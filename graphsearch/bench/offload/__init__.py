@@ -1,3 +1,0 @@
-"""`graphsearch bench --offload`: a search larger than its memory, and the file below it.
-
-`cli` imports `report`."""

@@ -1,0 +1,90 @@
+"""Progress and report of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildProgress:
+    """The progress of a build.
+
+    Attributes:
+      stage: `loading`, `checking` or `building`. seconds: since it began.
+      searched, added, visits, evaluations: by this build.
+      positions, leaves: of the book. waiting: items of the queue.
+      line: the line being searched, in SAN. ply: of its last position.
+      left: seconds until nothing is left to search, by the branching so far; None: unknown.
+    """
+
+    stage: str
+    seconds: float
+    searched: int
+    added: int
+    visits: int
+    evaluations: int
+    positions: int
+    leaves: int
+    waiting: int
+    line: str
+    ply: int
+    left: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootValue:
+    """A root of a book and its value.
+
+    Attributes:
+      position: FEN. origin: of the root, such as `root 1`.
+      value: for the side to move, None: not searched yet. best: SAN.
+    """
+
+    position: str
+    origin: str
+    value: float | None
+    best: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildReport:
+    """The report of a build.
+
+    Attributes:
+      book: its name. ended: `complete`, `stop`, `time` or `evaluations`.
+      positions, leaves: of the book now. searched, added, visits, evaluations, seconds: of this build.
+      failed: positions that could not be searched, and why.
+      roots: their values now.
+    """
+
+    book: str
+    ended: str
+    positions: int
+    leaves: int
+    searched: int
+    added: int
+    visits: int
+    evaluations: int
+    seconds: float
+    failed: tuple[tuple[str, str], ...]
+    roots: tuple[RootValue, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch book build`."""
+        failed = [{"position": fen, "error": error} for fen, error in self.failed]
+        return asdict(self) | {"roots": [asdict(root) for root in self.roots], "failed": failed}
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counters of a build."""
+
+    searched: int = 0
+    visits: int = 0
+    evaluations: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+OnProgress = Callable[[BuildProgress], None]

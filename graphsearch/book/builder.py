@@ -1,0 +1,288 @@
+"""The loop of a build: search the next leaf, add the moves that its windows admit, and repeat."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..errors import GraphSearchError
+from ..position.board import board_of
+from ..store.store import Store
+from ..store.tables import games
+from . import queue, rows
+from .build_report import BuildReport, Counts, OnProgress
+from .config import BookConfig
+from .executor import Executor, Outcome, Task
+from .growth import Growth
+from .order import order_of
+from .positions import LEAF, BookLine, Position
+from .progress import ProgressReporter, leaves, size
+from .queue import QueueItem
+from .requests import Requests
+from .roots import Roots
+from .tree import BookTree
+
+if TYPE_CHECKING:
+    from .build import BuildLimits
+
+SAVE_SECONDS = 5.0  # between two saves: the most that a kill costs, besides the running searches
+POLL_SECONDS = 1.0  # between two reads of the queue
+WAIT_SECONDS = 0.2  # for workers; short, so that signals are handled soon
+VISITS_PER_EVALUATION = 20  # of a search: ends it where little is left to evaluate
+DRAIN_SECONDS = 60.0  # for workers that end their waves when a build is stopped
+COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "evaluations", "failed"
+
+
+class Builder:
+    """One build with an open executor."""
+
+    def __init__(
+        self,
+        tables: Store,
+        config: BookConfig,
+        started: rows.Started,
+        executor: Executor,
+        *,
+        limits: BuildLimits,
+        stop: threading.Event,
+        out_of_time: threading.Event,
+        on_progress: OnProgress | None,
+    ) -> None:
+        """Begins a build; `out_of_time` is set when the time limit has set `stop`."""
+        self._tables = tables
+        self._config = config
+        self._started = started
+        self._executor = executor
+        self._limits = limits
+        self._stop = stop
+        self._out_of_time = out_of_time
+        self._began = self._saved_at = time.monotonic()
+        self._polled_at = 0.0
+        self._counts = Counts()
+        self._lines: dict[str, BookLine] = {}
+        self.tree = BookTree(config.expansion.value, order_of(config.expansion))
+        self.growth = Growth(config, self.tree, started.book_run, executor.read, self._games)
+        self.requests = Requests(self.tree, self.growth, config)
+        self.roots = Roots(self.tree, self.growth)
+        self._progress = ProgressReporter(
+            self.tree,
+            self.growth,
+            self.requests,
+            self._counts,
+            max_ply=config.max_ply,
+            began=self._began,
+            on_progress=on_progress,
+        )
+
+    # -------------------------------------------------------------- the whole
+    def build(self) -> BuildReport:
+        """Builds until a limit; results are saved whatever ends the build."""
+        self._load()
+        self._save(wait=True)
+        try:
+            ended = self._loop()
+        except BaseException:
+            with contextlib.suppress(GraphSearchError):  # the first failure is the one to report
+                self._finish(FAILED)
+            raise
+        self._finish(ended)
+        return self._report(ended)
+
+    def _loop(self) -> str:
+        while True:
+            if self._stop.is_set():
+                self._drain()
+                return TIME if self._out_of_time.is_set() else STOPPED
+            self._poll()
+            has_room = self._hand_out()
+            if not self._executor.open_tasks:
+                if not has_room:
+                    return EVALUATIONS
+                if not self._limits.forever:
+                    return COMPLETE
+                self._progress.waiting()
+                self._stop.wait(POLL_SECONDS)
+            for outcome in self._executor.finished(WAIT_SECONDS):
+                self._take(outcome)
+            if time.monotonic() - self._saved_at >= SAVE_SECONDS:
+                self._save(wait=False)
+            self._progress.show("building")
+
+    def _drain(self) -> None:
+        """Waits for the running searches, and adds their results."""
+        self._executor.stop()
+        end = time.monotonic() + DRAIN_SECONDS
+        while self._executor.open_tasks and time.monotonic() < end:
+            for outcome in self._executor.finished(WAIT_SECONDS):
+                self._take(outcome)
+
+    def _finish(self, ended: str) -> None:
+        """Writes the end of this build; searches that still run are lost for the book, not for the graph."""
+        costs = self.tree.costs()
+        priorities = [(key, cost) for key, cost in costs.items() if self.tree.positions[key].state == LEAF]
+        book, counts = self._started.book, self._numbers()
+        self._note_rows()
+        self._executor.note(lambda store: rows.write_priorities(store, book, priorities))
+        self._executor.note(lambda store: rows.write_run(store, self._started, counts, ended))
+        self._executor.save(wait=True)
+
+    # -------------------------------------------------------------- beginning
+    def _load(self) -> None:
+        """Reads the book, applies the configuration to it, and adds its roots."""
+        tree = self.tree
+        rows.load(self._tables, self._started.book, tree)
+        self.roots.worth |= rows.last_worth(self._tables, self._started.book)
+        self._progress.report("loading")
+        for key, fen, origin in rows.roots(self._tables, self._started.book):
+            if origin.startswith("queue") and key in tree.positions:
+                self.roots.enter(board_of(fen), origin)
+        for root in self._config.roots:
+            self.roots.enter(root.board.copy(stack=False), root.origin)
+        for position in tree.positions.values():
+            self.growth.fit_ply(position)
+        tree.update(tree.positions)
+        is_whole = True
+        if rows.may_decide_otherwise(self._tables, self._started, self._config):
+            is_whole = self.growth.redecide_all(self._shows_and_goes_on)
+        if is_whole:  # else the next build checks it all
+            self._executor.note(lambda store: rows.write_config(store, self._started.book, self._config))
+        self.growth.set_apart()
+        tree.unsettled.clear()
+        self._note_roots()
+
+    def _shows_and_goes_on(self) -> bool:
+        """Reports the progress of the check; returns False if the build was stopped."""
+        self._progress.show("checking")
+        return not self._stop.is_set()
+
+    def _note_roots(self) -> None:
+        found = self.roots.rows()
+        self._executor.note(lambda store: rows.write_roots(store, self._started.book, found))
+
+    # -------------------------------------------------------------- the queue
+    def _poll(self) -> None:
+        """Reads new items of the queue now and then, and advances the lines of all items."""
+        now = time.monotonic()
+        if now - self._polled_at >= POLL_SECONDS:
+            self._polled_at = now
+            items = queue.waiting(self._tables, self._config.name)
+            self.requests.keep({item.id for item in items})
+            for item in items:
+                self._enter(item)
+        for item, state, note in self.requests.advance():
+            self._executor.note(partial(_set_state, item.id, state, note))
+
+    def _enter(self, item: QueueItem) -> None:
+        """Accepts an item; a line without a position of the book begins a new root."""
+        if self.requests.knows(item):
+            return
+        board = self.requests.take(item)
+        if board is None or board.ply() >= self._config.max_ply:
+            return
+        self.roots.enter(board, f"queue {item.id}")
+        self._note_roots()
+
+    # -------------------------------------------------------------- searching
+    def _hand_out(self) -> bool:
+        """Submits tasks while the executor has room; returns False if the limit of evaluations ends that."""
+        while self._executor.open_tasks < self._executor.capacity:
+            if not self._may_search():
+                return False
+            line = self.requests.next_line() or self.tree.next_line()
+            if line is None:
+                return True
+            key = line.keys[-1]
+            self._lines[key] = line
+            self.tree.lease(key, leased=True)
+            self._executor.submit(self._task(self.tree.positions[key]))
+            self._progress.searching(line)
+        return True
+
+    def _may_search(self) -> bool:
+        limit, each = self._limits.evaluations, self._config.leaf.evaluations or self._config.leaf.visits or 1
+        if limit is None or not (self._counts.searched or self._executor.open_tasks):
+            return True
+        return self._counts.evaluations + each * (self._executor.open_tasks + 1) <= limit
+
+    def _task(self, position: Position) -> Task:
+        leaf = self._config.leaf
+        visits = leaf.visits
+        if visits is None and leaf.evaluations is not None:
+            visits = VISITS_PER_EVALUATION * leaf.evaluations
+        return Task(
+            position.key, position.fen, evaluations=leaf.evaluations, visits=visits, params=leaf.params
+        )
+
+    def _take(self, outcome: Outcome) -> None:
+        """Adds the result of a search to the book."""
+        key = outcome.task.key
+        position, line = self.tree.positions[key], self._lines.pop(key)
+        self._counts.visits += outcome.visits
+        self._counts.evaluations += outcome.evaluations
+        if outcome.error:  # its lease stays, so that this run does not search it again
+            self._counts.failed[position.fen] = outcome.error
+            self.requests.give_up(key, outcome.error)
+            return
+        if outcome.is_whole:
+            board = board_of(position.fen)
+            record = self._executor.read(board)
+            if record is None:
+                raise GraphSearchError(f"a search of {position.fen} left no record")
+            position.searches += 1
+            self._counts.searched += 1
+            self.tree.count_visit(line)
+            self.growth.learn(position, board, record)
+            self.requests.searched(key)
+        self.tree.lease(key, leased=False)
+
+    def _games(self, key: str) -> Mapping[str, int]:
+        found = games.counts(self._tables, [key]).get(key, [])
+        return {move.move: move.games for move in found}
+
+    # -------------------------------------------------------------- saving
+    def _save(self, *, wait: bool) -> None:
+        self._note_rows()
+        counts = self._numbers()
+        self._executor.note(lambda store: rows.write_run(store, self._started, counts, None))
+        self._executor.save(wait=wait)
+        self._saved_at = time.monotonic()
+
+    def _note_rows(self) -> None:
+        """Writes changed rows with the next transaction."""
+        tree = self.tree
+        changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}
+        positions, moves = rows.position_rows(tree, self._started.book, changed)
+        tree.changed.clear()
+        roots = self.roots.changes(self._counts.searched)
+        started = self._started
+        self._executor.note(lambda store: rows.write_positions(store, positions, moves))
+        self._executor.note(lambda store: rows.write_history(store, started, roots))
+
+    def _numbers(self) -> tuple[int, int, int, int, float]:
+        counts, seconds = self._counts, time.monotonic() - self._began
+        return self.growth.added, counts.searched, counts.visits, counts.evaluations, seconds
+
+    def _report(self, ended: str) -> BuildReport:
+        counts = self._counts
+        return BuildReport(
+            book=self._config.name,
+            ended=ended,
+            positions=size(self.tree),
+            leaves=leaves(self.tree),
+            searched=counts.searched,
+            added=self.growth.added,
+            visits=counts.visits,
+            evaluations=counts.evaluations,
+            seconds=time.monotonic() - self._began,
+            failed=tuple(counts.failed.items()),
+            roots=self.roots.values(),
+        )
+
+
+def _set_state(number: int, state: queue.State, note: str, store: Store) -> None:
+    """Writes the state of an item of the queue."""
+    queue.set_state(store, number, state, note)

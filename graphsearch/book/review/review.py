@@ -1,0 +1,289 @@
+"""Reviewing a file of games: search all of them, then judge and write all of them.
+
+    file -> chosen games -> positions, game by game, last to first -> graph file
+    file -> chosen games -> records of the graph -> judgements -> PGN, HTML, JSON, figures
+
+The output depends only on the last state of the graph file. So the same command writes the same again, and
+searches nothing the second time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import ImportFileError, InvalidParameterError
+from ...evaluators.factory import EvaluatorSpec
+from ...evaluators.protocol import Evaluator
+from ...exchange.output import Target, check_target, new_output
+from ...exchange.playing import BrokenGameError, VariantError
+from ...exchange.report import Problem
+from ...exchange.sources import GivenFile, Input, opened
+from ...limits import WHOLE
+from ...search.params import SearchParams
+from ...store.file import real_path
+from ...store.sharded.files import open_to_read
+from ...store.store import Store
+from .annotating import PgnOutput
+from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
+from .html import HtmlOutput
+from .judging import judge
+from .novelty import Novelties
+from .results import GameReview
+from .review_report import ReviewProgress, ReviewReport
+from .searching import GameSearcher
+from .sessions import SearchSettings, Session, open_session
+
+LEAST_VISITS = 10  # of a position: fewer cannot judge its moves
+SAY_SECONDS = 0.2
+NAMES_SHOWN = 5  # of players, in the message that none has the given name
+OnProgress = Callable[[ReviewProgress], object]
+OnGame = Callable[[GameReview], object]
+OnProblem = Callable[[Problem], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewSettings:
+    """The settings of a review.
+
+    Attributes:
+      visits: of every position, 10 or more. choice: which games.
+      pgn, html: targets of the annotated games and of the report; None: not written.
+      bare: whether to drop variations, comments and glyphs of the source.
+      params: of the searches.
+    """
+
+    visits: int = 1000
+    choice: GameChoice = field(default_factory=GameChoice)
+    pgn: Target | None = None
+    html: Target | None = None
+    bare: bool = False
+    params: SearchParams = field(default_factory=SearchParams)
+
+    def __post_init__(self) -> None:
+        if not LEAST_VISITS <= self.visits <= WHOLE.most:
+            raise InvalidParameterError(f"visits must be at least {LEAST_VISITS}, not {self.visits:,}")
+        if (both := _file(self.pgn)) and both == _file(self.html):
+            raise InvalidParameterError(f"the games and the report both go to {both}; name two files")
+
+
+def _file(target: Target | None) -> Path | None:
+    """Returns the file of an output; None for a stream, and without an output."""
+    return real_path(target) if isinstance(target, (str, os.PathLike)) else None
+
+
+def review(
+    path: str | os.PathLike[str],
+    given: GivenFile,
+    settings: ReviewSettings,
+    *,
+    evaluator: Evaluator | EvaluatorSpec,
+    ram_bytes: int | None = None,
+    stop: threading.Event | None = None,
+    on_progress: OnProgress | None = None,
+    on_game: OnGame | None = None,
+) -> ReviewReport:
+    """Reviews the chosen games of a PGN file, and returns a report.
+
+    Args:
+      path: the graph file, made if it is missing, or the folder of a cluster, whose shards search. A position
+        that has its visits there is not searched.
+      given: the PGN file, plain, gzip or zstd.
+      stop: set it, from any thread or a signal handler, to save and return. No output is written then; the
+        same call resumes.
+      evaluator: for a cluster a spec, from which each shard makes its own; its `pool` is that of the shards.
+      ram_bytes: memory of the graph; of a cluster, of each shard.
+      on_game: called with every reviewed game.
+
+    Raises:
+      InvalidParameterError: if no game fulfils the choice.
+      ImportFileError: if the PGN file cannot be read, or has no games.
+      ExportError: if an output cannot be written.
+      EvaluatorError: if the evaluator fails; all results until then are saved.
+      EvaluatorMismatchError: if the graph file is bound to another one.
+      StoreLockedError: if another process is writing it.
+      StoreError: if it cannot be read or written.
+    """
+    stop = stop or threading.Event()
+    work = _Review(Path(path), settings, stop, on_progress, on_game)
+    started = time.monotonic()
+
+    def look_at_stop() -> None:
+        if stop.is_set():
+            raise _StoppedError
+
+    def on_bytes(done: int, total: int) -> None:
+        look_at_stop()
+        work.report_progress("Reading", given.name, done, total)
+
+    work.report.name = given.name
+    try:
+        with opened(given, work.path.absolute().parent, on_bytes, look_at_stop) as file:
+            for target in (settings.pgn, settings.html):
+                check_target(target, store=work.path, source=None if given.stream else Path(given.name))
+            work.count(file)
+            with open_session(work.path, evaluator, work.common, ram_bytes=ram_bytes) as session:
+                work.do(session, file)
+    except _StoppedError:
+        work.report.stopped = True
+    work.report.seconds = time.monotonic() - started
+    return work.report
+
+
+class _StoppedError(Exception):
+    """The user has stopped the review."""
+
+
+class _Review:
+    """One review."""
+
+    def __init__(
+        self,
+        path: Path,
+        settings: ReviewSettings,
+        stop: threading.Event,
+        on_progress: OnProgress | None,
+        on_game: OnGame | None,
+    ) -> None:
+        self.path = path
+        self.report = ReviewReport("", str(path), settings.visits, settings.choice)
+        self.common = SearchSettings(
+            visits=settings.visits, params=settings.params, stop=stop, note=self.report.notes.append
+        )
+        self._settings = settings
+        self._stop = stop
+        self._on_progress = on_progress
+        self._on_game = on_game
+        self._said_at = 0.0
+        self._positions = 0  # of the chosen games
+
+    # ---------------------------------------------------------- reading
+    def count(self, file: Input) -> None:
+        """Counts the chosen games and their positions, for the progress.
+
+        Raises:
+          InvalidParameterError: if there are none.
+          ImportFileError: if the file has no games.
+        """
+        names: list[str] = []
+
+        def note(headers: dict[str, str]) -> None:
+            self.report.all += 1
+            if len(names) < NAMES_SHOWN:
+                names.extend(headers[side] for side in ("White", "Black") if headers.get(side))
+
+        for _, game in wanted_games(file.lines(), self._settings.choice, bare=True, on_headers=note):
+            self.report.chosen += 1
+            self._positions += plies_of(game) + 1
+        if not self.report.all:
+            raise ImportFileError(f"{file.name} has no games")
+        if not self.report.chosen:
+            raise InvalidParameterError(self._nothing(file.name, names))
+
+    def _nothing(self, name: str, names: list[str]) -> str:
+        known = (
+            f"; players there are {', '.join(dict.fromkeys(names))}" if self._settings.choice.player else ""
+        )
+        return f"none of the {self.report.all:,} games of {name} is of {self._settings.choice}{known}"
+
+    def _games(self, file: Input, leave_out: OnProblem | None = None) -> Iterator[SourceGame]:
+        """Yields the readable games of the choice; calls `leave_out` for the others."""
+        file.rewind()
+        for number, game in wanted_games(file.lines(), self._settings.choice, bare=self._settings.bare):
+            try:
+                yield read_game(number, game)
+            except BrokenGameError as error:
+                if leave_out:
+                    leave_out(Problem(error.line, f"game {number}: {error.reason}"))
+            except VariantError as error:
+                if leave_out:
+                    reason = f"{error}; only standard chess and Chess960 can be searched"
+                    leave_out(Problem(game.line, f"game {number} is {reason}"))
+
+    def _leave_out(self, why: Problem) -> None:
+        """Adds a game that cannot be reviewed to the report."""
+        self.report.skipped += 1
+        self.report.problems.append(why)
+
+    # ---------------------------------------------------------- working
+    def do(self, session: Session, file: Input) -> None:
+        """Searches, judges and writes."""
+        self._search(session, file)
+        if self._stop.is_set():
+            raise _StoppedError
+        if self.report.chosen > self.report.skipped:
+            self._write(session, file)
+
+    def _search(self, session: Session, file: Input) -> None:
+        report, began = self.report, time.monotonic()
+
+        def on_visits(of_position: int) -> None:
+            self._say_visits(searcher, game, of_position, time.monotonic() - began)
+
+        searcher = GameSearcher(session, self.common, on_visits=on_visits if self._on_progress else None)
+        try:
+            for game in self._games(file, self._leave_out):
+                report.notes += [f"game {game.number}: {note}" for note in game.notes]
+                if not searcher.search(game.last_board()):
+                    break
+            session.finish()
+        finally:
+            report.searched, report.known = searcher.searched, searcher.known
+            report.new_visits, report.evaluations = searcher.visits, searcher.evaluations
+
+    def _write(self, session: Session, file: Input) -> None:
+        with ExitStack() as files, open_to_read(self.path) as store:
+            outputs = self._outputs(files, store)
+            novelties = Novelties(store, file.digest)
+            for game in self._games(file):
+                if self._stop.is_set():
+                    raise _StoppedError
+                found = judge(session.read, game, novelties.find(game))
+                self.report.reviewed += 1
+                self.report.players.add(found)
+                self.report_progress("Writing", game.name, self.report.reviewed, self.report.chosen)
+                for output in outputs:
+                    output.add(game, found)
+                if self._on_game:
+                    self._on_game(found)
+            for output in outputs:
+                output.finish(self.report)
+        self.report.outputs = [
+            str(target)
+            for target in (self._settings.pgn, self._settings.html)
+            if isinstance(target, (str, os.PathLike))
+        ]
+
+    def _outputs(self, files: ExitStack, store: Store) -> list[PgnOutput | HtmlOutput]:
+        found: list[PgnOutput | HtmlOutput] = []
+        evaluator = store.identity.kind
+        if self._settings.pgn is not None:
+            out = files.enter_context(new_output(self._settings.pgn, store=self.path))
+            found.append(PgnOutput(out, visits=self._settings.visits, evaluator=evaluator))
+        if self._settings.html is not None:
+            out = files.enter_context(new_output(self._settings.html, store=self.path))
+            found.append(files.enter_context(HtmlOutput(out, evaluator=evaluator)))
+        return found
+
+    # ---------------------------------------------------------- progress
+    def report_progress(
+        self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0
+    ) -> None:
+        """Reports the progress, now and then."""
+        now = time.monotonic()
+        if self._on_progress and now - self._said_at >= SAY_SECONDS:
+            self._said_at = now
+            self._on_progress(ReviewProgress(stage, name, done, total, count, rate))
+
+    def _say_visits(self, searcher: GameSearcher, game: SourceGame, of_position: int, seconds: float) -> None:
+        """Reports the progress of the searches; positions that had their visits count as searched."""
+        visits = self._settings.visits
+        done = (searcher.searched + searcher.known - 1) * visits + min(of_position, visits)
+        name = f"game {game.number}, {game.name}"
+        total, rate = self._positions * visits, searcher.visits / max(seconds, 1e-9)
+        self.report_progress("Searching", name, done, total, searcher.visits, rate)

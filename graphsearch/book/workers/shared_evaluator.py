@@ -1,0 +1,158 @@
+"""A worker's evaluator: it evaluates its leased positions, and gets the results of the others."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import EvaluatorError
+from ...evaluators.pool.throughput import Throughput
+from ...evaluators.pool.worker import compiling_alone
+from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
+from ...workers.child import Pipe
+from .messages import GetUpdates, LeaseReply, LeaseRequest, Publish, ReleaseLeases, Updates
+
+PIECE_SECONDS = 2.0  # of evaluations until they are published: the loss with a worker, and the wait of others
+
+
+class SharedEvaluator(Evaluator):
+    """An evaluator whose positions several processes share.
+
+    Attributes:
+      paid: number of positions evaluated here.
+    """
+
+    def __init__(self, inner: Evaluator, ledger: Pipe) -> None:
+        self.inner = inner
+        self.identity = inner.identity
+        self.notes = inner.notes
+        self.wants_lines = inner.wants_lines
+        self.paid = 0
+        self._ledger = ledger
+        self._throughput = Throughput()
+        self._speaking = threading.Lock()
+
+    @property
+    def calls_kernels(self) -> bool:
+        """Whether the inner evaluator does."""
+        return self.inner.calls_kernels
+
+    def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
+        """Returns the best moves by tablebases, None without tablebases or an entry."""
+        return self.inner.best_moves(board)
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns WDL and priors of every position, from the worker that evaluated it.
+
+        Raises:
+          EvaluatorError: if the evaluator fails, or the other process has ended.
+        """
+        found = _Found(batch)
+        left = np.arange(len(batch))
+        waits = False
+        while len(left):
+            answers = self._ask(batch.words[left], waits)
+            found.take(left[answers.known], answers.said)
+            self._evaluate(batch, left[answers.mine], found)
+            is_open = ~answers.mine
+            is_open[answers.known] = False
+            left, waits = left[is_open], True
+        return found.evaluation()
+
+    def close(self) -> None:
+        """Closes the inner evaluator."""
+        self.inner.close()
+
+    # ---------------------------------------------------------- the ledger
+    def _ask(self, words: NDArray[np.uint64], waits: bool) -> LeaseReply:
+        answers = self._say(LeaseRequest(words, waits), asks=True)
+        assert isinstance(answers, LeaseReply)
+        return answers
+
+    def catch_up(self) -> Updates:
+        """Returns the records that others have saved since the last call.
+
+        Raises:
+          EvaluatorError: if the other process has ended.
+        """
+        news = self._say(GetUpdates(), asks=True)
+        assert isinstance(news, Updates)
+        return news
+
+    def _say(
+        self, message: LeaseRequest | GetUpdates | Publish | ReleaseLeases, *, asks: bool = False
+    ) -> object:
+        """Sends a message to the ledger; returns the reply if it `asks`."""
+        try:
+            with self._speaking:
+                self._ledger.send(message)
+                return self._ledger.recv() if asks else None
+        except (OSError, EOFError) as error:
+            raise EvaluatorError("the process that shares out positions is gone") from error
+
+    # ---------------------------------------------------------- evaluating
+    def _evaluate(self, batch: PositionBatch, rows: NDArray[np.int64], found: _Found) -> None:
+        """Evaluates positions piece by piece, and publishes each piece at once."""
+        size = self._piece(len(rows))
+        for first in range(0, len(rows), size):
+            piece = rows[first : first + size]
+            try:
+                evaluated = self._evaluated(batch, piece)
+            except BaseException:
+                self._say(ReleaseLeases(batch.words[rows[first:]]))
+                raise
+            self.paid += len(piece)
+            self._say(evaluated)
+            found.take(piece, evaluated.said)
+
+    def _piece(self, count: int) -> int:
+        """Returns the number of positions to evaluate at once: all, unless that takes long."""
+        if not self._throughput.is_known:
+            return max(1, count)
+        return max(1, min(count, int(PIECE_SECONDS / self._throughput.per_position)))
+
+    def _evaluated(self, batch: PositionBatch, rows: NDArray[np.int64]) -> Publish:
+        """Returns the checked evaluation of some positions by the inner evaluator."""
+        chosen = np.zeros(len(batch), bool)
+        chosen[rows] = True
+        part = batch.rows(chosen)
+        with compiling_alone(self.inner):
+            begin = time.perf_counter()
+            said = self.inner.evaluate(part)
+            seconds = time.perf_counter() - begin
+        checked(part, said)  # the search checks it again, but nothing wrong may be published
+        self._throughput.learn(len(part), seconds, seconds)
+        wdl, priors = np.asarray(said.wdl, np.float32), np.asarray(said.priors, np.float32)
+        bounds = None if said.bounds is None else np.asarray(said.bounds, np.int8)
+        return Publish(replace(part, lines=None), Evaluation(wdl, priors, bounds), seconds)
+
+
+class _Found:
+    """The evaluation of a batch, filled row by row."""
+
+    def __init__(self, batch: PositionBatch) -> None:
+        self._offsets = batch.offsets
+        self._wdl = np.zeros((len(batch), 3), np.float32)
+        self._priors = np.zeros(len(batch.moves), np.float32)
+        self._bounds = np.tile(np.array([-1, 1], np.int8), (len(batch), 1))
+        self._is_proven = False
+
+    def take(self, rows: NDArray[np.int64], said: Evaluation) -> None:
+        """Sets the evaluation of some rows, in ascending order."""
+        if not len(rows):
+            return
+        chosen = np.zeros(len(self._wdl), bool)
+        chosen[rows] = True
+        self._wdl[rows] = said.wdl
+        self._priors[np.repeat(chosen, np.diff(self._offsets))] = said.priors
+        if said.bounds is not None:
+            self._bounds[rows] = said.bounds
+            self._is_proven = True
+
+    def evaluation(self) -> Evaluation:
+        return Evaluation(self._wdl, self._priors, self._bounds if self._is_proven else None)

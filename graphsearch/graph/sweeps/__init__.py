@@ -1,0 +1,1 @@
+"""Passes over every record of a file: refresh, reevaluate, second opinions, merge."""

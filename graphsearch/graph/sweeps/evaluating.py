@@ -1,0 +1,221 @@
+"""Passes the records of a file to an evaluator, batch after batch, in a thread beside reading and writing.
+
+here        read | read ahead | take, write | take, write ...
+evaluator          batch 1 ---|- batch 2 ---|- batch 3 ...
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError
+from ...evaluators.asking import answer
+from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from ...position.board import key_of_words
+from ...position.legality_kernel import ROOM
+from ...position.values import D_SCALE
+from ...store.codec.bulk import board_tables, owned
+from ...store.record.node import UNPROVEN, RecordBatch, flags_of, prior_codes
+from ...store.record.provenance import BY_RULE
+from .relay_kernel import list_moves, relay_edges
+
+FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
+BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size allows it
+AHEAD = 8  # batches that the evaluator has, the present one included: saving and merging take seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Reevaluation:
+    """An evaluator's answers for some records, quantised as in a record.
+
+    Attributes:
+      records: the records evaluated.
+      v: `[R]` float32 value for the side to move. d: `[R]` uint16 draws per mille.
+      codes: P codes as in `RecordBatch`. moves: `encode_move` of the move of each.
+      flags: `[R]` uint8 bounds, as in records: exact where tablebases know the result.
+    """
+
+    records: RecordBatch
+    moves: NDArray[np.uint16]
+    v: NDArray[np.float32]
+    d: NDArray[np.uint16]
+    codes: NDArray[np.uint8]
+    flags: NDArray[np.uint8]
+
+    @property
+    def is_exact(self) -> NDArray[np.bool_]:
+        """Mask of the proven results, which do not come from an evaluator."""
+        return np.asarray(self.flags != UNPROVEN)
+
+
+def done_of(batch: RecordBatch, number: int) -> NDArray[np.bool_]:
+    """Returns a mask of the records that already come from an evaluator, or from the rules, `[R]`."""
+    ends = np.diff(batch.code_offsets) == 0
+    return np.asarray((batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends)
+
+
+def positions_of(records: RecordBatch) -> PositionBatch:
+    """Returns the positions of records that are not terminal, with their legal moves.
+
+    Raises:
+      CorruptRecordError: if a record does not have one prior for each of them.
+    """
+    moves = np.zeros(len(records.codes), np.uint16)
+    words = owned(records.words, np.uint64)
+    offsets = owned(records.code_offsets, np.int64)
+    misfit = list_moves(board_tables(), words.reshape(-1), offsets, moves, np.zeros(ROOM, np.uint16))
+    if misfit >= 0:
+        key = key_of_words(records.words[misfit].tolist())
+        raise CorruptRecordError(
+            f"record {key:016x} does not have one prior for each legal move; `graphsearch store verify` lists"
+            " such records, `graphsearch store salvage` writes a file without them"
+        )
+    return PositionBatch(words, moves, offsets)
+
+
+def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evaluation) -> Reevaluation:
+    """Returns an evaluation quantised as in records, exactly as a search would write it."""
+    v = evaluation.wdl[:, 0] - evaluation.wdl[:, 2]
+    draws = np.floor(D_SCALE * evaluation.wdl[:, 1].astype(np.float64) + 0.5)
+    most = np.floor(D_SCALE * (1.0 - np.abs(v.astype(np.float64))) + 0.5)
+    flags = open_flags(len(records)) if evaluation.bounds is None else flags_of(evaluation.bounds)
+    return Reevaluation(
+        records=records,
+        moves=moves,
+        v=v,
+        d=np.minimum(draws, most).astype(np.uint16),
+        codes=prior_codes(evaluation.priors),
+        flags=flags,
+    )
+
+
+def open_flags(count: int) -> NDArray[np.uint8]:
+    """Returns the flags of so many records without a proof."""
+    return np.full(count, UNPROVEN, np.uint8)
+
+
+def answers(
+    evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event
+) -> Iterator[Reevaluation]:
+    """Yields an evaluator's answers for all records, in their order.
+
+    Args:
+      evaluator: called from one thread at a time, another than this one.
+      portions: records that are not terminal; read on while the evaluator works.
+      stop: once it is set, no more batches are evaluated; the present one is still yielded.
+
+    Raises:
+      EvaluatorError: if it fails; its earlier answers have been yielded.
+      CorruptRecordError: if a record does not fit its position.
+    """
+    with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
+        asker = _Asker(evaluator)
+        asked: deque[Future[Reevaluation]] = deque()
+        source = _pieces(portions, asker)
+        while True:
+            while len(asked) < AHEAD and not stop.is_set() and (piece := next(source, None)) is not None:
+                asked.append(thread.submit(asker.ask, piece))
+            if stop.is_set():
+                asked = deque(future for future in asked if not future.cancel())
+            if not asked:
+                return
+            try:
+                found = asked.popleft().result()
+            except BaseException:
+                for future in asked:
+                    future.cancel()
+                raise
+            yield found
+
+
+class _Asker:
+    """Evaluates in batches of moderate time and number."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._has_failed = False
+        self.size = FIRST_BATCH
+
+    def ask(self, records: RecordBatch) -> Reevaluation:
+        """Returns the answers for some records; empty after a failure, when nobody takes them."""
+        if self._has_failed:
+            raise CancelledError
+        began = time.monotonic()
+        try:
+            positions = positions_of(records)
+            found = quantised(records, positions.moves, answer(self._evaluator, positions))
+        except BaseException:
+            self._has_failed = True
+            raise
+        self._learn(len(records), time.monotonic() - began)
+        return found
+
+    def _learn(self, count: int, seconds: float) -> None:
+        if seconds > BATCH_SECONDS:
+            self.size = max(LEAST_BATCH, min(self.size, count // 2))
+        elif seconds < BATCH_SECONDS / 2 and count >= self.size:
+            self.size = min(LARGEST_BATCH, 2 * self.size)
+
+
+def _pieces(portions: Iterable[RecordBatch], asker: _Asker) -> Iterator[RecordBatch]:
+    """Yields records in batches of the asker's present size."""
+    for portion in portions:
+        first = 0
+        while first < len(portion):
+            last = min(len(portion), first + asker.size)
+            yield portion.part(first, last)
+            first = last
+
+
+def reevaluated(answer: Reevaluation, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:
+    """Returns records with another evaluator's V, D and P; every visited edge keeps its numbers, by move.
+
+    Args:
+      answer: its answers. evaluator: its number in the file. runs: `[R]` runs of the answers.
+    """
+    old = answer.records
+    moves, visited = np.diff(old.code_offsets), np.diff(old.edge_offsets)
+    room = int(moves[visited > 0].sum())
+    offsets = np.zeros(len(old) + 1, np.int64)
+    n, r = np.empty(room, np.uint32), np.empty(room, np.uint32)
+    q, edge_d = np.empty(room, np.float32), np.empty(room, np.uint16)
+    edges = int(
+        relay_edges(
+            owned(old.codes, np.uint8),
+            owned(answer.codes, np.uint8),
+            owned(old.code_offsets, np.int64),
+            owned(old.edge_offsets, np.int64),
+            owned(old.n, np.uint32),
+            owned(old.r, np.uint32),
+            owned(old.q, np.float32),
+            owned(old.edge_d, np.uint16),
+            offsets,
+            n,
+            r,
+            q,
+            edge_d,
+            np.zeros(512, np.int64),
+        )
+    )
+    return replace(
+        old,
+        v=answer.v,
+        d=answer.d,
+        evaluator=np.where(answer.is_exact, BY_RULE, evaluator).astype(np.uint8),
+        flags=answer.flags,
+        run=runs,
+        codes=answer.codes,
+        edge_offsets=offsets,
+        n=n[:edges],
+        r=r[:edges],
+        q=q[:edges],
+        edge_d=edge_d[:edges],
+    )

@@ -1,0 +1,394 @@
+"""Replaces the evaluator of a file: new V and P in every record, visits unchanged.
+
+    evaluating   portion by portion in the order of runs, new versions of records appended every few seconds
+    settling     no edge's q is from the old evaluator: sweeps as those of `refresh`, children to parents
+    writing      the records with those values; then the mark is removed
+
+Until the end the file is marked as unfinished, and bound to the new evaluator. Each record has the number of
+its evaluator, so an interrupted call does not evaluate saved records again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...evaluators.protocol import Evaluator
+from ...evaluators.tablebase import TablebaseEvaluator
+from ...position.board import board_of
+from ...position.values import D_SCALE
+from ...store.codec.bulk import take
+from ...store.log import shorten_log
+from ...store.record.node import UNPROVEN, RecordBatch
+from ...store.store import Store
+from ...store.tables import opinions
+from ...store.tables.opinions import Opinion
+from ...store.tables.unfinished import ROOTS, Unfinished
+from ...store.upkeep.compact import tidy
+from ..memory import default_budget
+from ..summary import top_rows
+from .evaluating import Reevaluation, answers, done_of, open_flags, positions_of, reevaluated
+from .favourites import Favourite, favourites
+from .parts import parts_for
+from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle
+
+EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
+SAVE_SECONDS = 3.0  # of evaluations, the most that a kill loses
+SAVE_RECORDS = 65_536  # a chunk's; more are saved earlier
+MERGE_STEPS = 4  # after a save, at most: the evaluator has the next batches meanwhile
+KIND = "reevaluate"  # of the run
+
+
+@dataclass(frozen=True, slots=True)
+class ReevaluateProgress:
+    """Progress of a reevaluation.
+
+    Attributes:
+      stage: `evaluating`, `settling` or `writing`.
+      done, total: records of this stage. evaluated: positions, by this call. seconds: since it began.
+    """
+
+    stage: str
+    done: int
+    total: int
+    evaluated: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Evaluations per second."""
+        return self.evaluated / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReevaluateReport:
+    """Report of a reevaluation; over all its calls, unless it says otherwise.
+
+    Attributes:
+      finished: whether everything is done; if not, the same call continues.
+      records: in the file. done: records passed so far, including those by rule.
+      evaluated: positions that were evaluated; not terminals and mates in one. evaluated_now: by this call.
+      reused: positions whose V and P were already a second opinion of this evaluator.
+      seconds: of evaluating and settling.
+      mean_change, largest_change: of V, in [0, 2], over all replaced ones; 0 if none was.
+      settled: whether every q has followed; if not, `graphsearch refresh` continues.
+      kept: edges whose q is still from the old evaluator, because the file has lost their child.
+      roots: positions searched as roots that the file holds.
+      changed: those whose favourite move has changed.
+    """
+
+    finished: bool
+    records: int
+    done: int
+    evaluated: int
+    evaluated_now: int
+    reused: int
+    seconds: float
+    mean_change: float
+    largest_change: float
+    settled: bool
+    kept: int
+    roots: int
+    changed: tuple[ChangedRoot, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch reevaluate`."""
+        return dataclasses.asdict(self) | {"changed": [dataclasses.asdict(root) for root in self.changed]}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRoot:
+    """A root whose favourite move (`favourites.py`) has changed.
+
+    Attributes:
+      position: FEN. before, after: the move in SAN. q_before, q_after: node Q of the root.
+    """
+
+    position: str
+    before: str
+    after: str
+    q_before: float
+    q_after: float
+
+
+OnProgress = Callable[[ReevaluateProgress], None]
+
+
+def reevaluate(
+    path: str | os.PathLike[str],
+    evaluator: Evaluator,
+    *,
+    ram_bytes: int | None = None,
+    stop: threading.Event | None = None,
+    on_progress: OnProgress | None = None,
+    command: str = "",
+) -> ReevaluateReport:
+    """Replaces V and P of every record by another evaluator's, and returns a report.
+
+    Edges keep their visits n and r. Their q are recomputed from the children at the end; an edge whose child
+    the file has lost keeps its q. Records by rule (terminals, mates in one) are unchanged. Records that
+    already have their V from this evaluator are not evaluated again, so a call after an interruption
+    continues.
+
+    Args:
+      path: the graph file, locked against other writers meanwhile. Until the end it is marked, and other
+        commands that would write it refuse it.
+      evaluator: the file's new evaluator. An unfinished reevaluation by yet another evaluator is abandoned:
+        its results count for nothing.
+      ram_bytes: most memory for settling, 20 bytes a node; default: 80 % of the machine's memory.
+      stop: set it, from any thread or a signal handler, to save and return.
+      on_progress: called after every batch.
+      command: the command that continues, for the messages of other commands.
+
+    Raises:
+      EvaluatorError: if the evaluator fails; its earlier answers are saved.
+      CapacityError: if settling would need more than `ram_bytes`; nothing has been evaluated then.
+      StoreLockedError: if another process is writing the file.
+      CorruptRecordError: if a block is damaged; earlier results are saved.
+      StoreError: if the file cannot be read or written.
+    """
+    with Store.open(path, resume=True) as store:
+        store.leaves_out = True
+        limit = default_budget() if ram_bytes is None else ram_bytes
+        parts_for(store.node_count, limit, "updating")  # too little memory is reported before any evaluation
+        work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)
+        return work.reevaluate(limit)
+
+
+class _Stopped(Exception):  # noqa: N818  (never leaves the module)
+    """Raised when settling should stop; nothing is lost."""
+
+
+class _Reevaluation:
+    """One call, on an open store."""
+
+    def __init__(
+        self,
+        store: Store,
+        evaluator: Evaluator,
+        stop: threading.Event,
+        on_progress: OnProgress | None,
+        command: str,
+    ) -> None:
+        self._store = store
+        self._evaluator = evaluator
+        self._stop = stop
+        self._on_progress = on_progress or (lambda progress: None)
+        self._command = command
+        self._started = time.monotonic()
+        self._total = store.node_count
+        self._evaluated = self._reused = 0
+        self._has_opinions = False  # of this evaluator, from earlier
+        self._passed = 0  # records read that needed no evaluation, or have it now
+        self._waiting: list[RecordBatch] = []  # not yet in the file
+        self._saved_at = self._started
+        self._run = 0
+        self._number = 0
+        self._before = Unfinished(0)
+
+    def reevaluate(self, ram_bytes: int) -> ReevaluateReport:
+        """Does the remaining work; all evaluations are saved in any case."""
+        mark = self._store.unfinished
+        if mark is None and self._is_of_it_already():
+            return self._report(Unfinished(0, self._total), None)
+        self._begin(mark)
+        try:
+            self._evaluate()
+        finally:
+            self._save(finished=self._stop.is_set())
+        if self._stop.is_set():
+            return self._report(self._mark(), None)
+        return self._settle_and_finish(ram_bytes)
+
+    # ---------------------------------------------------------- beginning
+    def _is_of_it_already(self) -> bool:
+        """Returns whether every record is from the evaluator; a file may have lost its mark."""
+        if self._store.identity.as_json() != self._evaluator.identity.as_json():
+            return False
+        number = self._store.evaluator_number
+        return not any(not _is_done(batch, number, self._evaluator).all() for batch in self._store.scan())
+
+    def _begin(self, mark: Unfinished | None) -> None:
+        """Binds the file to the evaluator and marks it, in one transaction."""
+        roots = (
+            favourites(self._store) if self._store.read_fact(ROOTS) is None else None
+        )  # or a merge marked it
+        with self._store.transaction():
+            self._number = self._store.add_evaluator(self._evaluator.identity)
+            if mark is None or mark.evaluator != self._number:
+                mark = Unfinished(self._number, total=self._total)
+            self._before = replace(mark, command=self._command or mark.command, total=self._total)
+            self._store.mark_unfinished(self._before)
+            self._store.bind_evaluator(self._number)
+            self._run = self._store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
+            self._has_opinions = self._number in opinions.counts(self._store)
+            if roots is not None:
+                self._store.write_fact(ROOTS, json.dumps([root.as_json() for root in roots]))
+
+    # ---------------------------------------------------------- evaluating
+    def _evaluate(self) -> None:
+        for answer in answers(self._evaluator, self._left(), self._stop):
+            self._take(answer, np.full(len(answer.records), self._run, np.uint32))
+            self._evaluated += len(answer.records)
+            self._save_if_due()
+
+    def _left(self) -> Iterator[RecordBatch]:
+        """Yields the records that are from another evaluator, in the file's order."""
+        start: int | None = 0
+        while start is not None:
+            batch, start = self._store.portion(start)
+            done = _is_done(batch, self._number, self._evaluator)
+            self._passed += int(done.sum())
+            self._say(EVALUATING, self._passed)
+            if not done.all():
+                left = take(batch, np.nonzero(~done)[0])
+                yield self._without_known(left) if self._has_opinions else left
+
+    def _without_known(self, records: RecordBatch) -> RecordBatch:
+        """Returns the records that lack this evaluator's opinion; the others get their opinion's values."""
+        found = opinions.said_of(self._store, self._number, records.words)
+        has = np.array([opinion is not None for opinion in found])
+        if has.any():
+            known = [opinion for opinion in found if opinion is not None]
+            runs = np.array([opinion.run for opinion in known], np.uint32)
+            self._take(_answer_of(take(records, np.nonzero(has)[0]), known), runs)
+            self._reused += len(known)
+            self._save_if_due()
+        return take(records, np.nonzero(~has)[0])
+
+    def _take(self, answer: Reevaluation, runs: NDArray[np.uint32]) -> None:
+        """Adds the new version of some records, and the runs in which they were evaluated."""
+        change = np.abs(answer.v.astype(np.float64) - answer.records.v)
+        self._before = replace(
+            self._before,
+            change=self._before.change + float(change.sum()),
+            largest=max(self._before.largest, float(change.max())),
+        )
+        self._waiting.append(reevaluated(answer, self._number, runs))
+        self._passed += len(answer.records)
+
+    def _save_if_due(self) -> None:
+        late = time.monotonic() - self._saved_at >= SAVE_SECONDS
+        if sum(map(len, self._waiting)) >= SAVE_RECORDS or late:
+            self._save()
+        self._say(EVALUATING, self._passed)
+
+    def _save(self, *, finished: bool = False) -> None:
+        """Writes the evaluations; then continues the file's merges and truncates its WAL."""
+        batch = RecordBatch.concat(self._waiting)
+        with self._store.transaction():
+            self._store.append(batch, fresh=0)
+            self._store.mark_unfinished(self._mark())
+            if finished:
+                self._store.finish_run(self._run, 0, self._evaluated)
+            else:
+                self._store.update_run(self._run, 0, self._evaluated)
+        self._waiting = []
+        self._saved_at = time.monotonic()
+        for _ in range(MERGE_STEPS):
+            if not self._store.merge_step():
+                break
+        shorten_log(self._store)
+
+    def _mark(self) -> Unfinished:
+        """Returns the progress, this call included."""
+        return replace(
+            self._before,
+            done=max(self._before.done, self._passed),
+            evaluated=self._before.evaluated + self._evaluated,
+            reused=self._before.reused + self._reused,
+            seconds=self._before.seconds + time.monotonic() - self._started,
+        )
+
+    # ---------------------------------------------------------- settling
+    def _settle_and_finish(self, ram_bytes: int) -> ReevaluateReport:
+        try:
+            settled = settle(self._store, TOLERANCE, ram_bytes=ram_bytes, on_progress=self._say_settling)
+        except _Stopped:
+            with self._store.transaction():
+                self._store.finish_run(self._run, 0, self._evaluated)
+            return self._report(self._mark(), None)
+        report = self._report(self._mark(), settled)
+        self._finish()
+        tidy(self._store, progress=lambda done, total: self._say(WRITING, self._total))
+        return report
+
+    def _finish(self) -> None:
+        """Removes the mark, and updates the plain tables."""
+        with self._store.transaction():
+            for root in self._store.roots():
+                board = board_of(root.position)
+                self._store.write_top(*top_rows(self._store.read, board))
+            note_roots(self._store, self._run)
+            self._store.finish_run(self._run, 0, self._evaluated)
+            self._store.mark_unfinished(None)
+            self._store.write_fact(ROOTS, None)
+
+    def _say_settling(self, progress: RefreshProgress) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+        stage = WRITING if progress.stage == WRITING else SETTLING
+        self._say(stage, progress.done, progress.total)
+
+    # ---------------------------------------------------------- report
+    def _say(self, stage: str, done: int, total: int | None = None) -> None:
+        seconds = time.monotonic() - self._started
+        whole = self._total if total is None else total
+        self._on_progress(ReevaluateProgress(stage, done, whole, self._evaluated, seconds))
+
+    def _report(self, mark: Unfinished, settled: RefreshReport | None) -> ReevaluateReport:
+        roots = [Favourite.from_json(text) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]
+        return ReevaluateReport(
+            finished=settled is not None or not mark.evaluator,
+            records=self._total,
+            done=mark.done,
+            evaluated=mark.evaluated,
+            evaluated_now=self._evaluated,
+            reused=mark.reused,
+            seconds=mark.seconds,
+            mean_change=mark.change / max(1, mark.evaluated + mark.reused),
+            largest_change=mark.largest,
+            settled=settled is None or settled.settled,
+            kept=settled.lost + settled.missing if settled else 0,
+            roots=len(roots),
+            changed=tuple(self._changed(roots)) if settled else (),
+        )
+
+    def _changed(self, roots: list[Favourite]) -> Iterator[ChangedRoot]:
+        """Yields the roots whose favourite move has changed since the reevaluation began."""
+        now = {root.position: root for root in favourites(self._store)}
+        for before in roots:
+            after = now.get(before.position)
+            if after and after.move != before.move:
+                yield ChangedRoot(before.position, before.move, after.move, before.q, after.q)
+
+
+def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[np.bool_]:
+    """Returns a mask of the records that are already from an evaluator, or from the rules.
+
+    Records without a proof are excluded if the evaluator's tablebases know the result.
+    """
+    done = done_of(batch, number)
+    if isinstance(evaluator, TablebaseEvaluator):
+        has_moves = np.diff(batch.code_offsets) > 0
+        unproven = np.nonzero(done & has_moves & (batch.flags == UNPROVEN))[0]
+        done[unproven[evaluator.knows(batch.words[unproven])]] = False
+    return done
+
+
+def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Reevaluation:
+    """Returns the opinions of records in the form of an evaluator's answer."""
+    v = np.array([opinion.second_q for opinion in known], np.float32)
+    d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
+    codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
+    moves, flags = positions_of(records).moves, open_flags(len(records))
+    return Reevaluation(records=records, moves=moves, v=v, d=d, codes=codes, flags=flags)

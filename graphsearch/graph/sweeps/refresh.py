@@ -1,0 +1,340 @@
+"""Refreshes a file: every edge gets the present value of its child.
+
+An edge's q is its child's value at the edge's last visit; a child improved by another parent leaves it stale.
+The file may be far larger than RAM would hold as a graph: so a compact table of every node's value
+(`sweep_kernel.py`) is swept over the streamed records until it settles, and then the file is rewritten once.
+If even the table does not fit, `parted.py` does the same in parts. Cycles settle too, because a node's V
+keeps its weight.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import chess
+import numpy as np
+
+from ...errors import InvalidParameterError, StoreError
+from ...position.board import board_of
+from ...position.tables import load_tables
+from ...store.codec.bulk import columns_of, owned
+from ...store.portions import all_records
+from ...store.record.node import RecordBatch
+from ...store.sizes import SIZES, Sizes
+from ...store.store import Store
+from ...store.tables import games, history, provenance
+from ...store.upkeep.compact import tidy
+from ...store.upkeep.rewrite import rewrite
+from ..memory import default_budget
+from ..summary import root_values, top_rows
+from . import sweep_kernel as sweep
+from .parted import PartedSweeps
+from .parts import parts_for, table_bytes
+
+TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
+MAX_SWEEPS = 100
+KIND = "refresh"  # of the row in the table `run`, though it asks no evaluator
+READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshProgress:
+    """Progress of a refresh.
+
+    Attributes:
+      stage: `reading`, `sweeping` or `writing`.
+      sweep: number of the sweep, from 1; 0 while reading.
+      largest: largest change of a node Q in the last complete sweep, None before there is one.
+      done, total: records of this stage.
+    """
+
+    stage: str
+    sweep: int
+    largest: float | None
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshReport:
+    """Report of a refresh.
+
+    Attributes:
+      records: in the file. sweeps: over all of them.
+      settled: whether the largest change fell below the tolerance before the last allowed sweep.
+      first_change, last_change: largest change of a node Q in the first and in the last sweep.
+      stale: edges whose q was off by more than the tolerance, or whose proof has changed; if there are none,
+        nothing is written.
+      lost: edges left alone because their child has fewer visits than they count (it was reevaluated).
+      missing: edges left alone because their child is not in the file.
+      changed_records, changed_edges: number written with other values.
+      seconds: wall time.
+    """
+
+    records: int
+    sweeps: int
+    settled: bool
+    first_change: float
+    last_change: float
+    stale: int
+    lost: int
+    missing: int
+    changed_records: int
+    changed_edges: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch refresh`."""
+        return dataclasses.asdict(self)
+
+
+OnProgress = Callable[[RefreshProgress], None]
+
+
+def refresh(
+    path: str | os.PathLike[str],
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    on_progress: OnProgress | None = None,
+    sizes: Sizes = SIZES,
+) -> RefreshReport:
+    """Brings every q of a graph file up to date with its child, and returns a report.
+
+    Nothing is written before the values have settled; then the records are rewritten in steps that are each
+    complete, so it may be interrupted at any moment. Visits, draws of the path, V and P stay as they are.
+
+    Args:
+      path: the graph file; locked against other writers meanwhile, readers can use it.
+      tolerance: of Q, in (0, 1]: the sweeps end when no node changes by half of it in one, so that a second
+        refresh finds no edge off by more.
+      ram_bytes: most memory of the table, 20 bytes a node; default: 80 % of the machine's memory. If it does
+        not fit, the graph is swept in parts, with some 50 bytes a node in temporary files (TMPDIR).
+      max_sweeps: most sweeps.
+      on_progress: called after every batch of records.
+      sizes: of the write steps.
+
+    Raises:
+      InvalidParameterError: if the tolerance or the number of sweeps is out of range.
+      CapacityError: if `ram_bytes` is too small for any number of parts.
+      UnfinishedError: if a reevaluation of the file is unfinished; it ends with a refresh.
+      StoreLockedError: if another process is writing the file.
+      CorruptRecordError: if a block is damaged; then nothing is written.
+      StoreError: if the file cannot be read or written.
+    """
+    _check(tolerance, max_sweeps)
+    with Store.open(path, sizes=sizes) as store:
+        return refresh_store(
+            store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress
+        )
+
+
+def refresh_store(
+    store: Store,
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    on_progress: OnProgress | None = None,
+) -> RefreshReport:
+    """Brings every q of an open file, or of the files of a cluster, up to date; as `refresh` does."""
+    _check(tolerance, max_sweeps)
+    report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
+    _tell_tables(store, tolerance if report.stale else None)
+    for part in store.parts if report.stale else ():
+        tidy(part, progress=_tidying(report, on_progress))
+    return report
+
+
+def _check(tolerance: float, max_sweeps: int) -> None:
+    if not 0 < tolerance <= 1:
+        raise InvalidParameterError(f"the tolerance must be above 0, at most 1, not {tolerance}")
+    if max_sweeps < 1:
+        raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
+
+
+def _tell_tables(store: Store, tolerance: float | None) -> None:
+    """Writes the same values to the plain tables, and the run to each file if records were written.
+
+    The tables are compared in any case: a refresh that was killed may have left them behind the records.
+
+    Args:
+      tolerance: of the run; None: no record was written.
+    """
+    with ExitStack() as stack:
+        for part in store.parts:
+            stack.enter_context(part.transaction())
+            part.records_changed(None)
+        for root in store.roots():
+            list_top(store, board_of(root.position))
+        if tolerance is not None:
+            _note_run(store, tolerance)
+
+
+def list_top(store: Store, root: chess.Board) -> None:
+    """Lists the most visited part below a root in the plain tables of each file; in one transaction."""
+    positions, edges = top_rows(store.read, root)
+    for part in store.parts:
+        own = {row["key"] for row in positions if store.store_of(board_of(row["fen"])) is part}
+        part.write_top(
+            [row for row in positions if row["key"] in own], [row for row in edges if row["key"] in own]
+        )
+
+
+def _note_run(store: Store, tolerance: float) -> None:
+    """Inserts the run into each file, and the present values of the roots into the history."""
+    run = 1 + max(provenance.last_run(part.connection) for part in store.parts)
+    for part in store.parts:
+        part.begin_run("", {}, {"tolerance": tolerance}, kind=KIND, number=run)
+    note_roots(store, run)
+    for part in store.parts:
+        part.finish_run(run, 0, 0)
+
+
+def note_roots(store: Store, run: int) -> None:
+    """Inserts the present values of all roots into the history, those of books too; in a transaction."""
+    for fen in games.known_roots(store):
+        board = board_of(fen)
+        if values := root_values(store.read, board):
+            history.write(store.store_of(board), run, values)
+
+
+def _tidying(report: RefreshReport, on_progress: OnProgress | None) -> Callable[[int, int], None]:
+    """Returns a callback that reports a refresh while it frees space: all records are written."""
+
+    def tick(done: int, total: int) -> None:
+        if on_progress:
+            on_progress(
+                RefreshProgress(WRITING, report.sweeps, report.last_change, report.records, report.records)
+            )
+
+    return tick
+
+
+def settle(
+    store: Store,
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    on_progress: OnProgress | None = None,
+    sizes: Sizes = SIZES,
+) -> RefreshReport:
+    """Brings every q in the records of an open store up to date, as `refresh` does; not the plain tables."""
+    limit = default_budget() if ram_bytes is None else ram_bytes
+    return _Refresh(store, tolerance, limit, on_progress or (lambda progress: None)).refresh(max_sweeps)
+
+
+class _Refresh:
+    """One refresh of an open store."""
+
+    def __init__(self, store: Store, tolerance: float, ram_bytes: int, on_progress: OnProgress) -> None:
+        self._started = time.monotonic()
+        self._store = store
+        self._tolerance = tolerance
+        self._on_progress = on_progress
+        self._total = store.node_count
+        self._tables = owned(load_tables(), np.uint64)
+        self._scratch = sweep.new_scratch()
+        self._counts = np.zeros(sweep.COUNTS, np.int64)
+        self._changes: list[float] = []
+        parts = parts_for(self._total, ram_bytes, "refreshing")
+        self._parted = PartedSweeps(store, parts) if parts > 1 else None
+        self._table = np.zeros(0 if self._parted else table_bytes(self._total) // 8, np.uint64)
+
+    def refresh(self, max_sweeps: int) -> RefreshReport:
+        """Reads, sweeps and, if anything is stale, writes."""
+        try:
+            return self._refresh(max_sweeps)
+        finally:
+            if self._parted:
+                self._parted.close()
+
+    def _refresh(self, max_sweeps: int) -> RefreshReport:
+        self._read()
+        settled = self._total == 0
+        while not settled and len(self._changes) < max_sweeps:
+            self._changes.append(self._sweep())
+            settled = self._changes[-1] < self._tolerance / 2
+        stale, lost, missing = (
+            int(self._counts[i]) for i in (sweep.STALE_EDGES, sweep.LOST_CHILDREN, sweep.MISSING_CHILDREN)
+        )
+        if stale:
+            self._write()
+        return RefreshReport(
+            records=self._total,
+            sweeps=len(self._changes),
+            settled=settled,
+            first_change=self._changes[0] if self._changes else 0.0,
+            last_change=self._changes[-1] if self._changes else 0.0,
+            stale=stale,
+            lost=lost,
+            missing=missing,
+            changed_records=int(self._counts[sweep.CHANGED_RECORDS]),
+            changed_edges=int(self._counts[sweep.CHANGED_EDGES]),
+            seconds=time.monotonic() - self._started,
+        )
+
+    def _read(self) -> None:
+        if self._parted:
+            self._parted.read(lambda done: self._say(READING, done))
+            return
+        done = 0
+        for batch in all_records(self._store):
+            done += len(batch)
+            if done > self._total:
+                raise StoreError(
+                    f"{self._store.path} holds more records than it counts ({self._total});"
+                    " `graphsearch store verify` shows where"
+                )
+            sweep.enter(self._tables, self._table, columns_of(batch))
+            self._say(READING, done)
+
+    def _sweep(self) -> float:
+        """Returns the largest change of a sweep over all records."""
+        self._counts[:] = 0
+        largest, done = 0.0, 0
+        number = len(self._changes) + 1
+        if self._parted:
+            return self._parted.sweep(
+                self._tolerance, self._counts, lambda done: self._say(SWEEPING, done, number)
+            )
+        for batch in all_records(self._store):
+            change = sweep.sweep(
+                self._tables, self._table, columns_of(batch), self._scratch, self._tolerance, self._counts
+            )
+            largest = max(largest, float(change))
+            done += len(batch)
+            self._say(SWEEPING, done, number)
+        return largest
+
+    def _write(self) -> None:
+        def say(done: int, total: int) -> None:
+            self._say(WRITING, done, len(self._changes), total)
+
+        fresh = (
+            self._parted.freshener(self._counts, lambda done: say(done, self._total))
+            if self._parted
+            else self._freshened
+        )
+        for part in self._store.parts:  # in the order in which they were read
+            rewrite(part, fresh, say)
+
+    def _freshened(self, batch: RecordBatch) -> RecordBatch:
+        """Returns records with the table's values of their children."""
+        fresh = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy(), flags=batch.flags.copy())
+        sweep.freshen(self._tables, self._table, columns_of(fresh), self._scratch, self._counts)
+        return fresh
+
+    def _say(self, stage: str, done: int, number: int = 0, total: int | None = None) -> None:
+        largest = self._changes[-1] if self._changes else None
+        self._on_progress(
+            RefreshProgress(stage, number, largest, done, self._total if total is None else total)
+        )

@@ -1,3 +1,0 @@
-"""What is known about one position: the node record, its bounds, its source, and transposition entries.
-
-Each layout stands here once, for Python and for kernels. Rooms from `store` upwards import it."""

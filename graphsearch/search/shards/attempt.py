@@ -1,0 +1,225 @@
+"""Processes of all shards: starts them, runs one search after the other, ends them.
+
+start   greet         go back      open           listen   search           ... leave
+        all can?      one save     files          ports    waves, saves         files closed
+          |                                                   | one fails: all end between two steps, and save
+          no: nothing was written                             | one is lost: all are killed
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, as_completed, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ...errors import GraphSearchError, ShardLostError, StoreError, StoreMovedError
+from ...evaluators.factory import EvaluatorSpec
+from ...store.sharded.manifest import Manifest
+from ...version import __version__
+from ...workers.messages import Failure
+from .host import Setting
+from .hosts import ShardLauncher, ShardProcess
+from .job import Progress, SearchJob, ShardReport
+from .saved_waves import Save, go_back
+
+TOKEN_BYTES = 32
+ENDING_SECONDS = 600.0  # for a shard to finish its step
+GIVING_UP_SECONDS = 10.0  # for shards to notice that the search is given up, or for Ray that one is lost
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSetup:
+    """The parameters of a search over a cluster that stay the same after a loss.
+
+    Attributes:
+      folder, manifest: of the cluster. launcher: where shards run.
+      spec: the evaluator of each shard. ram_bytes: memory of each.
+    """
+
+    folder: Path
+    manifest: Manifest
+    launcher: ShardLauncher
+    spec: EvaluatorSpec
+    ram_bytes: int
+
+
+class Attempt:
+    """Processes of all shards, from their start to `leave` or `kill`.
+
+    Attributes:
+      places: where each shard is: host name and process.
+    """
+
+    def __init__(self, setup: ClusterSetup) -> None:
+        """Starts the processes."""
+        self.places: list[str] = []
+        self._setup = setup
+        self._hosts: list[ShardProcess] = []
+        token = secrets.token_bytes(TOKEN_BYTES)
+        try:
+            for number in range(setup.manifest.shards):
+                self._hosts.append(setup.launcher.start(self._setting(number, token)))
+        except BaseException:
+            self.kill()
+            raise
+
+    def _setting(self, number: int, token: bytes) -> Setting:
+        setup = self._setup
+        return Setting(
+            folder=str(setup.folder.resolve()),
+            cluster=setup.manifest.cluster,
+            number=number,
+            evaluator=setup.spec,
+            ram_bytes=setup.ram_bytes,
+            token=token,
+            is_remote=setup.launcher.is_remote,
+        )
+
+    def leave(self) -> None:
+        """Ends all processes after they have closed their files.
+
+        Raises:
+          GraphSearchError: if one cannot, or has ended before; then all are killed.
+        """
+        try:
+            self._ask("leave")
+        except BaseException:
+            self.kill()
+            raise
+        for host in self._hosts:
+            host.leave()
+
+    def kill(self) -> None:
+        """Kills all processes; unsaved results are lost."""
+        for host in self._hosts:
+            host.kill()
+
+    # ---------------------------------------------------------- the search
+    def prepare(self) -> Save:
+        """Brings all files to one save, once every shard is ready; returns that save.
+
+        Raises:
+          ShardLostError: if a process has ended.
+          GraphSearchError: if a shard is not ready; then nothing was written.
+        """
+        self.places = self._ask("where", seconds=self._setup.launcher.patience)
+        for host, place in zip(self._hosts, self.places, strict=True):
+            host.place = place
+        self._ask("check", __version__)
+        return go_back(self._setup.folder, self._setup.manifest)[0]
+
+    def open(self) -> None:
+        """Opens the files of all shards."""
+        self._ask("open")
+
+    def search(self, job: SearchJob, leader: int, is_told_to_stop: Callable[[], bool]) -> list[ShardReport]:
+        """Runs a search; returns the reports of all shards when everything is saved.
+
+        Args:
+          leader: the shard that owns the root.
+          is_told_to_stop: polled; returns whether to end the search; it may ask for `progress`.
+
+        Raises:
+          ShardLostError: if a process has ended, or cannot be reached.
+          GraphSearchError: if a shard fails otherwise; the message says how much the files hold.
+        """
+        replies = self._call("search", job, self._ask("listen"), leader)
+        left, stops = set(replies), False
+        while left:
+            done, left = wait(left, LOOK_SECONDS, "FIRST_COMPLETED")
+            if any(_error(reply) for reply in done):
+                self._end_badly(job, replies)
+            if is_told_to_stop() and not stops:
+                stops = True
+                left.add(self._hosts[leader].call("stop"))  # received before the next search begins
+        return [_value(reply) for reply in replies]
+
+    def progress(self, leader: int, seconds: float) -> Progress | None:
+        """Returns the search's progress, None if its leader does not answer in so many seconds."""
+        try:
+            found: Progress | None = self._hosts[leader].call("progress").result(seconds)
+        except (ShardLostError, TimeoutError):
+            return None
+        return found
+
+    # ---------------------------------------------------------- failure
+    def _end_badly(self, job: SearchJob, replies: Sequence[Future[Any]]) -> NoReturn:
+        """Makes all shards give up, and raises the reason: an error of one shard, or the loss of one."""
+        self._call("give_up")
+        wait(replies, GIVING_UP_SECONDS)
+        if failure := next(filter(None, map(_failure, replies)), None):
+            _, busy = wait(replies, ENDING_SECONDS)  # one may be within an evaluation
+            what = "the cluster holds its last save" if busy else self._kept(job)
+            raise replace(failure, text=f"{failure.text}; the search ended, and {what}").as_error(placed=True)
+        lost = [error for reply in replies if reply.done() and (error := reply.exception())]
+        errors = [error for reply in replies if reply.done() and (error := _error(reply))]
+        raise (lost or errors)[0]
+
+    def _kept(self, job: SearchJob) -> str:
+        """Saves the results of all shards; returns the content of the files for a message.
+
+        Raises:
+          StoreMovedError: if the file of one is gone.
+        """
+        try:
+            known: list[Save] = self._ask("known")
+            save = Save(
+                number=1 + max(one.number for one in known),
+                run=job.run,
+                visits=job.visits + sum(one.visits for one in known),
+                evaluations=job.evaluations + sum(one.evaluations for one in known),
+            )
+            self._ask("keep", save)
+        except StoreMovedError:
+            raise  # it names the file that now has everything of that shard
+        except GraphSearchError:
+            return "the cluster holds its last save"
+        return "what it had found is saved"
+
+    # ---------------------------------------------------------- calls
+    def _call(self, method: str, *arguments: Any) -> list[Future[Any]]:
+        return [host.call(method, *arguments) for host in self._hosts]
+
+    def _ask(self, method: str, *arguments: Any, seconds: float | None = None) -> list[Any]:
+        """Returns the answers of all shards to a call.
+
+        Raises:
+          GraphSearchError: the first shard's failure; or that a shard did not answer in that time.
+        """
+        replies = self._call(method, *arguments)
+        try:
+            for reply in as_completed(replies, seconds):
+                _value(reply)
+        except TimeoutError:
+            silent = next(number for number, reply in enumerate(replies) if not reply.done())
+            advice = self._setup.launcher.advice
+            raise StoreError(f"shard {silent} has not started in {seconds:.0f} s; {advice}") from None
+        return [reply.result() for reply in replies]
+
+
+def _value(reply: Future[Any]) -> Any:
+    """Returns the answer of a host.
+
+    Raises:
+      GraphSearchError: its failure, or that it is lost.
+    """
+    if error := _error(reply):
+        raise error
+    return reply.result()
+
+
+def _error(reply: Future[Any]) -> BaseException | None:
+    found = reply.exception()
+    value = None if found else reply.result()
+    return value.as_error(placed=True) if isinstance(value, Failure) else found
+
+
+def _failure(reply: Future[Any]) -> Failure | None:
+    """Returns the failure that began at this host, not at another one."""
+    value = reply.result() if reply.done() and not reply.exception() else None
+    is_own = isinstance(value, Failure) and value.kind != ShardLostError.__name__
+    return value if is_own else None

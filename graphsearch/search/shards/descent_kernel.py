@@ -1,0 +1,364 @@
+"""A wave's way down, at one shard: level by level, arrivals are passed on, and children sorted by owner.
+
+    order   e1 e4 e2 ...   entries of the level whose positions this shard owns, by the number of their
+              |             first visit: the order of the search in one process, whatever the shards
+              v
+    wave    .. | children   own ones make the next level | others go to their owners (AWAY) | draws of the
+                            path end here, because the path is known here
+
+A child's number is its parent's and the visits of the children before it. So numbers of a level differ, and
+sorting by them needs no communication.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
+from ...graph.heap_kernel import table_index
+from ...jit.calls import Bound
+from ...jit.compiler import inlined, inner, kernel
+from ...jit.pointers import adv, prefetch, ptr
+from ...jit.types import int64
+from ...position.board_kernel import position_key
+from ...position.words import BoardTable
+from ...store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
+from ...store.record.node_kernel import prefetch_block
+from .. import wave_kernel as wave
+from ..gatherers.flow_kernel import pass_on, share_of
+from ..gatherers.levels_kernel import (
+    GOES_ON,
+    LARGEST_SPLIT,
+    PART_OF_LEVEL,
+    UNKNOWN,
+    admit,
+    find_misses,
+    goes_on_from,
+    has_room,
+    list_miss,
+    prefetch_place,
+    probe_entry,
+    start_round,
+    visits_over,
+)
+from ..paths_kernel import completed_over, ends_by_path, locate
+from ..wave_kernel import (
+    WaveArrays,
+    WavePointers,
+    field,
+    set_field,
+    size_hash,
+    wave_pointers,
+    words_of,
+)
+from ..waves_kernel import begin_wave, has_space, is_over
+from .arrivals_kernel import arrive, words_that_came
+from .lines_kernel import open_step, talk
+from .messages_kernel import (
+    ARRIVES,
+    BEGIN,
+    BUDGET,
+    CODE,
+    END,
+    FIRST_CHILD,
+    GHOSTS,
+    H_MORE,
+    IS_OPEN,
+    LEADER,
+    LEVEL,
+    LOOKS_UP,
+    MORE,
+    NO_GHOSTS,
+    NO_RECORDS,
+    ORDERED,
+    OUT_IS_SMALL,
+    OWN,
+    PASSES,
+    PLACES,
+    PROBED,
+    ROWS,
+    SPENT,
+    STAGE,
+    T_ENTRIES,
+    T_ROWS,
+    T_VISITS,
+    TALKS,
+    THROUGH,
+    TOTALS,
+    WANTED,
+    WRITES,
+    ShardArrays,
+    ShardPointers,
+    clear_sizes,
+    is_arrival,
+    owner_of,
+    row_words,
+    shard_pointers,
+    write_row,
+)
+
+NUMBER_BITS, DEPTH_BITS = 31, 9  # of a candidate's key: where it stands, the first of a round the largest
+PLACE_BITS = NUMBER_BITS + DEPTH_BITS
+MOST_ASKED, LAST_PLACE = (1 << 23) - 1, (1 << PLACE_BITS) - 1
+AHEAD, PREFETCHED = 8, 8
+EVERY_LEAF = 1 << 60  # a target that is never reached
+
+
+@kernel
+def begin(A: ArenaArrays, W: WaveArrays, B: WaveArrays, X: ShardArrays, target: int64) -> bool:
+    """Empties the wave for a batch of `target` leaves; returns False if the arena has no space for one.
+
+    `B` is the wave that is in flight before it, or an empty one.
+    """
+    Ap, Wp = pointers(A), wave_pointers(W, B)
+    if not has_space(Ap, target + Wp.before_counts[wave.LEAVES]):
+        return False
+    begin_wave(Ap, Wp, int64(target))
+    size_hash(Wp, target)
+    heads = ptr(X.heads, 0)
+    for depth in range(len(X.heads)):
+        heads[depth] = -1
+    return True
+
+
+@kernel
+def begin_round(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
+    """Begins a round: its visits stand at the root, for the shard that owns it."""
+    Wp, Xp = wave_pointers(W, B), shard_pointers(X)
+    Wp.counts[wave.ROUND_BEGIN] = Wp.counts[wave.ENTRIES]
+    Xp.counts[ORDERED] = 0
+    Xp.counts[LEVEL] = 0
+    Xp.counts[STAGE] = LOOKS_UP
+    if Xp.counts[OWN] == Xp.counts[LEADER]:
+        start_round(Wp, Xp.root, Xp.counts[BUDGET], int64(0))
+        Xp.order[0] = Wp.counts[wave.ROUND_BEGIN]
+        Xp.counts[ORDERED] = 1
+
+
+@inner
+def _probe_part(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, begin: int64, end: int64
+) -> None:
+    """Looks some entries of a level up in memory, accesses overlapped."""
+    for i in range(begin, end):
+        prefetch(A.table, table_index(A, position_key(T, words_of(W, X.order[i]))))
+    for i in range(begin, end):
+        probe_entry(T, A, W, X.order[i])
+
+
+@inlined
+def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Returns the visits of the edge that leads to an entry, those in flight included."""
+    if is_arrival(W, e):
+        return field(W, field(W, e, wave.PARENT), SPENT)
+    return completed_over(A, W, e) + visits_over(W, e)
+
+
+@inner
+def _number_children(W: WavePointers, e: int64, first: int64) -> None:
+    """Gives the children of an entry, the youngest entries from `first` on, the numbers of its visits."""
+    number = W.shares[e]
+    for child in range(first, W.counts[wave.ENTRIES]):
+        W.shares[child] = number
+        number += field(W, child, wave.ASKED)
+
+
+@inner
+def _list_candidate(W: WavePointers, X: ShardPointers, e: int64) -> None:
+    """Lists an entry whose position is unknown, with its sort key."""
+    n = W.counts[wave.CANDIDATES]
+    place = (field(W, e, wave.DEPTH) << NUMBER_BITS) | W.shares[e]
+    W.candidates[n] = (min(field(W, e, wave.ASKED), int64(MOST_ASKED)) << PLACE_BITS) | (LAST_PLACE - place)
+    X.candidates[n] = e
+    W.counts[wave.CANDIDATES] = n + 1
+
+
+@inner
+def _pass_part(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, begin: int64, end: int64
+) -> None:
+    """Ends the entries of a part of a level or splits their visits over the next one."""
+    for i in range(begin, min(end, begin + AHEAD)):
+        prefetch_block(A, field(W, X.order[i], wave.SLOT))
+    for i in range(begin, end):
+        if i + AHEAD < end:
+            prefetch_block(A, field(W, X.order[i + AHEAD], wave.SLOT))
+        e = X.order[i]
+        state = goes_on_from(T, A, W, e, spent_over(A, W, e))
+        if state == UNKNOWN:
+            _list_candidate(W, X, e)
+        elif state == GOES_ON:
+            if has_room(A, W, LARGEST_SPLIT):
+                first = W.counts[wave.ENTRIES]
+                pass_on(T, A, W, e)
+                _number_children(W, e, first)
+            else:
+                set_field(W, e, wave.KIND, wave.DROPPED)
+
+
+@inner
+def _sort_out(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
+    """Lists the children that this shard owns as the next level, and measures the messages to the others."""
+    clear_sizes(X)
+    n = int64(0)
+    rows = int64(0)
+    for e in range(X.counts[FIRST_CHILD], W.counts[wave.ENTRIES]):
+        if ends_by_path(T, A, W, int64(e)):
+            continue
+        owner = owner_of(T, X, words_of(W, e))
+        if owner == X.counts[OWN]:
+            X.order[n] = e
+            n += 1
+        else:
+            set_field(W, e, wave.KIND, wave.AWAY)
+            set_field(W, e, wave.NODE_OR_LEAF, owner)
+            X.sizes[owner] += row_words(W, X, e)
+            X.spare[rows] = e
+            rows += 1
+    X.counts[ORDERED] = n
+    X.counts[ROWS] = rows
+    X.counts[MORE] = n + rows
+    X.tallies[T_ROWS] += rows
+
+
+@inner
+def _look_up(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, X: ShardPointers) -> int64:
+    """Looks a level up, if the file may hold some of its records; returns how many may be there."""
+    X.counts[PROBED] = int64(F.segment_count > 0)
+    W.counts[wave.MISSES] = 0
+    if F.segment_count > 0:
+        _probe_part(T, A, W, X, int64(0), X.counts[ORDERED])
+        for i in range(X.counts[ORDERED]):
+            list_miss(T, A, W, F, X.order[i])
+    return W.counts[wave.MISSES]
+
+
+@inner
+def _count_level(W: WavePointers, X: ShardPointers) -> None:
+    """Counts the entries of a level, and their visits."""
+    X.tallies[T_ENTRIES] += X.counts[ORDERED]
+    for i in range(X.counts[ORDERED]):
+        X.tallies[T_VISITS] += field(W, X.order[i], wave.ASKED)
+
+
+@inner
+def _pass_level(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
+    """Passes the visits of a level on to the next one."""
+    count = X.counts[ORDERED]
+    X.counts[FIRST_CHILD] = W.counts[wave.ENTRIES]
+    if X.counts[PROBED]:
+        find_misses(T, A, W)
+    for first in range(0, count, PART_OF_LEVEL):
+        last = min(count, first + PART_OF_LEVEL)
+        if not X.counts[PROBED]:  # part by part: prefetched memory is still in the cache
+            _probe_part(T, A, W, X, int64(first), int64(last))
+        _pass_part(T, A, W, X, int64(first), int64(last))
+
+
+@inner
+def _write_rows(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
+    """Writes the rows of the children of a level that other shards own."""
+    for i in range(X.counts[ROWS]):
+        e = X.spare[i]
+        owner = field(W, e, wave.NODE_OR_LEAF)
+        spent = completed_over(A, W, e) + visits_over(W, e)
+        X.places[owner] += write_row(W, X, e, spent, adv(X.out, X.places[owner]))
+
+
+@inner
+def _descend(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, X: ShardPointers, E: Bound
+) -> int64:
+    """Continues a round; returns THROUGH when no shard has a next level, else the reason for waiting."""
+    counts = X.counts
+    while True:
+        if counts[STAGE] == ARRIVES:
+            counts[WANTED] = counts[GHOSTS] + words_that_came(X)
+            if counts[WANTED] > counts[PLACES]:
+                return int64(NO_GHOSTS)
+            arrive(W, X)
+            counts[STAGE] = LOOKS_UP
+        elif counts[STAGE] == LOOKS_UP:
+            _count_level(W, X)
+            counts[STAGE] = PASSES
+            if _look_up(T, A, W, F, X):
+                return int64(NO_RECORDS)
+        elif counts[STAGE] == PASSES:
+            _pass_level(T, A, W, X)
+            _sort_out(T, A, W, X)
+            counts[STAGE] = WRITES
+        elif counts[STAGE] == WRITES:
+            if not open_step(A, W, X):
+                return int64(OUT_IS_SMALL)
+            _write_rows(A, W, X)
+            counts[STAGE] = TALKS
+        else:
+            code = talk(X, E)
+            if code != THROUGH or counts[TOTALS + H_MORE] == 0:
+                return code
+            counts[LEVEL] += 1
+            counts[STAGE] = ARRIVES
+
+
+@kernel
+def descend(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
+    """Sends the visits of a round down, level by level; `CODE` is the state.
+
+    Unless that is THROUGH, call it again when the awaited message has arrived.
+    """
+    Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), filter_pointers(F), shard_pointers(X)
+    Xp.counts[CODE] = _descend(Tp, Ap, Wp, Fp, Xp, E)
+
+
+@kernel
+def admit_part(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    W: WaveArrays,
+    B: WaveArrays,
+    F: FilterArrays,
+    X: ShardArrays,
+    E: Bound,
+) -> None:
+    """Makes leaves of some candidates, in their order; if the batch is no longer open, of none.
+
+    A candidate whose position became known meanwhile ends as a collision or at its record.
+    """
+    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), shard_pointers(X)
+    begin, end = Xp.counts[BEGIN], Xp.counts[END]
+    target = int64(EVERY_LEAF) if Xp.counts[IS_OPEN] else int64(0)
+    for i in range(begin, end):
+        if i + 2 * PREFETCHED < end:
+            e = Xp.candidates[i + 2 * PREFETCHED]
+            prefetch(Wp.words, e * wave.ENTRY_WORDS)
+            prefetch(Wp.words, e * wave.ENTRY_WORDS + wave.CHECK)
+        if i + PREFETCHED < end:
+            prefetch_place(Tp, Ap, Wp, Xp.candidates[i + PREFETCHED])
+        admit(Tp, Ap, Wp, Xp.candidates[i], target)
+
+
+@kernel
+def root_state(T: NDArray[np.uint64], A: ArenaArrays, root: NDArray[np.uint64]) -> tuple[bool, int64, bool]:
+    """Returns (whether the root is known, visits that may be in flight below it, whether it is decided)."""
+    Ap, s = pointers(A), ptr(root, 0)
+    rec = locate(ptr(T, 0), Ap, s)[0]
+    if rec == 0:
+        return False, int64(1), False
+    return True, share_of(Ap, rec), is_over(Ap, rec, s)

@@ -1,0 +1,250 @@
+"""A shard in a process of its own, called by the master, on this machine or another one."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...errors import EvaluatorMismatchError, StoreError
+from ...evaluators.factory import EvaluatorSpec, create
+from ...graph.graph import Graph
+from ...store.record.node import NodeRecord
+from ...store.record.provenance import differences
+from ...store.sharded.files import check_shard, shard_path
+from ...store.sharded.manifest import Manifest, read_manifest
+from ...store.store import Store
+from ...version import __version__
+from ...workers.child import Pipe
+from ...workers.messages import Failure, Leave, failure_of, own_place
+from .job import Progress, SearchJob, ShardReport
+from .mesh import Address, Mesh
+from .saved_waves import Save
+from .session import ShardSearch
+from .shard_context import ShardContext
+
+THIS_MACHINE = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The parameters of a host.
+
+    Attributes:
+      folder: of the cluster, by its name on all machines. cluster: its number.
+      number: of the shard. evaluator: its evaluator. ram_bytes: its memory.
+      token: of the search. is_remote: whether other machines connect to it.
+    """
+
+    folder: str
+    cluster: str
+    number: int
+    evaluator: EvaluatorSpec
+    ram_bytes: int | None
+    token: bytes = field(repr=False)
+    is_remote: bool = False
+
+
+class Host:
+    """One shard: its graph and its connections.
+
+    It has one caller at a time; `stop`, `progress` and `give_up` may be called meanwhile.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        """Stores the setting; `open` opens the files, since it can report failures."""
+        self._setting = setting
+        self._graph: Graph | None = None
+        self._evaluator: Any = None
+        self._mesh: Mesh | None = None
+        self._search: ShardSearch | None = None
+        self._stop = threading.Event()
+
+    def where(self) -> str:
+        """Returns the host name and the process."""
+        return own_place()
+
+    def check(self, version: str) -> Failure | None:
+        """Makes the evaluator, and checks everything that the search needs; writes nothing.
+
+        Args:
+          version: the master's. It comes first: another version may misread the rest.
+        """
+        try:
+            if version != __version__:
+                raise StoreError(
+                    f"graphsearch is {__version__} here and {version} where the search was started; install"
+                    " the same version on all machines"
+                )
+            self._check()
+        except BaseException as error:
+            return self._failure(error)
+        return None
+
+    def _check(self) -> None:
+        manifest = self._manifest()
+        with Store.open(self._path(manifest), read_only=True) as store:
+            check_shard(store, manifest, self._setting.number)
+        self._evaluator = create(self._setting.evaluator)
+        if self._evaluator.identity != manifest.identity:
+            raise EvaluatorMismatchError(
+                f"{self._setting.folder} is bound to another evaluator:"
+                f" {differences(manifest.identity, self._evaluator.identity)}"
+            )
+
+    def _manifest(self) -> Manifest:
+        """Returns the manifest on this machine, if it is the same as the master's."""
+        folder = self._setting.folder
+        if not Path(folder).is_dir():
+            raise StoreError(
+                f"{folder} cannot be reached; put the cluster on storage that all machines share, by one name"
+            )
+        manifest = read_manifest(folder)
+        if manifest.cluster != self._setting.cluster:
+            raise StoreError(
+                f"{folder} is another cluster here, {manifest.cluster[:8]}, not {self._setting.cluster[:8]};"
+                " put the cluster on storage that all machines share, by one name"
+            )
+        return manifest
+
+    def _path(self, manifest: Manifest) -> Path:
+        return shard_path(Path(self._setting.folder), manifest, self._setting.number)
+
+    def open(self) -> Failure | None:
+        """Opens the shard for writing."""
+        try:
+            path = self._path(self._manifest())
+            self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=self._setting.ram_bytes)
+        except BaseException as error:
+            return self._failure(error)
+        return None
+
+    def listen(self) -> Address | Failure:
+        """Drops the search before, and listens for the next one; returns the address."""
+        setting = self._setting
+        self._search = None
+        self._stop.clear()
+        try:
+            host = own_address() if setting.is_remote else THIS_MACHINE
+            self._mesh = Mesh(setting.number, self._manifest().shards, setting.token, host)
+        except BaseException as error:
+            return self._failure(error)
+        return self._mesh.address
+
+    def search(self, job: SearchJob, addresses: list[Address], leader: int) -> ShardReport | Failure:
+        """Runs a search with the other shards; returns its report."""
+        assert self._graph is not None
+        assert self._mesh is not None
+        try:
+            manifest = read_manifest(self._setting.folder)
+            self._mesh.connect(addresses)
+            place = ShardContext(
+                number=self._setting.number,
+                shards=manifest.shards,
+                owners=manifest.owners,
+                leader=leader,
+                lines=self._mesh.lines,
+                tries=self._mesh.tries,
+            )
+            self._search = ShardSearch(self._graph, job, place, self._stop)
+            return self._mesh.run(self._search.talk())
+        except BaseException as error:
+            return self._failure(error)
+        finally:
+            self._mesh.close()
+
+    def known(self) -> Save:
+        """Returns this shard's counts in a search that was given up."""
+        return self._search.known() if self._search else Save()
+
+    def keep(self, save: Save) -> Failure | None:
+        """Saves this shard's results after a search that was given up, and closes it."""
+        try:
+            if self._search:
+                self._search.keep(save)
+        except BaseException as error:
+            return self._failure(error)
+        return self.leave()
+
+    def read(self, positions: list[tuple[str, tuple[str, ...]]]) -> list[NodeRecord | None]:
+        """Returns the records of some positions, FEN and moves; not while it searches."""
+        assert self._graph is not None
+        return [self._graph.read(SearchJob(start=fen, moves=moves).board()) for fen, moves in positions]
+
+    def progress(self) -> Progress | None:
+        """Returns the search's progress, if this is the leader and knows it."""
+        return self._search.progress if self._search else None
+
+    def stop(self) -> None:
+        """Ends the search after its wave."""
+        self._stop.set()
+
+    def give_up(self) -> None:
+        """Ends a search that waits for other shards, between two steps."""
+        if self._mesh:
+            self._mesh.give_up()
+
+    def leave(self) -> Failure | None:
+        """Closes the graph and its file; after a complete search everything is saved."""
+        try:
+            self._close()
+        except BaseException as error:
+            return self._failure(error)
+        return None
+
+    def _close(self) -> None:
+        if self._graph is not None:
+            self._graph.close()
+            self._graph = None
+        if self._evaluator is not None:
+            self._evaluator.close()
+            self._evaluator = None
+
+    def _failure(self, error: BaseException) -> Failure:
+        return failure_of(error, f"shard {self._setting.number} on {own_place()}")
+
+
+def own_address() -> str:
+    """Returns this machine's address for other machines of a Ray cluster."""
+    import ray
+
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
+
+
+# ------------------------------------------------------------------ as a process of this machine
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call to a host: name of a method, and arguments."""
+
+    number: int
+    method: str
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a call."""
+
+    number: int
+    value: Any
+
+
+def serve(setting: Setting, pipe: Pipe) -> None:
+    """Serves the calls of a pipe until `leave`; the process's main function.
+
+    A search has a thread of its own, so that it can be stopped.
+    """
+    host, lock = Host(setting), threading.Lock()
+
+    def do(call: Call) -> None:
+        value = getattr(host, call.method)(*call.arguments)
+        with lock:
+            pipe.send(Answer(call.number, value))
+
+    while not isinstance(call := pipe.recv(), Leave):
+        if call.method == "search":
+            threading.Thread(target=do, args=(call,), daemon=True).start()
+        else:
+            do(call)
+    host.leave()

@@ -1,0 +1,106 @@
+"""Processes of shards: each answers calls of the methods of `Host` by futures."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from ...errors import GraphSearchError, ShardLostError
+from ...workers import launcher
+from ...workers.launcher import Launcher
+from ...workers.messages import Failure, Leave
+from .host import Answer, Call, Setting, serve
+
+KILLING_SECONDS = 10.0  # for the system to end a process, and for Ray to notice
+
+
+class ShardLauncher:
+    """Starts the processes of shards.
+
+    Attributes:
+      is_remote: whether they may be on other machines. crowd: the most of them on one machine.
+      patience: seconds until all of them run. advice: what to do if they do not.
+    """
+
+    def __init__(self, workers: Launcher) -> None:
+        self._launcher = workers
+        self.is_remote, self.crowd = workers.is_remote, workers.per_machine
+        self.patience, self.advice = workers.patience, workers.advice
+
+    def start(self, setting: Setting) -> ShardProcess:
+        """Returns the process of a shard that was just started."""
+        return ShardProcess(self._launcher, setting)
+
+    def close(self) -> None:
+        """Releases all resources; processes that still run end."""
+        self._launcher.close()
+
+
+def launcher_for(pool: str | None, shards: int) -> ShardLauncher:
+    """Returns the launcher for the pool that `--pool` names: `local`, `ray` or `ray:ADDRESS`."""
+    return ShardLauncher(launcher.launcher_for(pool, shards, all_at_once=True))
+
+
+class ShardProcess:
+    """A shard's process, as the master has it.
+
+    Attributes:
+      place: host name and process, once they are known; for messages.
+    """
+
+    def __init__(self, workers: Launcher, setting: Setting) -> None:
+        self.place = ""
+        self._number = setting.number
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Future[Any]] = {}
+        self._error: GraphSearchError | None = None
+        self._gone = threading.Event()
+        self._worker = workers.start(
+            partial(serve, setting),
+            name=f"graphsearch-shard-{setting.number}",
+            hear=[self._hear],
+            lost=self._lost,
+        )
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Returns the future result of a method of `Host`; a ShardLostError if the process ends before."""
+        number, future = next(self._numbers), Future[Any]()
+        self._waiting[number] = future
+        self._worker.send(Call(number, method, arguments))
+        if self._error:
+            self._fail(self._error)
+        return future
+
+    def leave(self) -> None:
+        """Ends the process, which has closed its file."""
+        self._worker.send(Leave())
+
+    def kill(self) -> None:
+        """Ends the process at once, and waits until it has ended; unsaved data is lost."""
+        self._worker.kill()
+        self._gone.wait(KILLING_SECONDS)
+
+    def _hear(self, message: Answer | Failure) -> None:
+        if isinstance(message, Failure):
+            self._fail(message.as_error(placed=True))
+        else:
+            self._waiting.pop(message.number).set_result(message.value)
+
+    def _lost(self, how: str) -> None:
+        self._fail(
+            ShardLostError(
+                f"shard {self._number} is lost: {how}" + (f" ({self.place})" if self.place else "")
+            )
+        )
+        self._gone.set()
+
+    def _fail(self, error: GraphSearchError) -> None:
+        """Fails all open calls and those to come; the first error counts."""
+        self._error = self._error or error
+        for number in list(self._waiting):
+            future = self._waiting.pop(number, None)
+            if future:
+                future.set_exception(self._error)

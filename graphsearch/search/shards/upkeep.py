@@ -1,0 +1,168 @@
+"""Maintenance of a cluster's files: each on its own where that is sound, all together where it is not.
+
+A writer holds the cluster as a search does, and brings all files to one save first; each file then stores its
+new content as saved, so that the next search can still roll back. Progress is in per cent of all files.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ...errors import StoreError
+from ...graph.sweeps.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
+from ...store.file import open_reader, real_path
+from ...store.lock import WriteLock
+from ...store.sharded.files import files_of, open_sharded
+from ...store.sharded.manifest import NAME, read_manifest
+from ...store.sharded.progress import Progress, in_turn
+from ...store.store import Store
+from ...store.tables import provenance
+from ...store.upkeep import compact as compacting
+from ...store.upkeep import prune as pruning
+from ...store.upkeep import salvage as salvaging
+from ...store.upkeep.backup import BackupReport, copy_state
+from ...store.upkeep.compact import CompactReport
+from ...store.upkeep.prune import PruneReport
+from ...store.upkeep.salvage import SalvageReport
+from .parting import mend, new_folder
+from .saved_waves import go_back, note_changed
+from .store import open_to_write
+
+Folder = str | os.PathLike[str]
+
+
+@contextmanager
+def held(folder: Folder) -> Iterator[None]:
+    """Holds the right to write a cluster, whose files are at one save; at the end each stores its content as
+    saved.
+
+    Raises:
+      StoreLockedError: if a search, or another of these, writes the cluster.
+      StoreError: if a file is missing, belongs to another cluster, or cannot be written.
+    """
+    target, manifest = Path(folder), read_manifest(folder)
+    lock = WriteLock(target / NAME)
+    try:
+        go_back(target, manifest)
+        yield
+        for file in files_of(folder):
+            with Store.open(file) as store:
+                note_changed(store)
+    finally:
+        lock.release()
+
+
+def compact(folder: Folder, progress: Progress | None = None) -> CompactReport:
+    """Makes all files of a cluster as small as their nodes allow; see `store.upkeep.compact`."""
+    with held(folder):
+        reports = [compacting.compact(*each) for each in in_turn(files_of(folder), progress)]
+    return CompactReport(*_sums(reports))
+
+
+def prune(folder: Folder, min_visits: int, progress: Progress | None = None) -> PruneReport:
+    """Drops the records with fewer visits from all files of a cluster; see `store.upkeep.prune`."""
+    with held(folder):
+        with open_sharded(Path(folder)) as store:
+            roots = store.roots()  # of any file: a file that was split lists all in one place
+        files = in_turn(files_of(folder), progress)
+        reports = [pruning.prune(file, min_visits, advance, roots=roots) for file, advance in files]
+    return PruneReport(*_sums(reports))
+
+
+def _sums(reports: Sequence[CompactReport] | Sequence[PruneReport]) -> list[int]:
+    return [sum(numbers) for numbers in zip(*(one.as_dict().values() for one in reports), strict=True)]
+
+
+def refresh(
+    folder: Folder,
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> RefreshReport:
+    """Gives every edge the present value of its child, in whichever file it is; see `graph.sweeps.refresh`.
+
+    One table has the values of all nodes of the cluster, 20 bytes each; or it works in parts.
+    """
+    with open_to_write(folder) as store:
+        report = refresh_store(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
+        for part in store.parts:
+            note_changed(part)
+        return report
+
+
+def backup(folder: Folder, copy: Folder, *, progress: Progress | None = None) -> BackupReport:
+    """Copies a cluster in its present state; others may read and search it meanwhile.
+
+    The state of all files is fixed at one moment before the first is copied. If a save was under way, some
+    have it and some do not; the next search of the copy rolls back to the save before, as after a kill.
+
+    Raises:
+      StoreError: if the cluster cannot be read, or the copy exists already or cannot be written.
+    """
+    target, manifest = real_path(copy), read_manifest(folder)
+    open_sharded(Path(folder)).close()  # its files belong together
+    check_free(target)
+    with new_folder(target) as part, ExitStack() as stack:
+        files = files_of(real_path(folder))
+        states = {file: stack.enter_context(_state(file)) for file in files}
+        nodes = sum(provenance.node_count(connection) for connection in states.values())
+        for file, advance in in_turn(files, progress):
+            copy_state(states[file], file, part / file.name, advance)
+        manifest.write(part)
+        _on_disk(part)
+    return BackupReport(str(target), nodes, sum(file.stat().st_size for file in files_of(target)))
+
+
+@contextmanager
+def _state(file: Path) -> Iterator[sqlite3.Connection]:
+    """Yields a connection that sees one state of a file."""
+    connection = open_reader(file)
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()
+        yield connection
+    finally:
+        connection.close()
+
+
+def _on_disk(folder: Path) -> None:
+    """Returns the time when the files of a folder are on the disk."""
+    for file in folder.iterdir():
+        descriptor = os.open(file, os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) -> SalvageReport:
+    """Writes a new cluster from the sound part of a damaged one, which is only read.
+
+    A missing file becomes an empty one. See `store.upkeep.salvage`.
+
+    Raises:
+      StoreError: if the manifest or a file is too damaged to begin with, or the new cluster exists already or
+        cannot be written.
+    """
+    source, manifest, report = Path(folder), read_manifest(folder), SalvageReport()
+    check_free(new)
+    with new_folder(new) as part:
+        manifest.write(part)
+        there = [source / name for name in manifest.files if (source / name).exists()]
+        for file, advance in in_turn(there, progress):
+            new_file = part / file.name
+            report.join(salvaging.salvage(file, new_file, identity=manifest.identity, progress=advance))
+        for number in mend(part):
+            report.add(f"{source / manifest.files[number]} is missing; shard {number} is empty now")
+    return report
+
+
+def check_free(folder: Folder) -> None:
+    """Raises StoreError if the path exists."""
+    if Path(folder).exists():
+        raise StoreError(f"{folder} is there already; name another folder")

@@ -1,0 +1,251 @@
+"""The value of a leaf: quiescence with the built-in evaluation, cached.
+
+It is a function of the position alone, whatever the window: the mover may stand pat on the static evaluation
+or try captures and promotions that the exchange does not lose; in check it tries every move. No capture is
+left out for being too small to matter, as `quiescence_over` does: that differs from
+window to window, and the search would no longer be that of plain negamax. A mate found here is one: the
+side that is mated tried every move, and the 50-move rule was kept.
+"""
+
+from __future__ import annotations
+
+from ...evaluators.builtin.evaluation_kernel import static_score
+from ...evaluators.quiescence.captures_kernel import (
+    DOUBTFUL,
+    capture_gain,
+    capture_loses,
+    has_legal_move,
+    list_captures,
+    listed_move,
+    order_key,
+    pinned_of,
+)
+from ...jit.compiler import inner
+from ...jit.pointers import ZERO, U, adv, ctz
+from ...jit.types import Pointer, int64, uint16, uint64
+from ...position.board import CLOCK_DRAW
+from ...position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
+from ...position.scores import FAR, LEAST_MATE, MATE
+from ...position.tables import BE, CT, RE
+from ...position.words import BLACK, KEY, KINGS, PAWNS, WHITE, BoardTable, Position
+from ...store.record.transposition_kernel import EXACT, LOWER, UPPER
+from . import frame_layout as layout
+from .frames_kernel import Search
+
+# of the data word of the leaf cache, as kernels take them
+CACHE_MASK, KNOWN_STATIC = U(layout.CACHE_MASK), U(layout.KNOWN_STATIC)
+CACHE_VALUE_AT, CACHE_BOUND_AT = U(layout.CACHE_VALUE_AT), U(layout.CACHE_BOUND_AT)
+
+UNKNOWN = FAR
+
+
+@inner
+def key_at(T: BoardTable, s: Position) -> uint64:
+    """Returns the graph's key of a position: the Polyglot key, and the clock above 75."""
+    return s[KEY] ^ T[CT + clock_of(s)]
+
+
+@inner
+def below_root(value: int64, ply: int64) -> int64:
+    """Returns a node's value as the root counts mates, from `ply` plies above."""
+    if value >= LEAST_MATE:
+        return value - ply
+    if value <= -LEAST_MATE:
+        return value + ply
+    return value
+
+
+@inner
+def from_node(value: int64, ply: int64) -> int64:
+    """Returns a root-relative value as the node at `ply` counts mates; the inverse of `below_root`."""
+    return below_root(value, -ply)
+
+
+@inner
+def cached(S: Search, key: uint64) -> uint64:
+    """Returns the data word that the cache holds of a position, 0 if none."""
+    i = int64(key & S.cache_mask) * 2
+    data = S.cache[i + 1]
+    return data if S.cache[i] ^ data == key else ZERO
+
+
+@inner
+def keep(S: Search, key: uint64, data: uint64) -> None:
+    """Enters a data word in the cache."""
+    i = int64(key & S.cache_mask) * 2
+    S.cache[i] = key ^ data
+    S.cache[i + 1] = data
+
+
+@inner
+def static_value(S: Search, s: Position) -> int64:
+    """Returns the static evaluation of a position, seen by the side to move, never as large as a mate."""
+    S.counters[layout.STATIC] += 1
+    return static_score(S.table, S.weights, s, S.area)
+
+
+@inner
+def known_static(S: Search, s: Position, state: Pointer[int64]) -> int64:
+    """Returns the static evaluation of a frame's position, which the frame keeps."""
+    if state[layout.STANDS] == UNKNOWN:
+        state[layout.STANDS] = static_value(S, s)
+    return state[layout.STANDS]
+
+
+@inner
+def can_move(T: BoardTable, s: Position, out: Pointer[uint16]) -> bool:
+    """Returns whether a side that is not in check has a legal move; a free pawn answers it mostly."""
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    king = ctz(s[KINGS] & us)
+    pawns = s[PAWNS] & us & ~(T[RE + king] | T[BE + king])
+    ahead = pawns << U(8) if stm == 0 else pawns >> U(8)
+    if ahead & ~(s[WHITE] | s[BLACK]):
+        return True
+    return generate_moves(T, s, out) > 0
+
+
+@inner
+def list_evasions(S: Search, s: Position, words: Pointer[uint64], n: int64) -> int64:
+    """Fills the list of a frame in check with the words of the `n` moves in `scratch`; returns `n`."""
+    for i in range(n):
+        words[i] = order_key(s, S.scratch[i], capture_gain(s, S.scratch[i]))
+    return int64(n)
+
+
+@inner
+def next_quiet_move(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64]) -> int64:
+    """Returns the next move to try in quiescence, 0 if none is left; most gain first, by the least man."""
+    while state[layout.NEXT] < state[layout.COUNT]:
+        at = state[layout.NEXT]
+        best = at
+        for j in range(at + 1, state[layout.COUNT]):
+            if words[j] > words[best]:
+                best = j
+        word = words[best]
+        words[best] = words[at]
+        state[layout.NEXT] = at + 1
+        m = int64(listed_move(word, side_to_move(s)))
+        if not (word & DOUBTFUL and capture_loses(S.table, s, m)):
+            return m
+    return int64(0)
+
+
+@inner
+def value_at_limit(S: Search, s: Position, ply: int64) -> int64:
+    """Returns the value of a position whose clock has reached 100: a draw, unless it is mate."""
+    if in_check(S.table, s) and generate_moves(S.table, s, S.scratch) == 0:
+        return ply - MATE
+    return int64(0)
+
+
+@inner
+def stand_pat(S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], last: bool) -> None:
+    """Gives a frame out of check its static value, and the captures to try unless that ends it."""
+    T = S.table
+    stm = side_to_move(s)
+    best = known_static(S, s, state)
+    if last or best >= state[layout.BETA]:
+        state[layout.BEST] = best if can_move(T, s, S.scratch) else int64(0)
+        return
+    king = ctz(s[KINGS] & s[WHITE + stm])
+    pinned = pinned_of(T, s, king, stm)
+    n = list_captures(T, s, words, int64(0), pinned, king, stm)
+    if n == 0 and not has_legal_move(T, s, S.scratch, pinned, stm):
+        best = int64(0)
+    state[layout.BEST] = best
+    state[layout.ALPHA] = max(best, state[layout.ALPHA])
+    state[layout.COUNT] = n
+
+
+@inner
+def enter_quiet(
+    S: Search, s: Position, state: Pointer[int64], words: Pointer[uint64], level: int64, ply: int64
+) -> None:
+    """Gives a new quiescence frame its value so far and the moves to try."""
+    state[layout.NEXT] = 0
+    state[layout.COUNT] = 0
+    state[layout.BEST] = -FAR
+    if is_dead(s):
+        state[layout.BEST] = 0
+    elif clock_of(s) >= CLOCK_DRAW:
+        state[layout.BEST] = value_at_limit(S, s, ply + level)
+    elif not in_check(S.table, s):
+        stand_pat(S, s, state, words, level == layout.QUIET_PLIES)
+    elif level == layout.QUIET_PLIES:
+        state[layout.BEST] = known_static(S, s, state)
+    else:
+        n = int64(generate_moves(S.table, s, S.scratch))
+        if n == 0:
+            state[layout.BEST] = ply + level - MATE
+        state[layout.COUNT] = list_evasions(S, s, words, n)
+
+
+@inner
+def quiesce(S: Search, position: Position, ply: int64, alpha: int64, beta: int64, static: int64) -> int64:
+    """Returns the fail-soft quiescence value of the position at a ply, root-relative.
+
+    `static` is its static value or UNKNOWN; if it was needed, the first frame holds it then.
+    """
+    for i in range(PW):
+        S.quiet_positions[i] = position[i]
+    S.quiet_frames[layout.ALPHA] = alpha
+    S.quiet_frames[layout.BETA] = beta
+    S.quiet_frames[layout.STANDS] = static
+    level = int64(0)
+    fresh = True
+    while True:
+        s = adv(S.quiet_positions, level * PW)
+        state = adv(S.quiet_frames, level * layout.FRAME)
+        words = adv(S.quiet_words, level * layout.MOVE_ROOM)
+        if fresh:
+            enter_quiet(S, s, state, words, level, ply)
+        m = next_quiet_move(S, s, state, words)
+        if m:
+            below = adv(state, layout.FRAME)
+            make_move(S.table, s, adv(s, PW), m)
+            below[layout.STANDS] = UNKNOWN
+            below[layout.ALPHA] = -state[layout.BETA]
+            below[layout.BETA] = -state[layout.ALPHA]
+            S.counters[layout.QUIESCENCE] += 1
+            level += 1
+            fresh = True
+        elif level == 0:
+            return state[layout.BEST]
+        else:
+            level -= 1
+            take_quiet(adv(S.quiet_frames, level * layout.FRAME), -state[layout.BEST])
+            fresh = False
+
+
+@inner
+def take_quiet(state: Pointer[int64], value: int64) -> None:
+    """Takes the value of a finished move into its quiescence frame."""
+    if value > state[layout.BEST]:
+        state[layout.BEST] = value
+        if value > state[layout.ALPHA]:
+            state[layout.ALPHA] = value
+            if value >= state[layout.BETA]:
+                state[layout.COUNT] = 0
+
+
+@inner
+def leaf_value(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
+    """Returns the value of a leaf, root-relative: exact inside the window, else a bound (fail-soft)."""
+    key = key_at(S.table, s)
+    data = cached(S, key)
+    bound = int64(data >> CACHE_BOUND_AT)
+    if bound:
+        value = below_root(int64((data >> CACHE_VALUE_AT) & CACHE_MASK) - layout.CACHE_BIAS, ply)
+        if bound == EXACT or (bound == LOWER and value >= beta) or (bound == UPPER and value <= alpha):
+            S.counters[layout.CACHED] += 1
+            return value
+    static = int64(data & CACHE_MASK) - layout.CACHE_BIAS if data & KNOWN_STATIC else int64(UNKNOWN)
+    value = quiesce(S, s, ply, alpha, beta, static)
+    static = S.quiet_frames[layout.STANDS]
+    bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
+    word = U(from_node(value, ply) + layout.CACHE_BIAS) << CACHE_VALUE_AT | U(bound) << CACHE_BOUND_AT
+    if static != UNKNOWN:
+        word |= U(static + layout.CACHE_BIAS) | KNOWN_STATIC
+    keep(S, key, word)
+    return value

@@ -1,0 +1,286 @@
+"""Searches of uniform trees: nodes by expected and actual type, against the formulas.
+
+The trees and the search are `solvers/alphabeta/nodetypes/uniform_tree_kernel.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import CapacityError, InvalidParameterError
+from ....jit.types import uint64
+from .agreement import Agreement
+from .formulas import Minimal, minimal, random_branching
+from .rules import KINDS, Rules
+
+PERFECT, RANDOM = "perfect", "random"
+MOST_BRANCHING, MOST_DEPTH = 1000, 100
+MOST_LEAVES = 10**9  # least leaves of a search at most
+MOST_NODES = 10**10  # a search ends after so many: some minutes
+SLICE = 1 << 22  # nodes between two signs of progress
+SEARCHES = ("alphabeta", "pvs")
+
+OnProgress = Callable[[int, float], None]  # nodes so far, and about how many there will be
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticTree:
+    """A uniform tree.
+
+    Attributes:
+      branching: moves at every node, 1..1000. depth: plies, 0..100.
+      order: probability that the best move is the first one; None: leaves have independent random values.
+      seed: of all its values, 0 <= seed < 2^64.
+    """
+
+    branching: int
+    depth: int
+    order: float | None = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("branching factor", self.branching, 1, MOST_BRANCHING),
+            ("depth", self.depth, 0, MOST_DEPTH),
+            ("seed", self.seed, 0, (1 << 64) - 1),
+        ):
+            if not low <= value <= high:
+                raise InvalidParameterError(f"{name} must be from {low} to {high}, not {value}")
+        if self.order is not None and not 0 <= self.order <= 1:
+            raise InvalidParameterError(f"order must be from 0 to 1, not {self.order}")
+        if self.least_leaves > MOST_LEAVES:
+            raise InvalidParameterError(
+                f"{self.branching} moves at each of {self.depth} plies make at least some"
+                f" {self.least_leaves:.1e} leaves, {self.order_phrase}, and {MOST_LEAVES:,} are"
+                " the most that are searched"
+            )
+
+    @property
+    def order_name(self) -> str:
+        """`perfect`, `random`, or the probability."""
+        return RANDOM if self.order is None else PERFECT if self.order == 1 else f"{self.order:g}"
+
+    @property
+    def order_phrase(self) -> str:
+        """The order in words.
+
+        >>> [SyntheticTree(2, 2, order).order_phrase for order in (1.0, 0.5, 0.0)]
+        ['in perfect order', 'best move first with probability 0.5', 'best move never first']
+        """
+        if self.order is None or self.order == 1:
+            return f"in {self.order_name} order"
+        return f"best move first with probability {self.order:g}" if self.order else "best move never first"
+
+    @property
+    def least_leaves(self) -> float:
+        """About how many leaves a search has at least: the minimal tree's, or those of theory at random."""
+        logarithm = self.depth * math.log(random_branching(self.branching))
+        if self.order is None:
+            return math.exp(min(logarithm, 700.0))
+        if self.depth * math.log(self.branching) > 1000.0:
+            return math.inf
+        return float(minimal(self.branching, self.depth).total)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A tree that was searched.
+
+    Attributes:
+      tree: the tree. search: `alphabeta` or `pvs`. candidates: moves of a Cut node that Kannan's rules take
+        for candidates. value: of the root.
+      nodes: visited; a re-searched node counts again. cutoffs: nodes that a move ended.
+      first_cutoffs: those that the first move ended. researches: scouts that failed high inside the window.
+      became_all: expected Cut nodes whose candidates all failed. became_rightly: those that ended as All.
+      types: `[2, 3, 3, depth + 1]` nodes by rules (Garms, Kannan), expected type, actual type (PV, Cut, All)
+        and ply; those of the last ply are the leaves.
+      seconds: it took.
+    """
+
+    tree: SyntheticTree
+    search: str
+    candidates: int
+    value: int
+    nodes: int
+    cutoffs: int
+    first_cutoffs: int
+    researches: int
+    became_all: int
+    became_rightly: int
+    types: NDArray[np.int64]
+    seconds: float
+
+    def actual(self, ply: int) -> tuple[int, int, int]:
+        """Returns the nodes at a ply that turned out PV, Cut and All."""
+        pv, cut, all_ = self.types[0, :, :, ply].sum(axis=0).tolist()
+        return pv, cut, all_
+
+    def expected(self, rules: Rules, ply: int) -> tuple[int, int, int]:
+        """Returns the nodes at a ply that were expected PV, Cut and All."""
+        pv, cut, all_ = self.types[_ROWS[rules], :, :, ply].sum(axis=1).tolist()
+        return pv, cut, all_
+
+    @property
+    def leaves(self) -> int:
+        """Leaves visited."""
+        return sum(self.actual(self.tree.depth))
+
+    @property
+    def first_share(self) -> float | None:
+        """Share of the Cut nodes that the first move cut; None if nothing was cut."""
+        return self.first_cutoffs / self.cutoffs if self.cutoffs else None
+
+    @property
+    def price(self) -> float:
+        """Leaves as a multiple of the minimal tree's."""
+        return self.leaves / minimal(self.tree.branching, self.tree.depth).total
+
+    def agreement(self, rules: Rules) -> Agreement:
+        """Returns how the expected types of a set of rules agree with the actual ones, over all nodes."""
+        return Agreement.of(self.types[_ROWS[rules]].sum(axis=2))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object."""
+        return {
+            "search": self.search,
+            "value": self.value,
+            "nodes": self.nodes,
+            "leaves": self.leaves,
+            "price": self.price,
+            "cutoffs": self.cutoffs,
+            "first_cutoffs": self.first_cutoffs,
+            "first_share": self.first_share,
+            "researches": self.researches,
+            "candidates": self.candidates,
+            "became_all": self.became_all,
+            "became_rightly": self.became_rightly,
+            "agreement": {rules.value: self.agreement(rules).as_dict() for rules in Rules},
+            "plies": [
+                {
+                    "ply": ply,
+                    "actual": dict(zip(KINDS, self.actual(ply), strict=True)),
+                    "expected": {
+                        rules.value: dict(zip(KINDS, self.expected(rules, ply), strict=True))
+                        for rules in Rules
+                    },
+                }
+                for ply in range(self.tree.depth + 1)
+            ],
+            "seconds": self.seconds,
+        }
+
+
+_ROWS = {Rules.GARMS: 0, Rules.KANNAN: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Synthetic:
+    """Results of plain alpha-beta and PVS on a tree, and the theory's figures."""
+
+    tree: SyntheticTree
+    searches: tuple[Searched, ...]
+
+    @property
+    def formula(self) -> Minimal:
+        """The leaves of the minimal tree."""
+        return minimal(self.tree.branching, self.tree.depth)
+
+    @property
+    def exact(self) -> bool:
+        """Whether both searches visited the nodes of a minimal tree, at every ply and of every type."""
+        return all(
+            done.actual(ply) == (wanted.pv, wanted.cut, wanted.all)
+            for ply in range(self.tree.depth + 1)
+            for wanted in [minimal(self.tree.branching, ply)]
+            for done in self.searches
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch nodetypes --synthetic`."""
+        tree = self.tree
+        return {
+            "branching": tree.branching,
+            "depth": tree.depth,
+            "order": tree.order_name,
+            "seed": tree.seed,
+            "formula": self.formula.as_dict(),
+            "formula_plies": [minimal(tree.branching, ply).as_dict() for ply in range(tree.depth + 1)],
+            "exact": self.exact,
+            "random_branching": random_branching(tree.branching),
+            "searches": [done.as_dict() for done in self.searches],
+        }
+
+
+def synthetic(
+    tree: SyntheticTree, *, candidates: int = 1, on_progress: OnProgress | None = None
+) -> Synthetic:
+    """Searches a tree by plain alpha-beta and by PVS."""
+    return Synthetic(
+        tree,
+        tuple(
+            search_uniform(tree, pvs=name == "pvs", candidates=candidates, on_progress=on_progress)
+            for name in SEARCHES
+        ),
+    )
+
+
+def search_uniform(
+    tree: SyntheticTree,
+    *,
+    pvs: bool = True,
+    candidates: int = 1,
+    on_progress: OnProgress | None = None,
+    most_nodes: int = MOST_NODES,
+    slice_nodes: int = SLICE,
+) -> Searched:
+    """Searches a tree and returns its counts.
+
+    Args:
+      candidates: how many moves of a Cut node, from the first on, Kannan's rules take for candidates.
+      most_nodes: most nodes to visit.
+      slice_nodes: nodes between two calls of `on_progress`.
+
+    Raises:
+      CapacityError: if the search grows beyond `most_nodes`.
+    """
+    from . import uniform_tree_kernel as kernel
+
+    if candidates < 1:
+        raise InvalidParameterError(f"candidates must be at least 1, not {candidates}")
+    units = round((tree.order or 0.0) * (1 << kernel.ORDER_BITS))
+    shape = np.array([tree.branching, tree.depth, pvs, tree.order is None, candidates, units], np.int64)
+    frames, names, counters, types = kernel.new_search(tree.depth)
+    kernel.begin(shape, uint64(tree.seed), frames, names, counters)
+    kernel.go_on(shape, frames, names, counters, types, 0)  # loads it: only the search is timed
+    started, guess = time.perf_counter(), tree.least_leaves
+    while not kernel.go_on(shape, frames, names, counters, types, counters[kernel.NODES] + slice_nodes):
+        nodes = int(counters[kernel.NODES])
+        if nodes > most_nodes:
+            raise CapacityError(
+                f"{nodes:,} nodes were not enough for {tree.branching} moves at each of {tree.depth} plies,"
+                f" {tree.order_phrase}; take fewer moves or plies"
+            )
+        if on_progress:
+            on_progress(nodes, max(guess, float(nodes)))
+    by_type = types.reshape(2, kernel.KINDS, kernel.KINDS, tree.depth + 1)[:, 1:, 1:]
+    return Searched(
+        tree,
+        SEARCHES[pvs],
+        candidates,
+        value=int(counters[kernel.FOUND]),
+        nodes=int(counters[kernel.NODES]),
+        cutoffs=int(counters[kernel.CUTS]),
+        first_cutoffs=int(counters[kernel.FIRST_CUTS]),
+        researches=int(counters[kernel.RESEARCHES]),
+        became_all=int(counters[kernel.BECAME_ALL]),
+        became_rightly=int(counters[kernel.BECAME_RIGHTLY]),
+        types=by_type.copy(),
+        seconds=time.perf_counter() - started,
+    )

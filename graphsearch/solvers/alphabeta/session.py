@@ -1,0 +1,342 @@
+"""One fixed-depth search: resumes from a file, runs iteration after iteration, saves.
+
+entry of the root known? --yes--> the answer
+  | no
+depth 1 (or the first that is not known) | 2 | ... | D, or D - 2 | D if the graph knows the root well
+saved in the background:   entries + rows .. entries + rows .. all of it
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import chess
+
+from ...errors import GraphSearchError, StoreError, UnsavedError
+from ...graph.graph import Graph
+from ...position.board import (
+    CHECKMATE,
+    CLOCK_DRAW,
+    NOT_TERMINAL,
+    fen_of,
+    history_keys,
+    key_text,
+    terminal_kind,
+)
+from ...position.scores import FAR, MATE
+from ...store.record.transposition import EntryTable
+from ...store.store import Store
+from ...store.transpositions import runs
+from ...store.transpositions.runs import ALPHABETA, RunOutcome
+from .engine import AlphaBeta
+from .known import RootFact, answer_of, facts_of, is_shortest_mate, known_of, usable_entry
+from .limits import DepthLimits
+from .ordering import bring_visited
+from .outcome import AlphaBetaProgress, AlphaBetaResult, KnownDepth
+from .results import Counts, DepthResult
+
+TABLE_BYTES = 256 << 20
+SAVE_SECONDS = 3.0  # between two saves while an iteration goes on
+WELL_VISITED = 1000  # visits of a root that spare the first iterations
+
+OnDepth = Callable[[DepthResult], None]
+OnProgress = Callable[[AlphaBetaProgress], None]
+
+
+def search_to_depth(
+    graph: Graph,
+    board: chess.Board,
+    limits: DepthLimits,
+    *,
+    table_bytes: int = TABLE_BYTES,
+    use_graph: bool = True,
+    on_depth: OnDepth | None = None,
+    on_progress: OnProgress | None = None,
+    interval: float = 0.5,
+    stop: threading.Event | None = None,
+) -> AlphaBetaResult:
+    """Searches a position to a depth, saves everything, and returns the result.
+
+    It begins with the first depth that the graph's entries do not know exactly. File and graph order moves
+    and save work; they do not change values, except for proofs of the graph.
+
+    Args:
+      graph: its entries are used and saved (`Graph.use_entries`); its evaluator is not asked.
+      board: the position, with its game as move stack: positions that stood twice in it count as draws.
+      limits: depth, and the limits that end the search earlier.
+      table_bytes: most memory of the entries, if the graph uses none yet.
+      use_graph: let stored visits order moves, and stored proofs end positions.
+      on_depth: called after each iteration. on_progress: about every `interval` seconds within one.
+      stop: set it, from any thread or a signal handler, to save and return.
+
+    Raises:
+      InvalidPositionError: if the position is not legal.
+      UnsavedError: if the file cannot be written; its `result` is the search's result.
+      StoreError: if the file cannot be read.
+      GraphSearchError: if another search is running on the graph.
+    """
+    graph.check_open()
+    if not graph.searching.acquire(blocking=False):
+        raise GraphSearchError("another search is running on this graph; run one at a time")
+    try:
+        session = _AlphaBetaSession(graph, board, limits, stop or threading.Event())
+        session.on_depth, session.on_progress, session.interval = on_depth, on_progress, interval
+        return session.run(graph.use_entries(table_bytes), use_graph=use_graph)
+    finally:
+        graph.searching.release()
+
+
+class _AlphaBetaSession:
+    """One search of one root."""
+
+    def __init__(self, graph: Graph, board: chess.Board, limits: DepthLimits, stop: threading.Event) -> None:
+        self.graph = graph
+        self.board = board
+        self.limits = limits
+        self.stop = stop
+        self.history = len(history_keys(board))
+        self.on_depth: OnDepth | None = None
+        self.on_progress: OnProgress | None = None
+        self.interval = 0.5
+        self.started = self.saved_at = self.shown_at = time.monotonic()
+        self.iterations: list[DepthResult] = []
+        self.depth = 0  # of the iteration under way
+        self.known = KnownDepth()
+        self.answer: RootFact | None = None
+        self.before: RootFact | None = None  # the deepest exact value known when the search began
+        self.graph_nodes = 0
+        self.run_id: int | None = None
+        self.unsaved: StoreError | None = None
+        self.stop_reason = ""
+
+    # ---------------------------------------------------------- the loop
+    def run(self, table: EntryTable, *, use_graph: bool) -> AlphaBetaResult:
+        self.table = table
+        kind = terminal_kind(self.board)
+        if kind != NOT_TERMINAL or self.board.halfmove_clock >= CLOCK_DRAW:
+            self.stop_reason = "finished"
+            self.answer = RootFact(0, -MATE if kind == CHECKMATE else 0, "exact", ())
+            return self._result()
+        self._look_up()
+        if self.answer is None:
+            self._search(use_graph=use_graph)
+        result = self._result()
+        if self.unsaved is None:
+            return result
+        failure = UnsavedError(str(self.unsaved))
+        failure.result = result
+        raise failure from self.unsaved
+
+    def _look_up(self) -> None:
+        """Looks up the root in the entries and earlier runs."""
+        rows: dict[int, RunOutcome] = {}
+        if not self.history:
+            self.graph.call(lambda store: rows.update(self._rows(store)))
+        entry = usable_entry(self.table, self.board)
+        facts = facts_of(entry, self.table, self.board, rows)
+        self.known = known_of(facts, rows)
+        self.answer = answer_of(facts, self.limits)
+        self.before = next((fact for fact in reversed(facts) if fact.bound == "exact"), None)
+        if self.answer is not None:
+            self.stop_reason = "known"
+
+    def _rows(self, store: Store) -> dict[int, RunOutcome]:
+        return runs.iterations(store, fen_of(self.board), self._key, self._evaluation)
+
+    def _search(self, *, use_graph: bool) -> None:
+        self.graph.note_later(self._begin)
+        try:
+            if use_graph:
+                self.graph_nodes = bring_visited(self.graph, self.board)
+            self.engine = AlphaBeta(self.table, self.graph.arena if self.graph_nodes else None)
+            self.table.next_search()
+            self._iterate()
+        except StoreError as error:
+            self.unsaved = error
+        finally:
+            self._end()
+
+    def _iterate(self) -> None:
+        for depth in self._depths():
+            self.depth = depth
+            if self._must_stop():
+                return
+            found = self._iteration()
+            self.iterations.append(found)
+            if not found.complete:
+                self.stop_reason = self.stop_reason or "nodes"
+                return
+            self._note_iteration(found)
+            if self.on_depth:
+                self.on_depth(found)
+            if is_shortest_mate(found.value, found.bound, found.depth) and found.depth < self.limits.depth:
+                self.stop_reason = "mate"
+                return
+        self.stop_reason = "depth"
+
+    def _depths(self) -> Sequence[int]:
+        """Returns the depths to search: all unknown ones, but few if the graph knows the root well.
+
+        Visits order moves as early iterations would: with 30,000 of them six positions took 0.78 and 0.86
+        of the nodes to depths 6 and 7 that all iterations take alone.
+        """
+        first, last = self.known.depth + 1, self.limits.depth
+        record = self.graph.read(self.board) if self.graph_nodes else None
+        is_open = self.limits.nodes is not None or self.limits.seconds is not None
+        if is_open or record is None or record.visits < WELL_VISITED:
+            return range(first, last + 1)
+        return [depth for depth in (last - 2, last) if depth >= first]
+
+    def _iteration(self) -> DepthResult:
+        """Runs one iteration, with the limits' window in the last one and an open window in all others.
+
+        A window around the value of the iteration before gains nothing: with 0.15, 0.3, 0.6 and 1.2 pawns to
+        each side six positions took 98 to 102 % of the nodes to depths 6 and 7, and had the same values.
+        """
+        window = self.limits.last_window if self.depth == self.limits.depth else (-FAR, FAR)
+        left = None if self.limits.nodes is None else self.limits.nodes - self._nodes()
+        return self.engine.search(
+            self.board, self.depth, *window, stop=self._must_stop, node_limit=left, on_slice=self._between
+        )
+
+    def _nodes(self) -> int:
+        return sum(iteration.counts.nodes for iteration in self.iterations)
+
+    def _must_stop(self) -> bool:
+        """Returns whether a limit is reached, and stores which."""
+        if self.stop.is_set():
+            self.stop_reason = "stop"
+        elif self.limits.seconds is not None and time.monotonic() - self.started >= self.limits.seconds:
+            self.stop_reason = "time"
+        elif self.limits.nodes is not None and self._nodes() >= self.limits.nodes:
+            self.stop_reason = "nodes"
+        elif self.graph.log_held:
+            self.stop_reason = "reader"
+        return bool(self.stop_reason)
+
+    def _between(self, counts: Counts) -> None:
+        """Saves and reports in the middle of an iteration, when it is due."""
+        now = time.monotonic()
+        if now - self.saved_at >= SAVE_SECONDS:
+            self._save()
+        if self.on_progress and now - self.shown_at >= self.interval:
+            self.shown_at = now
+            before = sum((iteration.counts for iteration in self.iterations), Counts())
+            self.on_progress(
+                AlphaBetaProgress(now - self.started, self.depth, before + counts, self.table.count)
+            )
+
+    # ---------------------------------------------------------- saving
+    @property
+    def _key(self) -> str:
+        return key_text(self.board)
+
+    @property
+    def _evaluation(self) -> str:
+        assert self.graph.kept_entries is not None
+        return self.graph.kept_entries.evaluation
+
+    def _begin(self, store: Store) -> None:
+        """Inserts this run into the file."""
+        limits = self.limits.as_dict() | ({runs.HISTORY: self.history} if self.history else {})
+        self.run_id = runs.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
+
+    def _note_iteration(self, found: DepthResult) -> None:
+        """Adds an iteration to the next save: now, if no save is running."""
+        outcome, total = _outcome(found, found.counts, found.seconds), self._total()
+
+        def write(store: Store) -> None:
+            assert self.run_id is not None
+            runs.add_iteration(store, self.run_id, outcome)
+            runs.update(store, self.run_id, total, finished=False)
+
+        self.graph.note_later(write)
+        self._save()
+
+    def _save(self) -> None:
+        """Starts to save unsaved entries and rows; never waits."""
+        if self.graph.store is not None:
+            self.graph.save_soon()
+            self.saved_at = time.monotonic()
+
+    def _end(self) -> None:
+        """Saves everything; stores the error if that fails."""
+        total = self._total()
+
+        def write(store: Store) -> None:
+            assert self.run_id is not None
+            runs.update(store, self.run_id, total, finished=True)
+
+        try:
+            self.graph.flush(write)
+        except StoreError as error:
+            self.unsaved = error
+
+    def _total(self) -> RunOutcome:
+        """Returns the result of this run so far."""
+        counts = sum((iteration.counts for iteration in self.iterations), Counts())
+        return _outcome(self._best(), counts, time.monotonic() - self.started)
+
+    # ---------------------------------------------------------- reporting
+    def _best(self) -> DepthResult | None:
+        """Returns the deepest complete iteration, or the stopped one if there is none."""
+        done = [iteration for iteration in self.iterations if iteration.complete]
+        return done[-1] if done else self.iterations[-1] if self.iterations else None
+
+    def _result(self) -> AlphaBetaResult:
+        best, kept = self._best(), self.graph.kept_entries
+        assert kept is not None
+        is_done = best is not None and best.complete
+        answer = self.answer or (_answer(best) if is_done else self.before or _answer(best))
+        return AlphaBetaResult(
+            board=self.board,
+            asked=self.limits.depth,
+            window=(best.alpha, best.beta) if best else self.limits.last_window,
+            depth=answer.depth if answer else 0,
+            value=answer.value if answer else None,
+            bound=answer.bound if answer else "",
+            move=answer.pv[0] if answer and answer.pv else best.move if best else None,
+            pv=answer.pv if answer else (),
+            iterations=tuple(self.iterations),
+            known=self.known,
+            report=kept.report,
+            entries=self.table.count,
+            graph_nodes=self.graph_nodes,
+            seconds=time.monotonic() - self.started,
+            stop_reason=self.stop_reason,
+            store=str(self.graph.path) if self.graph.path else None,
+        )
+
+
+def _answer(found: DepthResult | None) -> RootFact | None:
+    """Returns an iteration's answer; without a finished move it is empty."""
+    if found is None or not found.bound:
+        return None
+    return RootFact(found.depth if found.complete else 0, found.value, found.bound, found.pv)
+
+
+def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> RunOutcome:
+    """Returns the row of an iteration, or of a run by its best iteration."""
+    row = RunOutcome(
+        nodes=counts.nodes,
+        hits=counts.hits,
+        stored_hits=counts.stored_hits,
+        cutoffs=counts.cutoffs,
+        first_cutoffs=counts.first_cutoffs,
+        seconds=seconds,
+    )
+    if found is None or not found.complete:
+        return row
+    return replace(
+        row,
+        depth=found.depth,
+        alpha=found.alpha,
+        beta=found.beta,
+        value=found.value,
+        bound=found.bound,
+        best_move=found.move.uci() if found.move else None,
+        pv=" ".join(move.uci() for move in found.pv),
+    )

@@ -1,0 +1,1 @@
+"""Mate proofs: a proof-number search for the shortest mate of either side."""

@@ -1,0 +1,200 @@
+"""Runs the prover beside a best-first search: mates in two before it, longer mates between its waves, and a
+shorter one once its root is proven.
+
+A search follows its evaluator; of two mates it proves the one that it finds first. The prover takes a slice
+whenever it has used less than its share of the search so far. The share is a twentieth in the long run, and
+as much as the search itself in its first moments, since short mates take the prover some milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+
+import chess
+
+from ...errors import CapacityError
+from ...graph.graph import Graph
+from ...graph.lines import learn_line
+from ...position.board import CLOCK_DRAW
+from .limits import MateLimits
+from .session import SLICE, MateSearch, find_mate
+
+AT_LEAST = 2  # moves of mates that are always settled
+SETTLING_VISITS = 20_000  # of the prover, at most, to settle them; it rarely takes 100
+SETTLING_SHARE = 0.4  # of the search's time, at most
+LEAST_SECONDS = 0.05  # of a search; with less the prover would take a large part of it
+DECIDED = 0.5  # |Q| from which longer mates are likely
+UNLIKELY = 0.1  # weight of the mates of a side that is so much worse off
+DECIDED_SHARE, OPEN_SHARE = 0.05, 0.03  # of the search's time, for longer ones
+LEAD_SECONDS, LEAD_VISITS = 0.05, 5_000  # of the search, that the prover may take as soon as the search has
+HASTE = 3  # times as much as the search, in its first moments
+VISIT = 2  # visits of the prover take as long as one of a search with `builtin`
+SLICE_SECONDS = 0.005  # of a slice
+LINE_VISITS = 20_000  # of the prover, at most, to be sure of the longest defence
+VISITS_AFTER = 250_000  # of the prover, at most, for a shorter mate: about a second
+FIRST_PAUSE, LONGEST_PAUSE = 256, 8_192  # visits of a search of limited visits between two looks at its share
+TABLE_BYTES = 1 << 26  # of the prover's table
+OVER = object()  # instead of a slice, once there is none
+TRIAL = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # a mate in two: a search of it compiles all kernels of a finder
+
+
+def compile_kernels() -> None:
+    """Compiles the kernels of a finder, and those that write its line into a graph, by a trial."""
+    board = chess.Board(TRIAL)
+    with Graph.open(None) as graph:
+        learn_line(graph, board, find_mate(board, MateLimits(moves=AT_LEAST)).pv)
+
+
+def allowance(spent: float, *, share: float, lead: float, whole: float = math.inf) -> float:
+    """Returns how much the prover may have used beside a search that has used `spent`, in the same unit.
+
+    Args:
+      share: of the search, in the long run.
+      lead: credit that the prover may use before its share allows it.
+      whole: most that the search will use; the lead does not exceed the prover's share of it.
+
+    >>> [allowance(s, share=0.05, lead=40.0) for s in (10.0, 100.0, 2000.0)]
+    [30.0, 40.0, 100.0]
+    >>> allowance(10.0, share=0.05, lead=40.0, whole=100.0)
+    5.0
+    """
+    return min(max(min(HASTE * spent, lead), share * spent), share * whole)
+
+
+class MateFinder:
+    """Looks for mates beside one search of one position."""
+
+    def __init__(self, *, seconds: float | None = None, visits: int | None = None) -> None:
+        """Creates a finder for a search with these limits; None: without such a limit.
+
+        With `visits` the share is counted in visits, so the search is repeatable; else in time.
+        """
+        self._seconds = seconds
+        self._visits = visits
+        self._search: MateSearch | None = None
+        self._steps: Iterator[None] = iter(())
+        self._began = 0.0, 0.0  # wall and CPU time when the search began
+        self._spent = 0.0  # CPU-seconds of the prover since then
+        self._settled = 0  # visits of the prover before that
+
+    @property
+    def visits(self) -> int:
+        """Visits of the prover so far."""
+        return self._search.prover.visits if self._search else 0
+
+    def pause(self, visits: int) -> int | None:
+        """Returns how many visits a search makes before its next call of `beside`; None: any number."""
+        return None if self._visits is None else min(max(FIRST_PAUSE, visits // 8), LONGEST_PAUSE)
+
+    def before(self, board: chess.Board, stop: threading.Event) -> tuple[chess.Move, ...]:
+        """Returns the line of a mate in one or two, for either side; empty without one."""
+        if board.halfmove_clock >= CLOCK_DRAW or (self._seconds and self._seconds < LEAST_SECONDS):
+            return ()
+        seconds = SETTLING_SHARE * self._seconds if self._seconds else None
+        search = self._opened(board)
+        search.limit(MateLimits(visits=SETTLING_VISITS, seconds=seconds, moves=AT_LEAST), stop)
+        line = self._finished(search)
+        search.limit(MateLimits(seconds=None), stop)
+        self._steps = search.steps()
+        self._began, self._settled = _now(), self.visits
+        return line
+
+    def beside(self, visits: int, q: float, stop: threading.Event) -> tuple[chess.Move, ...]:
+        """Returns the line of a mate if the prover finds one before its share of the search is used up.
+
+        Args:
+          visits: of the search so far.
+          q: of its root, if it is known.
+        """
+        search = self._search
+        if search is None or search.mate is not None:
+            return ()
+        share = DECIDED_SHARE if abs(q) >= DECIDED else OPEN_SHARE
+        attacker, defender = search.sides
+        attacker.weight, defender.weight = _weight(q), _weight(-q)
+        while self._has_share(visits, share) and self._goes_on(search):
+            pass
+        search.limit(MateLimits(visits=LINE_VISITS, seconds=None), stop)
+        return _line(search)
+
+    def after(self, board: chess.Board, mate: int | None, stop: threading.Event) -> tuple[chess.Move, ...]:
+        """Returns the line of a shorter mate than the proven one; where the side to move is mated, of its
+        longest defence.
+
+        Args:
+          mate: moves of the proven mate, negative if the side to move is mated; None: unknown.
+        """
+        most = None if mate is None else mate - 1 if mate > 0 else -mate
+        search = self._opened(board)
+        if most == 0 or search.is_shortest:
+            return ()
+        if mate is not None:
+            search.sides[mate > 0].closed = True  # the side that is mated
+        seconds = DECIDED_SHARE * self._seconds if self._seconds else None
+        search.limit(MateLimits(visits=self._visits_after(), seconds=seconds, moves=most), stop)
+        line = self._finished(search)
+        return line if mate is None or mate < 0 or len(line) < 2 * mate - 1 else ()
+
+    # -------------------------------------------------------------- the share
+    def _has_share(self, visits: int, share: float) -> bool:
+        """Returns whether the prover may take one more slice of a search of so many visits."""
+        if self._visits is not None:
+            own = (self.visits - self._settled + SLICE) / VISIT
+            return own <= allowance(visits, share=share, lead=LEAD_VISITS, whole=self._visits)
+        spent = min(now - then for now, then in zip(_now(), self._began, strict=True)) - self._spent
+        whole = self._seconds or math.inf
+        return self._spent + SLICE_SECONDS <= allowance(spent, share=share, lead=LEAD_SECONDS, whole=whole)
+
+    def _visits_after(self) -> int:
+        """Returns the most visits of the prover for a shorter mate."""
+        if self._visits is None:
+            return VISITS_AFTER
+        return min(VISITS_AFTER, max(SETTLING_VISITS, int(DECIDED_SHARE * VISIT * self._visits)))
+
+    # -------------------------------------------------------------- the prover
+    def _opened(self, board: chess.Board) -> MateSearch:
+        """Returns the mate search of a position, created once per search."""
+        if self._search is None:
+            self._search = MateSearch(board, table_bytes=TABLE_BYTES)
+        return self._search
+
+    def _goes_on(self, search: MateSearch) -> bool:
+        """Searches one slice; returns whether more is left to search."""
+        began = time.thread_time()
+        has_more = next(self._steps, OVER) is not OVER
+        self._spent += time.thread_time() - began
+        return has_more and search.mate is None
+
+    def _finished(self, search: MateSearch) -> tuple[chess.Move, ...]:
+        """Searches up to a limit; returns the line of the mate known then."""
+        for _ in search.steps():
+            pass
+        return _line(search)
+
+
+def _now() -> tuple[float, float]:
+    """Returns wall time, and CPU time of all threads; the smaller difference counts as the search's time.
+
+    On a busy machine others share the CPU; several threads use more CPU time than wall time.
+    """
+    return time.monotonic(), time.process_time()
+
+
+def _weight(q: float) -> float:
+    """Returns the share of the prover's visits for the mates of a side whose position is worth `q`.
+
+    >>> _weight(0.9), _weight(0.2), _weight(-0.9)
+    (1.0, 1.0, 0.1)
+    """
+    return 1.0 if q > -DECIDED else UNLIKELY
+
+
+def _line(search: MateSearch) -> tuple[chess.Move, ...]:
+    """Returns the line of the mate found; empty without one."""
+    try:
+        return search.line()
+    except CapacityError:  # the table lost its proof
+        return ()

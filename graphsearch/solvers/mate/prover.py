@@ -1,0 +1,168 @@
+"""One question to the prover: does a side mate within so many plies? All questions share one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import chess
+import numpy as np
+
+from ...position.board import decode_move, pack
+from ...position.board_kernel import PW
+from ...position.tables import load_tables
+from ...store.record.transposition import EntryTable
+from . import proof_kernel as kernel
+from . import transposition_kernel as shared
+from .limits import MOST_MOVES
+
+PLACE_BYTES = 24  # of one place of the table
+LEAST_PLACES, FIRST_PLACES = 1 << 12, 1 << 17
+TABLE_BYTES = 1 << 28  # most, by default: 8 million places are 192 MiB
+PLACES_PER_VISIT = 2  # a table with fewer grows
+
+assert 2 * MOST_MOVES < kernel.MOST_PLIES
+
+
+@dataclass(frozen=True, slots=True)
+class ProofNumbers:
+    """Proof and disproof number of one question.
+
+    Attributes:
+      pn, dn: proof and disproof number; 0: proven, disproved.
+      plies: of a proof, its length.
+      clock: a proof holds for halfmove clocks up to it, a disproof from it on.
+    """
+
+    pn: int
+    dn: int
+    plies: int
+    clock: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether such a mate is proven."""
+        return self.pn == 0
+
+    @property
+    def disproved(self) -> bool:
+        """Whether there is none."""
+        return self.dn == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A move, the numbers of the position behind it, and the plies of its proof."""
+
+    move: chess.Move
+    pn: int
+    dn: int
+    plies: int
+
+
+class Prover:
+    """A table of proofs and disproofs, and the search that fills it. One thread."""
+
+    def __init__(self, *, size: int = TABLE_BYTES, drawn: Iterable[int] = ()) -> None:
+        """Creates an empty table.
+
+        Args:
+          size: bytes of the table, at most; it begins small and grows.
+          drawn: Polyglot keys of positions that stood twice in the game: reaching one is a draw.
+        """
+        self._most_places = LEAST_PLACES
+        while 2 * self._most_places * PLACE_BYTES <= size:
+            self._most_places *= 2
+        places = min(FIRST_PLACES, self._most_places)
+        deep = kernel.MOST_PLIES + 3
+        self.arrays = kernel.ProverArrays(
+            np.zeros(places, np.uint64),
+            np.zeros(places, np.uint64),
+            np.zeros(places, np.uint64),
+            np.zeros(deep * PW, np.uint64),
+            np.zeros(deep * kernel.ROOM, np.uint16),
+            np.zeros(deep * kernel.ROOM * kernel.CHILD_WORDS, np.int64),
+            np.zeros(deep * kernel.FRAME_WORDS, np.int64),
+            np.array([*drawn, 0], np.uint64),
+            np.zeros(kernel.COUNTERS, np.int64),
+            np.zeros(kernel.RESULT_WORDS, np.int64),
+        )
+        self._tables = load_tables()
+
+    @property
+    def visits(self) -> int:
+        """Nodes expanded, counted each time."""
+        return int(self.arrays.counters[kernel.VISITS])
+
+    @property
+    def deepest(self) -> int:
+        """The greatest number of plies below a root."""
+        return int(self.arrays.counters[kernel.DEEPEST])
+
+    def ask(self, board: chess.Board, *, attacks: bool, plies: int, visits: int) -> ProofNumbers:
+        """Returns the numbers of a question after at most `visits` more visits.
+
+        Args:
+          board: a position with a legal move and a clock below 100.
+          attacks: whether the side to move is to mate, else the other side.
+          plies: of the longest mate; ANY_LENGTH: no limit, and then a disproof holds for nothing else.
+        """
+        self._grow()
+        self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
+        kernel.prove(self._tables, self.arrays, pack(board), attacks, plies)
+        return self._numbers()
+
+    def _grow(self) -> None:
+        """Enlarges the table if it may be full: a visit stores one entry, often an existing one."""
+        places = self.arrays.keys.size
+        if self.visits * PLACES_PER_VISIT >= places and places < self._most_places:
+            self.spread(min(4 * places, self._most_places))
+
+    def spread(self, places: int = LEAST_PLACES) -> None:
+        """Rehashes the table into one of at least `places` places."""
+        more = max(places, self.arrays.keys.size)
+        keys, numbers, data = (np.zeros(more, np.uint64) for _ in range(3))
+        larger = self.arrays._replace(keys=keys, numbers=numbers, data=data)
+        shared.spread(self.arrays, larger)
+        self.arrays = larger
+
+    def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
+        """Returns the moves of a position with the proof numbers behind them, one visit later."""
+        count = int(kernel.look(self._tables, self.arrays, pack(board), attacks, plies))
+        moves = self.arrays.moves[:count].tolist()
+        rows = self.arrays.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
+        children = [
+            Child(decode_move(move), row[kernel.PN], row[kernel.DN], row[kernel.LENGTH])
+            for move, row in zip(moves, rows, strict=True)
+        ]
+        return self._numbers(), children
+
+    def _numbers(self) -> ProofNumbers:
+        found = self.arrays.result
+        return ProofNumbers(
+            int(found[kernel.RESULT_PN]),
+            int(found[kernel.RESULT_DN]),
+            int(found[kernel.RESULT_PLIES]),
+            int(found[kernel.RESULT_CLOCK]),
+        )
+
+    # -------------------------------------------------------------- sharing
+    @property
+    def proofs(self) -> int:
+        """Positions in the table that are proven, one way or the other."""
+        return int(shared.count_proofs(self.arrays))
+
+    def take(self, table: EntryTable) -> int:
+        """Imports the proven mates of a table of entries; returns how many there were."""
+        return int(shared.take_entries(self.arrays, table.arrays))
+
+    def give(self, table: EntryTable, *, exact: bool) -> int:
+        """Exports proven mates as entries to be saved, except those that are proven again at once.
+
+        Args:
+          exact: that no shorter mate exists belongs to the position; False in a game with repetitions.
+
+        Returns:
+          How many there were.
+        """
+        return int(shared.give_entries(self.arrays, table.arrays, exact))

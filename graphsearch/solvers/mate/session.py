@@ -1,0 +1,392 @@
+"""The mate search of one position: both sides, by length, until the shortest is proven or a limit is reached.
+
+It asks for each side's shortest open length, for some beyond it and for a mate of any length; once a mate is
+found, for the length below it as well. Rounds get longer, so that no question starves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import chess
+
+from ...graph.graph import Graph
+from ...position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, history_keys, terminal_kind
+from ...position.scores import MATE
+from ...store.record.transposition import Entry, EntryTable
+from ...store.record.transposition_layout import PROOF
+from .limits import MOST_MOVES, MateLimits
+from .line import LineFinder
+from .prover import TABLE_BYTES, Prover
+from .sides import Side
+from .table_kernel import ANY_LENGTH
+
+FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
+SLICE = 1_000  # visits between two looks at the clock: 4 to 6 ms
+Steps = Generator[None, None, str]  # a slice each; at the end, the stop reason
+
+
+@dataclass(frozen=True, slots=True)
+class MateProgress:
+    """Progress of a mate search.
+
+    Attributes:
+      seconds, visits: so far. excluded: mates of so many moves and fewer are excluded for both sides.
+      mate: of the shortest mate known, None if there is none.
+    """
+
+    seconds: float
+    visits: int
+    excluded: int
+    mate: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MateResult:
+    """The result of a mate search.
+
+    Attributes:
+      position: FEN.
+      mate: moves to mate; negative: the side to move is mated; 0: it is mated already; None: none is proven.
+      pv: best attack and longest defence, all of it.
+      shortest: no shorter mate exists. excluded: moves within which neither side can force mate.
+      visits: nodes expanded. seconds: wall time. proofs: positions proven.
+      stop_reason: `proven`, `excluded` (none within the requested moves), `visits`, `time`, `stop`,
+        `finished` (the game is over: checkmate, stalemate, dead position or 50-move rule) or `hopeless`
+        (neither side has the pieces).
+      stored: proven positions were written to the table of entries.
+    """
+
+    position: str
+    mate: int | None
+    pv: tuple[chess.Move, ...]
+    shortest: bool
+    excluded: int
+    visits: int
+    seconds: float
+    proofs: int
+    stop_reason: str
+    stored: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the object of JSON answers."""
+        return {
+            "position": self.position,
+            "mate": self.mate,
+            "pv": [move.uci() for move in self.pv],
+            "shortest": self.shortest,
+            "excluded": self.excluded,
+            "visits": self.visits,
+            "seconds": round(self.seconds, 3),
+            "proofs": self.proofs,
+            "stop_reason": self.stop_reason,
+            "stored": self.stored,
+        }
+
+
+def find_mate(
+    board: chess.Board,
+    limits: MateLimits | None = None,
+    *,
+    entries: EntryTable | None = None,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[MateProgress], None] | None = None,
+    table_bytes: int = TABLE_BYTES,
+) -> MateResult:
+    """Searches for the shortest mate of either side.
+
+    Args:
+      board: with the moves before it, which count for repetitions.
+      entries: proofs in it are used, and new ones are written to it.
+      stop: ends the search when it is set.
+
+    Raises:
+      InvalidPositionError: if the position is not one of standard chess.
+    """
+    check(board)
+    return MateSearch(board, limits, entries=entries, table_bytes=table_bytes).run(stop, on_progress)
+
+
+def note_proof(graph: Graph, board: chess.Board) -> None:
+    """Queues a mate proven by the best-first search, to be saved among the graph's entries."""
+    record, table = graph.read(board), graph.entries
+    proof = record.proof_at(board.halfmove_clock) if record else None
+    if table is None or proof is None or not proof.mate:
+        return
+    known = table.get(board)
+    if known is not None and known.mate_plies is not None and abs(known.mate_plies) <= proof.mate:
+        return
+    value, bound = (MATE - proof.mate, "lower") if proof.result > 0 else (proof.mate - MATE, "upper")
+    table.put(board, Entry(value, PROOF, bound, None, "", 0))
+
+
+class MateSearch:
+    """Both sides of one position, and the prover that they share."""
+
+    def __init__(
+        self,
+        board: chess.Board,
+        limits: MateLimits | None = None,
+        *,
+        entries: EntryTable | None = None,
+        table_bytes: int = TABLE_BYTES,
+    ) -> None:
+        """Creates a search; see `find_mate`."""
+        drawn = history_keys(board)
+        self.board = board.copy(stack=False)
+        self.limits = limits or MateLimits()
+        self.entries = entries
+        self._is_free = not len(drawn)  # no repetition affects the results
+        self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
+        self.sides = [self._side(attacks=True), self._side(attacks=False)]
+        self._began = time.monotonic()
+        self._finder = LineFinder(self.prover, stop=lambda: bool(self._limit()))
+        self._stop: threading.Event | None = None
+        self._on_progress: Callable[[MateProgress], None] | None = None
+
+    def _side(self, *, attacks: bool) -> Side:
+        """Returns a side with the facts known before any search."""
+        side = Side(attacks) if self.limits.moves is None else Side(attacks, most=self.limits.moves)
+        colour = self.board.turn if attacks else not self.board.turn
+        side.closed = self.board.occupied_co[colour].bit_count() == 1  # a bare king
+        return side
+
+    def warm_up(self) -> None:
+        """Compiles the kernels, if needed, with a mate in one: compilation cannot be stopped later."""
+        board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 0 1")
+        prover = Prover(size=0)
+        prover.ask(board, attacks=True, plies=1, visits=1)
+        prover.look(board, attacks=True, plies=1)
+        table = EntryTable(0)
+        prover.give(table, exact=True)
+        prover.take(table)
+        prover.spread()
+        self._began = time.monotonic()
+
+    # -------------------------------------------------------------- the search
+    def run(
+        self,
+        stop: threading.Event | None = None,
+        on_progress: Callable[[MateProgress], None] | None = None,
+    ) -> MateResult:
+        """Searches until the shortest mate is proven or a limit is reached; see `find_mate`."""
+        self._stop, self._on_progress = stop, on_progress
+        over = self._over()
+        if over is not None:
+            return over
+        self._take()
+        reason = self._search()
+        pv = self.line()
+        stored = self._share(pv)
+        return self._result(reason, pv, stored=stored)
+
+    def _take(self) -> None:
+        """Imports the proofs of the table of entries; that of the position itself counts at once."""
+        if self.entries is None or not self._is_free:
+            return
+        self.prover.take(self.entries)
+        entry = self.entries.get(self.board)
+        plies = entry.mate_plies if entry else None
+        if entry is None or not plies or self.board.halfmove_clock + abs(plies) > CLOCK_DRAW:
+            return
+        side = self.sides[0 if plies > 0 else 1]
+        side.note(abs(plies), proven=abs(plies), disproved=False)
+        if side.found is not None and entry.bound == "exact" and entry.depth == PROOF:
+            side.excluded = side.found - 1
+        self._close_other(side)
+
+    def _over(self) -> MateResult | None:
+        """Returns the result of a game that is over, None if it is not."""
+        kind = terminal_kind(self.board)
+        if kind == NOT_TERMINAL and self.board.halfmove_clock < CLOCK_DRAW:
+            return None
+        mated = kind != NOT_TERMINAL and kind != DEAD and self.board.is_check()
+        seconds = time.monotonic() - self._began
+        return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
+
+    def _search(self) -> str:
+        """Searches to the end and returns the stop reason."""
+        steps = self.steps()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return str(end.value)
+            self._tell()
+
+    def limit(self, limits: MateLimits, stop: threading.Event) -> None:
+        """Sets new limits, which count from now on; the next `steps` continues the search."""
+        visits = None if limits.visits is None else limits.visits + self.prover.visits
+        self.limits, self._stop, self._began = replace(limits, visits=visits), stop, time.monotonic()
+        for side in self.sides:
+            side.most = MOST_MOVES if limits.moves is None else limits.moves
+
+    def steps(self) -> Steps:
+        """Searches slice by slice until a limit is reached or nothing is left to ask.
+
+        Between two slices the caller may do anything, and read `mate` and `line`.
+        """
+        budget = float(FIRST_ROUND)
+        reason = self._ended()
+        while not reason:
+            reason = (yield from self._climb(int(budget))) or (yield from self._look_ahead(budget))
+            reason = reason or self._ended()
+            budget *= GROWTH
+        return reason
+
+    def _climb(self, visits: int) -> Steps:
+        """Asks both sides for their shortest open lengths; returns the stop reason, or empty."""
+        for side in self.sides:
+            goal = self.prover.visits + int(visits * side.weight)
+            while not side.is_done and self.prover.visits < goal:
+                left = goal - self.prover.visits
+                reason = yield from self._pursue(side, side.plies(side.excluded + 1), left)
+                if reason:
+                    return reason
+        return ""
+
+    def _look_ahead(self, budget: float) -> Steps:
+        """Asks both sides for longer mates, or for one below the known; returns the stop reason, or empty."""
+        for side in self.sides:
+            for plies, share in side.questions() if not side.is_done else ():
+                reason = yield from self._pursue(side, plies, int(budget * share * side.weight))
+                if reason:
+                    return reason
+        return ""
+
+    def _pursue(self, side: Side, plies: int, visits: int) -> Steps:
+        """Asks one question with so many visits; returns the stop reason, empty if the search continues."""
+        goal = self.prover.visits + visits
+        while self.prover.visits < goal:
+            if side.is_done or not self._is_open(side, plies):
+                return self._ended()
+            left = min(goal - self.prover.visits, SLICE)
+            if self.limits.visits is not None:
+                left = min(left, self.limits.visits - self.prover.visits)
+            answer = self.prover.ask(self.board, attacks=side.attacks, plies=plies, visits=left)
+            side.note(plies, proven=answer.plies if answer.proven else None, disproved=answer.disproved)
+            if answer.proven:
+                self._close_other(side)
+            reason = self._ended() or self._limit()
+            if reason:
+                return reason
+            yield
+        return ""
+
+    def _is_open(self, side: Side, plies: int) -> bool:
+        """Returns whether a question still has no answer."""
+        if plies == ANY_LENGTH:
+            return side.found is None and not side.lost_any
+        moves = side.moves(plies)
+        return moves > side.excluded and (side.found is None or moves < side.found)
+
+    def _close_other(self, side: Side) -> None:
+        """Ends the questions about the other side: of two forced mates there is one."""
+        for other in self.sides:
+            if other is not side and side.found is not None:
+                other.closed = True
+
+    @property
+    def winner(self) -> Side | None:
+        """The side with a mate, None if there is none yet."""
+        return next((side for side in self.sides if side.found is not None), None)
+
+    @property
+    def mate(self) -> int | None:
+        """Moves to the shortest mate known, negative if the side to move is mated."""
+        side = self.winner
+        if side is None or side.found is None:
+            return None
+        return side.found if side.attacks else -side.found
+
+    @property
+    def is_shortest(self) -> bool:
+        """Whether a mate is known, and proven to be the shortest."""
+        return self.winner is not None and self.winner.is_shortest
+
+    @property
+    def excluded(self) -> int:
+        """Moves within which neither side can force mate."""
+        if self.winner is not None:
+            return self.winner.excluded
+        return min((side.excluded for side in self.sides if not side.closed), default=0)
+
+    def _ended(self) -> str:
+        """Returns the stop reason if no question is left, else empty."""
+        if self.winner is not None:
+            return "proven" if self.is_shortest else ""
+        if all(side.closed for side in self.sides):
+            return "hopeless"
+        return "excluded" if all(side.is_done for side in self.sides) else ""
+
+    def _limit(self) -> str:
+        """Returns the limit that is reached, empty if none is."""
+        if self._stop is not None and self._stop.is_set():
+            return "stop"
+        if self.limits.visits is not None and self.prover.visits >= self.limits.visits:
+            return "visits"
+        seconds = time.monotonic() - self._began
+        return "time" if self.limits.seconds is not None and seconds >= self.limits.seconds else ""
+
+    def _tell(self) -> None:
+        if self._on_progress is not None:
+            seconds = time.monotonic() - self._began
+            self._on_progress(MateProgress(seconds, self.prover.visits, self.excluded, self.mate))
+
+    # ------------------------------------------------------------ the results
+    def attack(self, board: chess.Board, plies: int) -> chess.Move:
+        """Returns the attacker's move in a position of the proof with `plies` left."""
+        return self._finder.settle(board, attacks=True, plies=plies).move
+
+    def line(self) -> tuple[chess.Move, ...]:
+        """Returns the line of the mate found; a shorter one found on the way counts.
+
+        Raises:
+          CapacityError: if the table has lost the proof.
+        """
+        side = self.winner
+        if side is None or side.found is None:
+            return ()
+        pv = self._finder.line(self.board, attacks=side.attacks, plies=side.plies(side.found))
+        side.found = side.moves(len(pv))
+        return tuple(pv)
+
+    def _share(self, pv: tuple[chess.Move, ...]) -> bool:
+        """Writes proven mates to the table of entries; returns whether there were any."""
+        if self.entries is None:
+            return False
+        given = self.prover.give(self.entries, exact=self._is_free)
+        return self._share_root(self.entries, pv) or given > 0
+
+    def _share_root(self, entries: EntryTable, pv: tuple[chess.Move, ...]) -> bool:
+        """Writes the mate of the position itself, however cheap it was; returns whether it is new."""
+        side, known = self.winner, entries.get(self.board)
+        if side is None or not pv:
+            return False
+        exact = side.is_shortest and self._is_free and self.board.halfmove_clock + len(pv) <= CLOCK_DRAW
+        if known is not None and known.depth == PROOF and known.mate_plies is not None:
+            shorter = abs(known.mate_plies) > len(pv)
+            if not shorter and (known.bound == "exact" or not exact):
+                return False
+        value = MATE - len(pv) if side.attacks else len(pv) - MATE
+        bound = "exact" if exact else "lower" if side.attacks else "upper"
+        entries.put(self.board, Entry(value, PROOF, bound, pv[0], "", 0))
+        return True
+
+    def _result(self, reason: str, pv: tuple[chess.Move, ...], *, stored: bool) -> MateResult:
+        return MateResult(
+            fen_of(self.board),
+            self.mate,
+            pv,
+            self.is_shortest,
+            self.excluded,
+            self.prover.visits,
+            time.monotonic() - self._began,
+            self.prover.proofs,
+            reason,
+            stored,
+        )

@@ -1,0 +1,83 @@
+"""The state of one side's mate search, and the lengths worth asking for next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .limits import MOST_MOVES
+from .table_kernel import ANY_LENGTH
+
+# moves beyond the shortest open length that are asked for too, while no mate is known
+LENGTHS_AHEAD = (1, 2, 4, 7, 12)
+
+
+@dataclass(slots=True)
+class Side:
+    """One side as the one that mates.
+
+    Attributes:
+      attacks: the side is to move at the root.
+      excluded: moves within which it cannot mate. found: moves of the shortest mate known, None without one.
+      most: the longest mate to look for. closed: no more questions.
+      lost_any: a search without a length limit ended without a mate.
+      weight: share of a round's visits that its questions get, in (0, 1].
+    """
+
+    attacks: bool
+    most: int = MOST_MOVES
+    excluded: int = 0
+    found: int | None = None
+    closed: bool = False
+    lost_any: bool = False
+    weight: float = 1.0
+
+    @property
+    def is_shortest(self) -> bool:
+        """Whether the mate found is proven to be the shortest."""
+        return self.found is not None and self.excluded >= self.found - 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no question is left."""
+        return self.closed or self.is_shortest or (self.found is None and self.excluded >= self.most)
+
+    def plies(self, moves: int) -> int:
+        """Returns the plies of a mate in so many moves.
+
+        >>> Side(True).plies(3), Side(False).plies(3)
+        (5, 6)
+        """
+        return 2 * moves - 1 if self.attacks else 2 * moves
+
+    def moves(self, plies: int) -> int:
+        """Returns the moves of a mate of so many plies."""
+        return (plies + 1) // 2
+
+    def questions(self) -> list[tuple[int, float]]:
+        """Returns (plies, share of the round's visits) of questions beyond the shortest open length.
+
+        >>> Side(True, excluded=2, found=6).questions()
+        [(9, 1.0)]
+        >>> Side(True, most=3).questions()
+        [(3, 0.5), (5, 0.5)]
+        """
+        if self.found is not None:
+            return [(self.plies(self.found - 1), 1.0)]
+        lengths = [self.excluded + 1 + more for more in LENGTHS_AHEAD]
+        if self.most < MOST_MOVES and self.most not in lengths:
+            lengths.append(self.most)
+        asked = [(self.plies(moves), 0.5) for moves in lengths if moves <= self.most]
+        if self.found is None and self.most == MOST_MOVES and not self.lost_any:
+            asked.append((ANY_LENGTH, 0.5))
+        return asked
+
+    def note(self, plies: int, *, proven: int | None, disproved: bool) -> None:
+        """Records an answer: the length of a proof, or that there is none within `plies`."""
+        if proven is not None:
+            moves = self.moves(proven)
+            if moves <= self.most:
+                self.found = moves if self.found is None else min(self.found, moves)
+        elif disproved and plies == ANY_LENGTH:
+            self.lost_any = True
+        elif disproved:
+            self.excluded = max(self.excluded, self.moves(plies))

@@ -1,0 +1,169 @@
+"""Proven results of positions, and their encoding in an edge. Pure, without Numba.
+
+A node's bounds [L, H] come from the rules, from tablebases, and from its edges: L is the largest lower bound
+of a move, H the largest upper bound if every move has been visited. An edge carries the proof of the node
+behind it, seen from its own side, in the field that holds the draw share of an unproven one:
+
+    |q| = 1  d 1..500      a mate in d plies, this move included, wins (q = 1) or is suffered (q = -1)
+             d 501..1000   won or lost, the mate unknown: d - 500 plies to a move that no clock survives
+    q = 0    d 1001        drawn
+             d 1002..1011  at least a draw; the draw share is 100 (d - 1002) per mille
+             d 1012..1021  at most a draw; 100 (d - 1012)
+    else     d 0..1000     nothing proven; the draw share per mille
+
+So a record is complete without its neighbours, and recomputing it changes nothing. A decisive proof holds for
+a path only if the mate, or the move that resets the clock, comes before the 50-move rule: clock + plies <=
+100. `bounds_kernel.py` is the same for kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...position.board import CLOCK_DRAW
+
+MOST_MATE = 500  # longest mate that an edge can hold, in plies
+DRAWN = 1001
+AT_LEAST, AT_MOST, STEPS = 1002, 1012, 10
+MOST_CODE = AT_MOST + STEPS - 1
+STEP = 100  # per mille
+
+Bounds = tuple[int, int]
+UNPROVEN: Bounds = (-1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A proven result.
+
+    Attributes:
+      result: 1, 0 or -1 for the side to move.
+      mate: plies to the mate; None for a draw, and if the mate is unknown.
+      plies: how many may pass before the clock is reset or the game is over; 0 for a draw.
+    """
+
+    result: int
+    mate: int | None
+    plies: int
+
+    def holds_at(self, clock: int) -> bool:
+        """Returns whether it holds for a path that reaches the position with this halfmove clock."""
+        return self.result == 0 or clock + self.plies <= CLOCK_DRAW
+
+    @property
+    def moves(self) -> int | None:
+        """Moves to the mate, negative if the side to move is mated; None without a mate of known length."""
+        return None if self.mate is None else moves_of(self.result, self.mate)
+
+
+def moves_of(result: int, plies: int) -> int:
+    """Returns the moves of a mate of so many plies, negative if the side to move is mated.
+
+    >>> moves_of(1, 5), moves_of(-1, 4), moves_of(-1, 0)
+    (3, -2, 0)
+    """
+    return (plies + 1) // 2 if result > 0 else -(plies // 2)
+
+
+def share_of(q: float, d: int) -> int:
+    """Returns the draw share per mille of an edge.
+
+    >>> share_of(0.5, 300), share_of(1.0, 7), share_of(0.0, DRAWN), share_of(0.1, AT_LEAST + 4)
+    (300, 0, 1000, 400)
+    """
+    if d < DRAWN:
+        return 0 if abs(q) == 1.0 else d
+    if d == DRAWN:
+        return 1000
+    return STEP * (d - (AT_LEAST if d < AT_MOST else AT_MOST))
+
+
+def bounds_of(q: float, d: int) -> Bounds:
+    """Returns the bounds of an edge, seen by the side to move at the node that holds it.
+
+    >>> bounds_of(1.0, 3), bounds_of(0.0, DRAWN), bounds_of(-0.1, AT_MOST), bounds_of(1.0, 0)
+    ((1, 1), (0, 0), (-1, 0), (-1, 1))
+    """
+    if d < DRAWN:
+        return (int(q), int(q)) if d and abs(q) == 1.0 else UNPROVEN
+    if d == DRAWN:
+        return 0, 0
+    return (0, 1) if d < AT_MOST else (-1, 0)
+
+
+def proof_of(q: float, d: int) -> Proof | None:
+    """Returns the exact proof of an edge, None if it leaves more than one result.
+
+    >>> proof_of(1.0, 5)
+    Proof(result=1, mate=5, plies=5)
+    >>> proof_of(-1.0, 501), proof_of(0.0, 300)
+    (Proof(result=-1, mate=None, plies=1), None)
+    """
+    lower, upper = bounds_of(q, d)
+    if lower != upper:
+        return None
+    if lower == 0:
+        return Proof(0, None, 0)
+    return Proof(lower, d, d) if d <= MOST_MATE else Proof(lower, None, d - MOST_MATE)
+
+
+def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> Bounds:
+    """Returns the bounds of a node computed from its edges.
+
+    Args:
+      edges: (n - r, q, d) of each. moves: legal moves, > 0.
+    """
+    lower, upper, proven = -1, -1, 0
+    for valued, q, d in edges:
+        low, high = bounds_of(q, d) if valued else UNPROVEN
+        lower, upper = max(lower, low), max(upper, high)
+        proven += 1
+    return lower, upper if proven == moves else 1
+
+
+def node_proof(
+    bounds: Bounds, edges: Iterable[tuple[int, float, int]], moves: int, clock: int, known: int = 0
+) -> Proof | None:
+    """Returns the proof of a node whose result is exact, None if it is not.
+
+    It is the shortest win, or the longest loss. A win that no edge supports is from a tablebase: it holds for
+    the clock of the record and those below.
+
+    Args:
+      bounds: of the node. edges, moves: as for `edge_bounds`. clock: at which the record was evaluated.
+      known: plies of a mate that the record itself holds, 0 for none.
+    """
+    if bounds[0] != bounds[1]:
+        return None
+    if bounds[0] == 0:
+        return Proof(0, None, 0)
+    codes = [d for valued, q, d in edges if valued and bounds_of(q, d) == bounds]
+    if bounds[0] > 0 and known:
+        codes.append(known)
+    if bounds[0] > 0 and codes:
+        return proof_of(1.0, min(codes))
+    if bounds[0] < 0 and codes and len(codes) == moves:
+        if max(codes) <= MOST_MATE:
+            mate = min(max(codes), known or MOST_MATE)  # the edges' mates may be longer than necessary
+            return Proof(-1, mate, mate)
+        return Proof(-1, None, max(code - MOST_MATE if code > MOST_MATE else code for code in codes))
+    if known or not moves:
+        return Proof(bounds[0], known, known)
+    return Proof(bounds[0], None, CLOCK_DRAW - clock)
+
+
+def edge_code(proof: Proof, *, resets: bool) -> int:
+    """Returns the `d` of an edge to a node with a proven result.
+
+    Args:
+      resets: whether the move resets the clock.
+
+    >>> edge_code(Proof(-1, 4, 4), resets=False), edge_code(Proof(1, None, 100), resets=True)
+    (5, 501)
+    """
+    if proof.result == 0:
+        return DRAWN
+    if proof.mate is not None and proof.mate < MOST_MATE:
+        return proof.mate + 1
+    return MOST_MATE + (1 if resets else min(proof.plies + 1, MOST_MATE))

@@ -1,0 +1,308 @@
+"""Proven results in the arena: encoding in edges, and the bounds that follow. `bounds.py` explains them.
+
+A node's code is that of an edge that led to it, before the ply of the move itself is counted:
+
+    won or lost   1 + plies to the mate, at most 500 | 500 + plies that the clock must still bear
+    else          DRAWN, AT_LEAST + step, AT_MOST + step, or the draw share per mille
+"""
+
+from __future__ import annotations
+
+from ...jit.compiler import inlined, inner
+from ...jit.pointers import ONE, ZERO, U
+from ...jit.types import float32, float64, int64, uint16
+from ...position.board import CLOCK_DRAW
+from ...position.board_kernel import clock_of, from_square, side_to_move, to_square
+from ...position.words import BLACK, PAWNS, Position
+from .node_kernel import (
+    RecordArena,
+    clock_at_evaluation,
+    draw_visits,
+    edge_at,
+    edge_draws,
+    edge_move,
+    edge_q,
+    edge_visits,
+    flags_of,
+    has_block,
+    is_exact,
+    lower_in,
+    materialised,
+    move_count,
+    set_draws_and_flags,
+    stride_at,
+    upper_in,
+    value_draws,
+    value_of,
+)
+from .node_layout import KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
+
+MOST_MATE = 500
+DRAWN, AT_LEAST, AT_MOST, STEPS, STEP = 1001, 1002, 1012, 10, 100
+FULL_SHARE = 1000
+NO_CODE = 1 << 20
+
+
+@inlined
+def is_special(q: float32 | float64, d: int64) -> bool:
+    """Returns whether a value and draw field of an edge carry a proof."""
+    return d >= DRAWN or (d > 0 and (q >= 1.0 or q <= -1.0))
+
+
+@inlined
+def share_of(q: float32 | float64, d: int64) -> int64:
+    """Returns the draw share per mille of an edge."""
+    if not is_special(q, d):
+        return int64(d)
+    if d < DRAWN:
+        return int64(0)
+    if d == DRAWN:
+        return int64(FULL_SHARE)
+    return int64(STEP) * (d - (AT_LEAST if d < AT_MOST else AT_MOST))
+
+
+@inner
+def bounds_of(q: float32, d: int64) -> tuple[int64, int64]:
+    """Returns (L, H) of an edge, seen by the side to move at the node that holds it."""
+    if not is_special(q, d):
+        return int64(-1), int64(1)
+    if d < DRAWN:
+        result = int64(1) if q > 0.0 else int64(-1)
+        return result, result
+    if d == DRAWN:
+        return int64(0), int64(0)
+    if d < AT_MOST:
+        return int64(0), int64(1)
+    return int64(-1), int64(0)
+
+
+@inlined
+def plies_of(code: int64) -> int64:
+    """Returns how many plies the clock must bear for a decisive edge."""
+    return code - MOST_MATE if code > MOST_MATE else code
+
+
+@inlined
+def is_closed(q: float32, d: int64, clock: int64) -> bool:
+    """Returns whether an edge's result is proven for a path that stands at its node with this clock."""
+    if d == 0:
+        return False
+    if d == DRAWN:
+        return True
+    return d < DRAWN and (q >= 1.0 or q <= -1.0) and clock + plies_of(d) <= CLOCK_DRAW
+
+
+@inner
+def no_tally() -> tuple[int64, int64, int64, int64, int64]:
+    """Returns the tally of no edges: (L, H, least code of a win, most of a mate suffered, of a loss)."""
+    return int64(-1), int64(-1), int64(NO_CODE), int64(0), int64(0)
+
+
+@inner
+def tallied(
+    tally: tuple[int64, int64, int64, int64, int64], valued: int64, q: float32, d: int64
+) -> tuple[int64, int64, int64, int64, int64]:
+    """Returns a tally with one more edge; `valued`: visits of it that have a value."""
+    lower, upper, win, mated, lost = tally
+    low, high = int64(-1), int64(1)
+    if valued:
+        low, high = bounds_of(q, d)
+    if low == 1:
+        win = min(win, int64(d))
+    elif high == -1:
+        if d > MOST_MATE:
+            lost = max(lost, int64(d) - MOST_MATE)
+        else:
+            mated = max(mated, int64(d))
+    return max(lower, low), max(upper, high), win, mated, lost
+
+
+@inner
+def tightened(flags: int64, tally: tuple[int64, int64, int64, int64, int64], covers: bool) -> int64:
+    """Returns a record's flags with the bounds of its edges; `covers`: whether they are all its moves."""
+    lower, upper = lower_in(flags), upper_in(flags)
+    low, high = max(lower, tally[0]), min(upper, tally[1] if covers else int64(1))
+    if low > high:  # what is contradictory proves nothing more
+        return flags
+    return (flags & KIND_BITS) | ((low + 1) << LOWER_SHIFT) | ((high + 1) << UPPER_SHIFT)
+
+
+@inner
+def decisive_code(
+    won: bool, tally: tuple[int64, int64, int64, int64, int64], covers: bool, clock: int64, known: int64
+) -> int64:
+    """Returns the code of a won or lost node with moves; without support by edges it is a tablebase's.
+
+    `known`: plies of a mate that the record itself holds, 0 for none.
+    """
+    _, _, win, mated, lost = tally
+    if won and known:
+        win = min(win, known)
+    if won and win < NO_CODE:
+        return win if win > MOST_MATE else (win + 1 if win < MOST_MATE else int64(2 * MOST_MATE))
+    if not won and covers and (mated or lost):
+        if known and lost == 0:  # the edges' mates may be longer than necessary
+            mated = min(mated, known)
+        if lost == 0 and mated < MOST_MATE:
+            return mated + 1
+        return MOST_MATE + max(mated, lost)
+    if known and known < MOST_MATE:
+        return known + 1
+    return MOST_MATE + CLOCK_DRAW - clock
+
+
+@inner
+def mate_kept(value: float32, draws: int64) -> int64:
+    """Returns the plies of the mate that a record holds in V and D, 0 if that is no mate."""
+    return int64(draws) if value >= 1.0 or value <= -1.0 else int64(0)
+
+
+@inner
+def open_code(flags: int64, share: int64) -> int64:
+    """Returns the code of a node that is neither won nor lost."""
+    lower, upper = lower_in(flags), upper_in(flags)
+    if lower == 0 and upper == 0:
+        return int64(DRAWN)
+    if lower == 0:
+        return AT_LEAST + min(int64(share) // STEP, int64(STEPS - 1))
+    if upper == 0:
+        return AT_MOST + min(int64(share) // STEP, int64(STEPS - 1))
+    return int64(share)
+
+
+@inner
+def is_decisive(flags: int64) -> bool:
+    """Returns whether flags leave a win or a loss only."""
+    return lower_in(flags) == upper_in(flags) != 0
+
+
+@inner
+def turned(q: float32, code: int64, resets: bool) -> int64:
+    """Returns the draw field of an edge to a node of this code.
+
+    `q`: of the edge. `resets`: its move sets the clock back.
+    """
+    if code >= AT_LEAST:
+        return code + STEPS if code < AT_MOST else code - STEPS
+    if code == DRAWN or not (q >= 1.0 or q <= -1.0):
+        return code
+    if code <= MOST_MATE:  # 0: nothing is proven
+        return code
+    return int64(MOST_MATE + 1) if resets else min(code + 1, int64(2 * MOST_MATE))
+
+
+@inner
+def merged(q: float32, old: int64, new: int64) -> int64:
+    """Returns the draw field of an edge that had `old`: bounds that it knew stay, if its child was lost."""
+    if old < AT_LEAST or new == DRAWN or (is_special(q, new) and new < DRAWN):
+        return new
+    if new >= AT_LEAST:
+        return new if (new < AT_MOST) == (old < AT_MOST) else int64(DRAWN)
+    base = AT_LEAST if old < AT_MOST else AT_MOST
+    return base + min(int64(new) // STEP, int64(STEPS - 1))
+
+
+@inner
+def tally_of(A: RecordArena, rec: int64) -> tuple[tuple[int64, int64, int64, int64, int64], bool]:
+    """Returns the tally of a record's edges, and whether they are all its moves."""
+    tally = no_tally()
+    if not has_block(A, rec):
+        return tally, False
+    m = materialised(A, rec)
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    for _ in range(m):
+        valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
+        tally = tallied(tally, valued, edge_q(A, edge), edge_draws(A, edge))
+        edge += stride
+    return tally, m == move_count(A, rec)
+
+
+@inner
+def tighten(A: RecordArena, rec: int64) -> None:
+    """Gives a record the bounds that its edges prove."""
+    tally, covers = tally_of(A, rec)
+    flags = tightened(flags_of(A, rec), tally, covers)
+    set_draws_and_flags(A, rec, value_draws(A, rec), flags)
+
+
+@inner
+def node_code(A: RecordArena, rec: int64, share: int64) -> int64:
+    """Returns the code of a record; `share`: its draw share per mille."""
+    flags = flags_of(A, rec)
+    if not is_decisive(flags):
+        return open_code(flags, share)
+    if move_count(A, rec) == 0:
+        return int64(1)  # mated now
+    tally, covers = tally_of(A, rec)
+    known = mate_kept(value_of(A, rec), value_draws(A, rec))
+    return decisive_code(lower_in(flags) == 1, tally, covers, clock_at_evaluation(A, rec), known)
+
+
+@inner
+def resets_clock(s: Position, move: uint16) -> bool:
+    """Returns whether a move of a position captures or moves a pawn."""
+    leaves_pawn = s[PAWNS] >> U(from_square(move))
+    takes = s[BLACK - side_to_move(s)] >> U(to_square(move))
+    return (leaves_pawn | takes) & ONE != ZERO
+
+
+@inner
+def holds_here(A: RecordArena, edge: int64, s: Position) -> bool:
+    """Returns whether the result of a visited edge is proven at the position `s` of its node.
+
+    Behind a move that sets the clock back a mate has a hundred plies.
+    """
+    q, d = edge_q(A, edge), edge_draws(A, edge)
+    clock = clock_of(s)
+    if is_closed(q, d, clock):
+        return True
+    if d <= 1 or d > CLOCK_DRAW or not (q >= 1.0 or q <= -1.0):
+        return False
+    return clock < CLOCK_DRAW and resets_clock(s, edge_move(A, edge))
+
+
+@inner
+def _edges_settle(A: RecordArena, rec: int64, s: Position, won: bool) -> bool:
+    """Returns whether edges prove a win or a loss at a position: one of them, or all moves."""
+    if not has_block(A, rec):
+        return False
+    m = materialised(A, rec)
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    for _ in range(m):
+        valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
+        decisive = valued > 0 and (edge_q(A, edge) >= 1.0) == won and holds_here(A, edge, s)
+        decisive &= edge_draws(A, edge) != DRAWN
+        if decisive == won:
+            return won
+        edge += stride
+    return not won and m == move_count(A, rec)
+
+
+@inner
+def is_settled(A: RecordArena, rec: int64, s: Position) -> bool:
+    """Returns whether a record's result is proven for a path that reaches it as position `s`."""
+    if not is_exact(A, rec):
+        return False
+    flags = flags_of(A, rec)
+    if not is_decisive(flags):
+        return True
+    code = node_code(A, rec, int64(0))
+    if clock_of(s) + (code - MOST_MATE if code > MOST_MATE else code - 1) <= CLOCK_DRAW:
+        return True
+    return _edges_settle(A, rec, s, lower_in(flags) == 1)
+
+
+@inner
+def is_decided(A: RecordArena, rec: int64, s: Position) -> bool:
+    """Returns whether edges prove a record's result at a position, so that a best move is known."""
+    flags = flags_of(A, rec)
+    if move_count(A, rec) == 0 or not is_settled(A, rec, s):
+        return False
+    tally, covers = tally_of(A, rec)
+    result = lower_in(flags)
+    if result == -1:
+        known = mate_kept(value_of(A, rec), value_draws(A, rec))
+        return (covers and tally[1] == -1) or (known > 0 and tally[3] == known)
+    return tally[0] == result

@@ -1,0 +1,400 @@
+"""Node records as values, alone and in bulk. Pure, without Numba.
+
+`schema/node_record.md` is the reference for every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError
+from ...position.board import DEAD, POSITION_WORDS, clock_of_words
+from ...position.board import MAX_MOVES as MAX_MOVES
+from ...position.values import D_SCALE
+from .bounds import MOST_CODE, Bounds, Proof, bounds_of, edge_bounds, node_proof, proof_of, share_of
+from .bounds import UNPROVEN as OPEN
+from .node_layout import CODE, KIND_BITS, flags_with
+from .node_layout import LOWER_SHIFT as LOWER_SHIFT
+from .node_layout import MAX_EVALUATOR as MAX_EVALUATOR
+from .node_layout import MAX_RUN as MAX_RUN
+from .node_layout import TERMINAL_FLAGS as TERMINAL_FLAGS
+from .node_layout import UPPER_SHIFT as UPPER_SHIFT
+
+MAX_CODE = CODE  # priors are stored in 6 bits as round(63 * P ** (1/4)), at least 1
+MAX_VISITS = (1 << 32) - 1  # n and r are u32
+UNPROVEN = flags_with(-1, 1)
+TERMINAL_MASK = KIND_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The visited numbers of one edge; a value is seen by the side to move at the node that holds it.
+
+    Attributes:
+      n: completed visits, u32.
+      r: those of n that ended in a draw that belongs to the path (repetition, clock), r <= n.
+      q: value of the other n - r visits in [-1, 1], float32; 0 where n = r.
+      d: their draw probability per mille, 0..1000, or the proof of the move (`bounds.py`), up to 1021;
+        0 where n = r.
+    """
+
+    n: int
+    r: int = 0
+    q: float = 0.0
+    d: int = 0
+
+    @property
+    def value(self) -> float:
+        """E = ((n - r) q + r draw) / n, with draw = 0."""
+        return (self.n - self.r) * self.q / self.n if self.n else 0.0
+
+    @property
+    def draws(self) -> float:
+        """Draw probability of all n visits, in [0, 1]; 0 without visits."""
+        if not self.n:
+            return 0.0
+        share = (self.n - self.r) * share_of(self.q, self.d) + self.r * D_SCALE
+        return share / self.n / D_SCALE
+
+    @property
+    def bounds(self) -> Bounds:
+        """Proven lower and upper result of the move."""
+        return bounds_of(self.q, self.d) if self.n > self.r else OPEN
+
+    @property
+    def proof(self) -> Proof | None:
+        """The exact proof of the move, None if nothing is proven."""
+        return proof_of(self.q, self.d) if self.n > self.r else None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """One position's record.
+
+    Attributes:
+      words: packed position, 10 integers (see `position/words.py`).
+      v: the evaluator's value in [-1, 1] for the side to move, float32.
+      d: the evaluator's draw probability per mille; where V is 1 or -1 by a known mate, its plies.
+      evaluator: number of the evaluator in its file, 0..255.
+      flags: terminal kind and bounds.
+      codes: P codes 1..63 in canonical move order, one per legal move.
+      edges: the visited prefix of the edges in descending P (ties in canonical order).
+      run: number of the run of its file in which the evaluator (or the rules) answered, 0..2**20 - 1; 0 if
+        unknown, and in a graph without a file.
+    """
+
+    words: tuple[int, ...]
+    v: float
+    d: int
+    evaluator: int
+    flags: int
+    codes: bytes
+    edges: tuple[Edge, ...]
+    run: int = 0
+
+    @property
+    def terminal(self) -> int:
+        """NOT_TERMINAL, CHECKMATE, STALEMATE or DEAD."""
+        return self.flags & TERMINAL_MASK
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Proven lower and upper result, in -1, 0, 1: the flags' bounds tightened by the edges."""
+        lower, upper = (self.flags >> LOWER_SHIFT & 3) - 1, (self.flags >> UPPER_SHIFT & 3) - 1
+        if not any(edge.d for edge in self.edges):
+            return lower, upper
+        low, high = edge_bounds(self._valued(), len(self.codes))
+        low, high = max(lower, low), min(upper, high)
+        return (low, high) if low <= high else (lower, upper)
+
+    @property
+    def proof(self) -> Proof | None:
+        """The exact proof of the position, None if nothing is proven."""
+        known = self.d if abs(self.v) == 1.0 else 0
+        return node_proof(self.bounds, self._valued(), len(self.codes), clock_of_words(self.words), known)
+
+    def _valued(self) -> list[tuple[int, float, int]]:
+        return [(edge.n - edge.r, edge.q, edge.d) for edge in self.edges]
+
+    def bounds_at(self, clock: int) -> tuple[int, int]:
+        """Returns the bounds that hold for a path that reaches the position with this halfmove clock.
+
+        A win or a loss holds as far as the mate, or the next move that resets the clock, comes before the
+        50-move rule. A draw, and the end of a game, hold at every clock.
+        """
+        lower, upper = self.bounds
+        proof = self.proof
+        if proof and not proof.holds_at(clock):
+            return min(lower, 0), max(upper, 0)
+        return lower, upper
+
+    def proof_at(self, clock: int) -> Proof | None:
+        """Returns the exact proof that holds for a path reaching the position with this halfmove clock."""
+        proof = self.proof
+        return proof if proof and proof.holds_at(clock) else None
+
+    @property
+    def v_draw(self) -> float:
+        """The evaluator's draw probability, in [0, 1]."""
+        return share_of(self.v, self.d) / D_SCALE
+
+    @property
+    def visits(self) -> int:
+        """Node N = 1 + sum of edge n."""
+        return 1 + sum(edge.n for edge in self.edges)
+
+    @property
+    def priors(self) -> list[float]:
+        """P by canonical move index; sums to 1."""
+        return priors_from_codes(self.codes)
+
+    @property
+    def order(self) -> list[int]:
+        """Canonical move indices in descending P: `edges[k]` belongs to move `order[k]`."""
+        return prior_order(self.codes)
+
+
+def flags_of(bounds: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """Returns the flags of open positions with these bounds, `[R, 2]`.
+
+    >>> flags_of(np.array([[-1, 1], [0, 0]], np.int8)).tolist()
+    [32, 20]
+    """
+    raised = bounds.astype(np.int64) + 1
+    flags: NDArray[np.uint8] = (raised[:, 0] << LOWER_SHIFT | raised[:, 1] << UPPER_SHIFT).astype(np.uint8)
+    return flags
+
+
+def prior_codes(priors: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Returns the 6-bit codes of priors: `round(63 * p ** (1/4))`, at least 1, in single precision.
+
+    `node_kernel.prior_code` is the same for kernels.
+
+    >>> prior_codes(np.array([1.0, 0.05, 0.0], np.float32)).tolist()
+    [63, 30, 1]
+    """
+    roots = np.float32(MAX_CODE) * np.sqrt(np.sqrt(priors)) + np.float32(0.5)
+    codes: NDArray[np.uint8] = np.maximum(roots.astype(np.uint8), np.uint8(1))
+    return codes
+
+
+def prior_code(p: float) -> int:
+    """Returns the code of one prior."""
+    return int(prior_codes(np.array([p], np.float32))[0])
+
+
+def priors_from_codes(codes: bytes | Sequence[int]) -> list[float]:
+    """Returns the priors of P codes: `code ** 4`, divided by their sum.
+
+    >>> priors_from_codes([30, 30])
+    [0.5, 0.5]
+    """
+    powers = [int(c) ** 4 for c in codes]
+    total = sum(powers)
+    return [power / total for power in powers]
+
+
+def prior_order(codes: bytes | Sequence[int]) -> list[int]:
+    """Returns the indices of the codes, largest code first, equal codes in ascending index."""
+    return sorted(range(len(codes)), key=lambda i: -codes[i])
+
+
+@dataclass(slots=True)
+class RecordBatch:
+    """Many records as columns, the form in which arena and store exchange them.
+
+    Attributes:
+      words: `[R, 10]` uint64 packed positions, Polyglot key in the last column.
+      v: `[R]` float32. d: `[R]` uint16 per mille. evaluator: `[R]` uint8. run: `[R]` uint32.
+      flags: `[R]` uint8.
+      code_offsets: `[R + 1]` int64; codes: `[sum of moves]` uint8, canonical order.
+      edge_offsets: `[R + 1]` int64; n, r: `[sum of edges]` uint32; q: float32; edge_d: uint16;
+        edge k of a record is the k-th in descending P, ties in canonical order.
+    """
+
+    words: NDArray[np.uint64]
+    v: NDArray[np.float32]
+    d: NDArray[np.uint16]
+    evaluator: NDArray[np.uint8]
+    run: NDArray[np.uint32]
+    flags: NDArray[np.uint8]
+    code_offsets: NDArray[np.int64]
+    codes: NDArray[np.uint8]
+    edge_offsets: NDArray[np.int64]
+    n: NDArray[np.uint32]
+    r: NDArray[np.uint32]
+    q: NDArray[np.float32]
+    edge_d: NDArray[np.uint16]
+
+    def __len__(self) -> int:
+        return len(self.v)
+
+    def record(self, i: int) -> NodeRecord:
+        """Returns record `i` as a value."""
+        codes = self.codes[self.code_offsets[i] : self.code_offsets[i + 1]]
+        a, b = int(self.edge_offsets[i]), int(self.edge_offsets[i + 1])
+        edges = tuple(
+            Edge(int(self.n[k]), int(self.r[k]), float(self.q[k]), int(self.edge_d[k])) for k in range(a, b)
+        )
+        return NodeRecord(
+            words=tuple(int(w) for w in self.words[i]),
+            v=float(self.v[i]),
+            d=int(self.d[i]),
+            evaluator=int(self.evaluator[i]),
+            flags=int(self.flags[i]),
+            codes=codes.tobytes(),
+            edges=edges,
+            run=int(self.run[i]),
+        )
+
+    @classmethod
+    def from_records(cls, records: Sequence[NodeRecord]) -> RecordBatch:
+        """Returns the columns of some records."""
+        edges = [edge for record in records for edge in record.edges]
+        return cls(
+            words=np.array([r.words for r in records], np.uint64).reshape(-1, POSITION_WORDS),
+            v=np.array([r.v for r in records], np.float32),
+            d=np.array([r.d for r in records], np.uint16),
+            evaluator=np.array([r.evaluator for r in records], np.uint8),
+            run=np.array([r.run for r in records], np.uint32),
+            flags=np.array([r.flags for r in records], np.uint8),
+            code_offsets=_offsets([len(r.codes) for r in records]),
+            codes=np.frombuffer(b"".join(r.codes for r in records), np.uint8),
+            edge_offsets=_offsets([len(r.edges) for r in records]),
+            n=np.array([e.n for e in edges], np.uint32),
+            r=np.array([e.r for e in edges], np.uint32),
+            q=np.array([e.q for e in edges], np.float32),
+            edge_d=np.array([e.d for e in edges], np.uint16),
+        )
+
+    @classmethod
+    def empty(cls, records: int, codes: int, edges: int) -> RecordBatch:
+        """Returns zeroed columns with room for so many records, codes and edges."""
+        return cls(
+            words=np.zeros((records, POSITION_WORDS), np.uint64),
+            v=np.zeros(records, np.float32),
+            d=np.zeros(records, np.uint16),
+            evaluator=np.zeros(records, np.uint8),
+            run=np.zeros(records, np.uint32),
+            flags=np.zeros(records, np.uint8),
+            code_offsets=np.zeros(records + 1, np.int64),
+            codes=np.zeros(codes, np.uint8),
+            edge_offsets=np.zeros(records + 1, np.int64),
+            n=np.zeros(edges, np.uint32),
+            r=np.zeros(edges, np.uint32),
+            q=np.zeros(edges, np.float32),
+            edge_d=np.zeros(edges, np.uint16),
+        )
+
+    @classmethod
+    def concat(cls, batches: Sequence[RecordBatch]) -> RecordBatch:
+        """Returns the records of some batches, one after the other."""
+        if len(batches) == 1:
+            return batches[0]
+        names = ("words", "v", "d", "evaluator", "run", "flags", "codes", "n", "r", "q", "edge_d")
+        columns = (
+            {name: np.concatenate([getattr(b, name) for b in batches]) for name in names} if batches else {}
+        )
+        for name in ("code_offsets", "edge_offsets"):
+            lengths = [np.diff(getattr(batch, name)) for batch in batches]
+            columns[name] = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
+        return cls(**columns) if batches else cls.empty(0, 0, 0)
+
+    def copied(self) -> RecordBatch:
+        """Returns the records in arrays of their own, which keep nothing else in memory."""
+        return RecordBatch(*(getattr(self, one.name).copy() for one in fields(self)))
+
+    def part(self, first: int, last: int) -> RecordBatch:
+        """Returns records `first` to `last` (exclusive) as views of these columns."""
+        codes = slice(int(self.code_offsets[first]), int(self.code_offsets[last]))
+        edges = slice(int(self.edge_offsets[first]), int(self.edge_offsets[last]))
+        return RecordBatch(
+            words=self.words[first:last],
+            v=self.v[first:last],
+            d=self.d[first:last],
+            evaluator=self.evaluator[first:last],
+            run=self.run[first:last],
+            flags=self.flags[first:last],
+            code_offsets=self.code_offsets[first : last + 1] - self.code_offsets[first],
+            codes=self.codes[codes],
+            edge_offsets=self.edge_offsets[first : last + 1] - self.edge_offsets[first],
+            n=self.n[edges],
+            r=self.r[edges],
+            q=self.q[edges],
+            edge_d=self.edge_d[edges],
+        )
+
+
+def _offsets(lengths: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def node_value(v: float, edges: Sequence[Edge], bounds: tuple[int, int] = (-1, 1)) -> float:
+    """Returns node Q = clamp(L, H, (V + sum n E) / N), in double precision, edges in stored order."""
+    total, visits = v, 1
+    for edge in edges:
+        total += (edge.n - edge.r) * edge.q
+        visits += edge.n
+    return min(max(total / visits, bounds[0]), bounds[1])
+
+
+def problems(record: NodeRecord) -> list[str]:
+    """Returns every invariant of design that one record breaks on its own; empty if it is sound."""
+    found = []
+    lower, upper = record.bounds
+    if lower > upper or max(lower, upper) > 1:
+        found.append(f"bounds [{lower}, {upper}] are not an interval")
+    if record.terminal and (record.codes or record.edges):
+        found.append("a terminal node has edges")
+    if not record.terminal and not record.codes:
+        found.append("a node without moves is not marked terminal")
+    if len(record.edges) > len(record.codes):
+        found.append(f"{len(record.edges)} visited edges of {len(record.codes)} moves")
+    if any(not 1 <= code <= MAX_CODE for code in record.codes):
+        found.append("a prior code is outside 1..63")
+    found += _value_problems("V", record.v, share_of(record.v, record.d))
+    for k, edge in enumerate(record.edges):
+        found += _edge_problems(k, edge)
+    return found
+
+
+def _edge_problems(k: int, edge: Edge) -> list[str]:
+    if edge.d > MOST_CODE:
+        return [f"edge {k} has a draw field of {edge.d}"]
+    lower, upper = bounds_of(edge.q, edge.d)
+    if not lower <= edge.q <= upper:
+        return [f"edge {k} is proven [{lower}, {upper}] with Q = {edge.q}"]
+    found = _value_problems(f"edge {k}", edge.q, share_of(edge.q, edge.d))
+    if not 0 <= edge.r <= edge.n <= MAX_VISITS:
+        found.append(f"edge {k} has r = {edge.r}, n = {edge.n}")
+    if edge.n == edge.r and (edge.q or edge.d):
+        found.append(f"edge {k} has a value without visits")
+    return found
+
+
+def _value_problems(name: str, q: float, d: int) -> list[str]:
+    if not -1.0 <= q <= 1.0:
+        return [f"{name} has Q = {q}"]
+    # d is rounded to the per mille, so it may pass 1 - |q| by half a unit
+    if not 0 <= d <= D_SCALE * (1.0 - abs(q)) + 1:
+        return [f"{name} has Q = {q} with draws {d} per mille"]
+    return []
+
+
+def validate(record: NodeRecord) -> NodeRecord:
+    """Returns the record.
+
+    Raises:
+      CorruptRecordError: if it breaks an invariant.
+    """
+    found = problems(record)
+    if found:
+        raise CorruptRecordError(f"record of {record.words[9]:016x}: {'; '.join(found)}")
+    return record
+
+
+assert DEAD <= TERMINAL_MASK

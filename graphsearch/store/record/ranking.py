@@ -1,0 +1,105 @@
+"""Ranks the moves of a record, and computes its mean value."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import reduce
+from itertools import chain, repeat
+from operator import add
+
+import chess
+
+from ...position.board import CLOCK_DRAW, legal_moves
+from ...position.values import negate
+from .bounds import MOST_MATE, Proof
+from .node import Edge, NodeRecord, node_value
+
+LOST = 3  # the class of moves that come last
+
+
+def edge_of(record: NodeRecord, k: int) -> Edge:
+    """Returns the edge that is k-th in descending P, without visits if it has none."""
+    return record.edges[k] if k < len(record.edges) else Edge(0)
+
+
+def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
+    """Returns the edges, by place in descending P, best first.
+
+    A proven win (the shortest first), then visits, value and P; last a proven loss (the longest first). A
+    proven draw comes before all others if the most visited of them is worth less. In a position that is mated
+    in a known number of plies the moves that last so long come first.
+
+    Args:
+      clock: the halfmove clock of the path; default: that at which the record was evaluated.
+      resets: whether each move resets the clock, in the order of the edges; default: none does.
+    """
+    at, edges = record.words[8] >> 12 & 255 if clock is None else clock, record.edges
+    zeroing = chain(resets, repeat(False))
+    proofs = [proof_at(edge, at, resets=reset) for edge, reset in zip(edges, zeroing, strict=False)]
+    open_edges = [edge for edge, proof in zip(edges, proofs, strict=True) if proof is None]
+    best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
+    draws_lead = best.n == 0 or best.value < 0
+    own = record.proof
+    longest = own.mate if own and own.result < 0 else None
+
+    def worth(k: int) -> tuple[int, int, int, float, int]:
+        edge, proof = edges[k], proofs[k]
+        if proof and proof.result > 0:
+            return 0, proof.mate or proof.plies + MOST_MATE, -edge.n, 0.0, k
+        if proof and proof.result < 0:
+            return (
+                0 if longest and proof.mate == longest else LOST,
+                -(proof.mate or proof.plies + MOST_MATE),
+                -edge.n,
+                0.0,
+                k,
+            )
+        if edge.n and edge.value == 1.0:  # certain, to the evaluator; large waves give it few visits
+            return 1, 0, -edge.n, 0.0, k
+        return 1 if proof and draws_lead else 2, 0, -edge.n, negate(edge.value), k
+
+    ranked = sorted(range(len(edges)), key=worth)
+    lost = bisect_left(ranked, LOST, key=lambda k: worth(k)[0])
+    return [*ranked[:lost], *range(len(edges), len(record.codes)), *ranked[lost:]]
+
+
+def has_best_move(record: NodeRecord) -> bool:
+    """Returns whether a move of a position is known to be its best: by visits, or because it mates."""
+    return record.visits > 1 or (record.v == 1.0 and record.d == 1)
+
+
+def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:
+    """Returns whether the move of each edge resets the clock."""
+    edges = zip(record.order, record.edges, strict=False) if record.edges else ()
+    return [board.is_zeroing(moves[index]) for index, _ in edges]
+
+
+def proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:
+    """Returns the proof of a move at a clock; after a move that resets the clock a hundred plies are left."""
+    proof = edge.proof
+    if proof is None or proof.result == 0:
+        return proof
+    if clock >= CLOCK_DRAW:
+        return None
+    late = resets and proof.mate is not None and proof.mate <= CLOCK_DRAW
+    return proof if late or proof.holds_at(clock) else None
+
+
+def node_mean(record: NodeRecord) -> tuple[float, float]:
+    """Returns (Q, D) of a node; D is a probability."""
+    q = float(node_value(record.v, record.edges, record.bounds))
+    if record.bounds[0] == record.bounds[1]:
+        return q, 1.0 - abs(q)
+    drawn = reduce(add, (e.n * e.draws for e in record.edges), 0.0)  # `sum` compensates from Python 3.12 on
+    draws = record.v_draw + drawn
+    return q, draws / record.visits
+
+
+def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
+    """Returns the best move by `ranking`, or None if there are no moves."""
+    if not record.codes:
+        return None
+    moves = legal_moves(board)
+    resets = resets_of(record, board, moves)
+    return moves[record.order[ranking(record, board.halfmove_clock, resets)[0]]]

@@ -1,0 +1,274 @@
+"""Transposition entries of fixed-depth searches and mate proofs: a table of buckets in memory.
+
+    keys  uint64, the graph's key of the position; 0: no entry
+    data  uint64, the entry: `transposition_layout.py` has the fields
+    ages  uint8, UNSAVED | the search that wrote or used the entry last
+
+    bucket  | place | place | place | place |   a key may stand in one of four; the least valuable gives way
+
+A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
+mated in n plies, counted from the entry's position. `schema/entries.md` is the reference of the file's
+format.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ZERO, U, ptr
+from ...jit.types import Pointer, int64, uint8, uint64
+from ...position.board_kernel import check_hash
+from ...position.scores import LEAST_MATE
+from . import transposition_layout as layout
+from .transposition_layout import VALUE_BIAS
+
+# as kernels take them: uint64 where they meet words, else int64
+UPPER, LOWER, EXACT = int64(layout.UPPER), int64(layout.LOWER), int64(layout.EXACT)
+NO_TYPE, PV, CUT, ALL = (int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
+PROOF, MOST_CUT = int64(layout.PROOF), int64(layout.MOST_CUT)
+VALUE_MASK, MOVE_MASK, DEPTH_MASK = U(layout.VALUE_MASK), U(layout.MOVE_MASK), U(layout.DEPTH_MASK)
+BOUND_MASK, TYPE_MASK, CUT_MASK = U(layout.BOUND_MASK), U(layout.TYPE_MASK), U(layout.CUT_MASK)
+CHECK_MASK = U(layout.CHECK_MASK)
+MOVE_AT, DEPTH_AT, BOUND_AT = U(layout.MOVE_AT), U(layout.DEPTH_AT), U(layout.BOUND_AT)
+TYPE_AT, CUT_AT, CHECK_AT = U(layout.TYPE_AT), U(layout.CUT_AT), U(layout.CHECK_AT)
+
+BUCKET = 4  # entries that a position may stand in
+UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
+
+# counters
+STORED, DIRTY_ENTRIES, REPLACED, LOST, CLASHED, GENERATION = 0, 1, 2, 3, 4, 5
+ENTRY_COUNTERS = 8
+
+
+class EntryArrays(NamedTuple):
+    """The arrays of a table of entries.
+
+    Attributes:
+      keys: uint64[S], S a power of two; 0: no entry. data: uint64[S]. ages: uint8[S].
+      counters: int64[ENTRY_COUNTERS]: entries | not in the file | replaced | replaced before they were in the
+        file | met with another position of the same key | the present search, 1..127.
+    """
+
+    keys: NDArray[np.uint64]
+    data: NDArray[np.uint64]
+    ages: NDArray[np.uint8]
+    counters: NDArray[np.int64]
+
+
+class EntryPointers(NamedTuple):
+    """Pointers to them, and the mask of an index."""
+
+    keys: Pointer[uint64]
+    data: Pointer[uint64]
+    ages: Pointer[uint8]
+    counters: Pointer[int64]
+    mask: int64
+
+
+def new_entries(places: int) -> EntryArrays:
+    """Returns an empty table of `places` entries, a power of two, at least BUCKET."""
+    counters = np.zeros(ENTRY_COUNTERS, np.int64)
+    counters[GENERATION] = 1
+    return EntryArrays(
+        np.zeros(places, np.uint64), np.zeros(places, np.uint64), np.zeros(places, np.uint8), counters
+    )
+
+
+@inner
+def entry_pointers(E: EntryArrays) -> EntryPointers:
+    """Returns the pointer bundle of a table, which the caller keeps alive."""
+    return EntryPointers(
+        ptr(E.keys, 0), ptr(E.data, 0), ptr(E.ages, 0), ptr(E.counters, 0), int64(E.keys.size - 1)
+    )
+
+
+@inner
+def packed_entry(
+    value: int64, move: int64, depth: int64, bound: int64, kind: int64, cut: int64, check: uint64
+) -> uint64:
+    """Returns the data word of an entry."""
+    return (
+        U(int64(value) + VALUE_BIAS)
+        | (U(move) << MOVE_AT)
+        | (U(depth) << DEPTH_AT)
+        | (U(bound) << BOUND_AT)
+        | (U(kind) << TYPE_AT)
+        | (U(min(int64(cut), MOST_CUT)) << CUT_AT)
+        | ((U(check) & CHECK_MASK) << CHECK_AT)
+    )
+
+
+@inner
+def value_in(data: uint64) -> int64:
+    """Returns the value of an entry."""
+    return int64(data & VALUE_MASK) - VALUE_BIAS
+
+
+@inner
+def move_in(data: uint64) -> int64:
+    """Returns the best move of an entry, 0 if it has none."""
+    return int64((data >> MOVE_AT) & MOVE_MASK)
+
+
+@inner
+def depth_in(data: uint64) -> int64:
+    """Returns the depth of an entry."""
+    return int64((data >> DEPTH_AT) & DEPTH_MASK)
+
+
+@inner
+def bound_in(data: uint64) -> int64:
+    """Returns UPPER, LOWER or EXACT; 0: only the move is known."""
+    return int64((data >> BOUND_AT) & BOUND_MASK)
+
+
+@inner
+def proves_mate(value: int64, bound: int64) -> bool:
+    """Returns whether a value with its bound is a forced mate, for either side."""
+    if value >= LEAST_MATE:
+        return bound == LOWER or bound == EXACT
+    return value <= -LEAST_MATE and (bound == UPPER or bound == EXACT)
+
+
+@inner
+def check_in(data: uint64) -> uint64:
+    """Returns the check bits of an entry, uint64."""
+    return data >> CHECK_AT
+
+
+@inner
+def is_of(data: uint64, check: uint64) -> bool:
+    """Returns whether an entry of a position's key is of that position, going by its check hash."""
+    return check_in(data) == (U(check) & CHECK_MASK)
+
+
+@inner
+def bucket_of(P: EntryPointers, key: uint64) -> int64:
+    """Returns the first place of the bucket of a key."""
+    return int64((key ^ (key >> U(32))) & U(P.mask)) & ~int64(BUCKET - 1)
+
+
+@inner
+def find_entry(P: EntryPointers, key: uint64, check: uint64) -> int64:
+    """Returns the place of a position's entry, -1 if there is none."""
+    at = bucket_of(P, key)
+    for i in range(at, at + BUCKET):
+        if P.keys[i] == key:
+            if is_of(P.data[i], check):
+                return int64(i)
+            P.counters[CLASHED] += 1
+    return int64(-1)
+
+
+@inner
+def _worth(P: EntryPointers, i: int64) -> int64:
+    """Returns the replacement priority of an entry: those of this search before others, then by depth."""
+    if P.keys[i] == ZERO:
+        return int64(-1)
+    fresh = 256 if int64(P.ages[i]) & AGE == P.counters[GENERATION] else 0
+    return fresh + depth_in(P.data[i]) + (512 if depth_in(P.data[i]) == PROOF else 0)
+
+
+@inner
+def place_for(P: EntryPointers, key: uint64, check: uint64) -> int64:
+    """Returns the place of a position's entry, or else that of the one of its bucket worth least."""
+    found = find_entry(P, key, check)
+    if found >= 0:
+        return found
+    at = bucket_of(P, key)
+    least = int64(at)
+    for i in range(at + 1, at + BUCKET):
+        if _worth(P, int64(i)) < _worth(P, least):
+            least = int64(i)
+    return least
+
+
+@inner
+def put_entry(P: EntryPointers, at: int64, key: uint64, data: uint64, dirty: bool) -> None:
+    """Writes an entry to a place that `place_for` gave."""
+    if key == ZERO:
+        return
+    counters = P.counters
+    if P.keys[at] == ZERO:
+        counters[STORED] += 1
+    elif P.keys[at] != key:
+        counters[REPLACED] += 1
+        if P.ages[at] & uint8(UNSAVED):
+            counters[LOST] += 1
+    if P.keys[at] != ZERO and P.ages[at] & uint8(UNSAVED):
+        counters[DIRTY_ENTRIES] -= 1
+    P.keys[at] = key
+    P.data[at] = data
+    P.ages[at] = uint8(counters[GENERATION] | (UNSAVED if dirty else 0))
+    if dirty:
+        counters[DIRTY_ENTRIES] += 1
+
+
+@kernel
+def enter(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
+    """Enters entries of the file, clean; an entry that is there already stays if it is as deep.
+
+    Args:
+      keys, data: uint64[K].
+    """
+    P = entry_pointers(E)
+    for i in range(keys.size):
+        check = check_in(data[i])
+        at = place_for(P, keys[i], check)
+        if P.keys[at] != keys[i] or depth_in(P.data[at]) < depth_in(data[i]):
+            put_entry(P, at, keys[i], data[i], False)
+
+
+@kernel
+def look_up(E: EntryArrays, key: uint64, check: uint64) -> uint64:
+    """Returns the data word of a position's entry, 0 if there is none."""
+    P = entry_pointers(E)
+    at = find_entry(P, key, check)
+    return ZERO if at < 0 else P.data[at]
+
+
+@kernel
+def write(E: EntryArrays, key: uint64, data: uint64) -> None:
+    """Writes one entry, to be saved."""
+    P = entry_pointers(E)
+    put_entry(P, place_for(P, key, check_in(data)), key, data, True)
+
+
+@kernel
+def take_dirty(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> int64:
+    """Copies the entries that are not in the file, which then count as saved; returns how many there were.
+
+    Args:
+      keys, data: uint64, with room for `counters[DIRTY_ENTRIES]`.
+    """
+    P = entry_pointers(E)
+    found = int64(0)
+    for i in range(E.keys.size):
+        if P.ages[i] & uint8(UNSAVED):
+            keys[found] = P.keys[i]
+            data[found] = P.data[i]
+            P.ages[i] &= uint8(AGE)
+            found += 1
+    P.counters[DIRTY_ENTRIES] = 0
+    return found
+
+
+@kernel
+def touch_again(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
+    """Makes entries that `take_dirty` gave dirty again, as far as they are still there: saving failed."""
+    P = entry_pointers(E)
+    for i in range(keys.size):
+        at = find_entry(P, keys[i], check_in(data[i]))
+        if at >= 0 and not P.ages[at] & uint8(UNSAVED):
+            P.ages[at] |= uint8(UNSAVED)
+            P.counters[DIRTY_ENTRIES] += 1
+
+
+@kernel
+def check_of_words(words: NDArray[np.uint64]) -> uint64:
+    """Returns the check hash of a packed position, uint64[10]."""
+    return check_hash(ptr(words, 0))

@@ -1,3 +1,0 @@
-"""Passes over every record of a file: refresh, reevaluate, second opinions.
-
-`query` and `cli` import it."""

@@ -1,0 +1,261 @@
+"""Queue of tasks for other processes: one that writes the file at a time, and one that exports.
+
+Waiting tasks continue when every page is closed, until they are stopped. The queue is kept in this process,
+not in the file; the results of tasks are in the file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import GraphSearchError, InvalidParameterError
+from ...workers.child import Child
+from ...workers.process import cores_per_worker
+from .tasks import ExportTask, ImportTask, ReviewTask, SearchTask, Stop, Task, TaskReport, Watch
+from .worker import work
+
+KEPT = 30  # ended tasks that are still listed
+MOST_WAITING = 1000
+MOST_WATCHED = 4  # positions that a search shows beside its own
+
+BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be ended at any moment
+
+WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
+
+
+@dataclass(slots=True, eq=False)
+class QueuedTask:
+    """A queued, running or ended task.
+
+    Attributes:
+      state: `waiting`, `running`, `done`, `failed` or `stopped`. stopping: whether it was asked to end.
+      facts: the latest report of its process. error: why it failed.
+    """
+
+    number: int
+    task: Task
+    state: str = WAITING
+    stopping: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    child: Child | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object for the page."""
+        now = self.ended or time.monotonic()
+        return {
+            "number": self.number,
+            "kind": type(self.task).__name__.removesuffix("Task").lower(),
+            "title": self.task.title,
+            "state": self.state,
+            "stopping": self.stopping,
+            "seconds": round(now - self.began, 1) if self.began else 0.0,
+            "facts": self.facts,
+            "error": self.error,
+        }
+
+
+class TaskQueue:
+    """Starts tasks in processes; its methods are for any thread.
+
+    Attributes:
+      version: grows with every change, so that a page knows whether there is news.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._changed = threading.Condition()
+        self._numbers = itertools.count(1)
+        self._waiting: deque[QueuedTask] = deque()
+        self._running: dict[bool, QueuedTask] = {}  # whether it exports -> the job
+        self._ended: deque[QueuedTask] = deque(maxlen=KEPT)
+        self._watched: tuple[str, ...] = ()
+        self._held = self._closed = False
+
+    # ---------------------------------------------------------------- for requests
+    def add(self, task: Task, *, now: bool = False) -> QueuedTask:
+        """Returns the job of a new task, which starts as soon as nothing else is running.
+
+        Args:
+          now: refuse it unless it can start at once.
+
+        Raises:
+          InvalidParameterError: if the queue is full, or if `now` and something is running.
+        """
+        with self._changed:
+            lane = isinstance(task, ExportTask)
+            if now and lane in self._running:
+                raise InvalidParameterError(
+                    f"“{self._running[lane].task.title}” is running; stop it first, or add this to the queue"
+                )
+            if len(self._waiting) >= MOST_WAITING:
+                raise InvalidParameterError(f"at most {MOST_WAITING:,} tasks may wait")
+            job = QueuedTask(next(self._numbers), task)
+            if now:
+                self._waiting.appendleft(job)
+                self._held = False
+            else:
+                self._waiting.append(job)
+            self._deal()
+            return job
+
+    def stop(self, number: int, *, hold: bool = False) -> None:
+        """Ends and saves a job, or removes it if it waits. `hold`: the queue waits until it is released."""
+        with self._changed:
+            self._held = self._held or hold
+            for job in list(self._waiting):
+                if job.number == number:
+                    self._waiting.remove(job)
+                    _remove_upload(job.task)
+            for job in self._running.values():
+                if job.number == number and not job.stopping:
+                    self._end_soon(job)
+            self._news()
+
+    def hold(self, held: bool) -> None:
+        """Holds the queue, or releases it."""
+        with self._changed:
+            self._held = held
+            self._deal()
+
+    def clear(self) -> None:
+        """Removes all waiting tasks."""
+        with self._changed:
+            for job in self._waiting:
+                _remove_upload(job.task)
+            self._waiting.clear()
+            self._news()
+
+    def watch(self, position: str) -> None:
+        """Makes a running search show a position too: those of the last few pages that asked."""
+        with self._changed:
+            rest = [fen for fen in self._watched if fen != position]
+            self._watched = (position, *rest)[:MOST_WATCHED]
+            job = self._running.get(False)
+            if job and job.child and isinstance(job.task, SearchTask):
+                job.child.send(Watch(self._watched))
+
+    def job(self, number: int) -> QueuedTask:
+        """Returns a job by its number.
+
+        Raises:
+          InvalidParameterError: if there is none.
+        """
+        with self._changed:
+            for job in (*self._running.values(), *self._waiting, *self._ended):
+                if job.number == number:
+                    return job
+        raise InvalidParameterError(f"there is no task {number}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns all jobs for the page."""
+        with self._changed:
+            return {
+                "held": self._held,
+                "running": [job.as_dict() for job in self._running.values()],
+                "waiting": [job.as_dict() for job in self._waiting],
+                "ended": [_brief(job) for job in reversed(self._ended)],
+            }
+
+    @property
+    def writer(self) -> int | None:
+        """The queue's process that may be writing the file, None if there is none."""
+        job = self._running.get(False)
+        return job.child.pid if job and job.child else None
+
+    def close(self, seconds: float = 600.0) -> None:
+        """Ends the present work, and returns when it is saved."""
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            for job in self._running.values():
+                self._end_soon(job)
+            self._changed.wait_for(lambda: not self._running, seconds)
+
+    # ---------------------------------------------------------------- inside; the lock is held
+    def _deal(self) -> None:
+        """Starts waiting tasks as far as possible."""
+        for job in list(self._waiting):
+            lane = isinstance(job.task, ExportTask)
+            if lane not in self._running and not self._closed and (lane or not self._held):
+                self._waiting.remove(job)
+                self._start(job, lane)
+        self._news()
+
+    def _start(self, job: QueuedTask, lane: bool) -> None:
+        self._running[lane] = job
+        job.state, job.began = RUNNING, time.monotonic()
+        try:
+            job.child = Child(
+                work,
+                name=f"graphsearch {job.task.title}"[:80],
+                threads=cores_per_worker(1),
+                hear=[lambda told: self._heard(job, told)],
+                lost=lambda how: self._lost(job, lane, how),
+            )
+        except GraphSearchError as error:
+            job.state, job.error = FAILED, str(error)
+            self._end(job, lane)
+            return
+        job.child.send(job.task)
+        job.child.send(Watch(self._watched))
+
+    @staticmethod
+    def _end_soon(job: QueuedTask) -> None:
+        """Ends a process: one that may be writing after it has saved, others at once."""
+        job.stopping = True
+        if job.child:
+            job.child.send(Stop())
+            if isinstance(job.task, ExportTask) or job.facts.get("stage", "starting") in BEFORE_WRITING:
+                job.child.kill()
+
+    def _end(self, job: QueuedTask, lane: bool) -> None:
+        job.ended = time.monotonic()
+        job.child, job.stopping = None, False
+        _remove_upload(job.task)
+        self._running.pop(lane, None)
+        self._ended.append(job)
+
+    def _news(self) -> None:
+        self.version += 1
+        self._changed.notify_all()
+
+    # ---------------------------------------------------------------- threads of the children
+    def _heard(self, job: QueuedTask, told: TaskReport) -> None:
+        with self._changed:
+            if told.state == RUNNING:
+                job.facts = told.facts
+            else:
+                job.state, job.error = told.state, told.error
+                job.facts = {**told.facts} or job.facts
+            self._news()
+
+    def _lost(self, job: QueuedTask, lane: bool, how: str) -> None:
+        with self._changed:
+            if job.state == RUNNING:
+                job.state = STOPPED if job.stopping else FAILED
+                job.error = "" if job.stopping else f"{how}; what was saved before is in the file"
+            elif job.state == DONE and job.stopping:
+                job.state = STOPPED
+            self._end(job, lane)
+            self._deal()
+
+
+def _remove_upload(task: Task) -> None:
+    """Removes the uploaded file of a task, if it is still there."""
+    if isinstance(task, ImportTask | ReviewTask):
+        task.file.unlink(missing_ok=True)
+
+
+def _brief(job: QueuedTask) -> dict[str, Any]:
+    """Returns an ended job, without the moves of its last position."""
+    found = job.as_dict()
+    found["facts"] = {name: value for name, value in found["facts"].items() if name != "nodes"}
+    return found

@@ -1,0 +1,116 @@
+"""The served file, shared by all requests: its path, permissions, queue, and a folder for files."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidParameterError, StoreError
+from ..evaluators.factory import EvaluatorSpec
+from ..store.lock import holder
+from ..store.sharded.files import files_of
+from ..store.sharded.manifest import NAME, is_sharded
+from .jobs.task_queue import TaskQueue
+
+MOST_OTHERS = 1000  # files that are listed
+BUILTIN, UNIFORM = "builtin", "uniform"
+ONE_FILE = (
+    "This page serves a cluster, which is searched and read. To import, build, review or merge,"
+    " serve one file: graphsearch store merge makes one of a cluster"
+)
+
+
+@dataclass(slots=True)
+class ServedFile:
+    """One served graph file or cluster.
+
+    Attributes:
+      path: of the file, or the folder. read_only: whether searches, builds and imports are refused.
+      evaluators: those that a search may use, by name: a page may not name programs or files.
+      ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
+      beside: other graph files, of any folder, that the page may compare with this one, or merge into it.
+    """
+
+    path: Path
+    read_only: bool = False
+    evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered(()))
+    ram_bytes: int | None = None
+    beside: tuple[Path, ...] = ()
+    queue: TaskQueue = field(default_factory=TaskQueue)
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+    _making: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def folder(self) -> Path:
+        """A folder for uploads and exports, created when first needed and removed at the end."""
+        with self._making:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="graphsearch-")
+            return Path(self._folder.name)
+
+    def others(self) -> dict[str, Path]:
+        """Returns the other graph files that a page may name: those of the folder, and those `beside`."""
+        near: list[Path] = []
+        with suppress(OSError):  # a folder without permission to list it
+            near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
+        found = (path for path in [*near, *self.beside] if _is_graph(path) and not path.samefile(self.path))
+        return {path.name: path for path in islice(found, MOST_OTHERS)}
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the folder of a cluster is served."""
+        return is_sharded(self.path)
+
+    def may_write(self) -> None:
+        """Raises InvalidParameterError if the file is served for reading only."""
+        if self.read_only:
+            raise InvalidParameterError("this page is read-only: it was started with --read-only")
+
+    def may_take_in(self) -> None:
+        """Raises InvalidParameterError unless imports and builds may change the file."""
+        self.may_write()
+        if self.is_cluster:
+            raise InvalidParameterError(ONE_FILE)
+
+    def stamp(self) -> str:
+        """Returns a text that changes when the file does; a reader alone leaves an empty WAL, or none."""
+        with suppress(StoreError):
+            files = files_of(self.path) if self.is_cluster else [self.path]
+            return " ".join(_mark(path) for file in files for path in (file, Path(f"{file}-wal")))
+        return "-"
+
+    def holder(self) -> dict[str, Any] | None:
+        """Returns the file's writer, None if there is none: `pid`, `since`, whether it is `ours`."""
+        found = holder(self.path / NAME if self.is_cluster else self.path)
+        if found is None:
+            return None
+        return {"pid": found.pid, "since": found.since, "ours": found.pid == self.queue.writer}
+
+    def close(self) -> None:
+        """Ends and saves the present work, and removes the folder."""
+        self.queue.close()
+        if self._folder:
+            self._folder.cleanup()
+
+
+def offered(names: tuple[str, ...] | list[str], **options: Any) -> dict[str, EvaluatorSpec]:
+    """Returns the evaluators that a page may choose from: the given ones first, and those without files."""
+    found = {name: EvaluatorSpec(evaluator=name, **options) for name in names}
+    return found | {name: EvaluatorSpec(evaluator=name) for name in (BUILTIN, UNIFORM) if name not in found}
+
+
+def _is_graph(path: Path) -> bool:
+    return path.is_file() or is_sharded(path)
+
+
+def _mark(path: Path) -> str:
+    try:
+        facts = path.stat()
+    except OSError:
+        return "-"
+    return f"{facts.st_size}.{facts.st_mtime_ns}" if facts.st_size else "-"

@@ -1,0 +1,120 @@
+"""Launchers start worker processes, on this machine or as actors of a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..errors import InvalidParameterError
+from .child import Child, Hear, Work, WorkerProcess, nothing
+from .process import ADVICE, cores_per_worker
+from .supervisor import START_SECONDS
+
+LOCAL, RAY = "local", "ray"
+
+
+class Launcher(Protocol):
+    """Starts workers.
+
+    Attributes:
+      threads: of each worker.
+      per_machine: the most workers on one machine.
+      patience: seconds until the first worker starts.
+      advice: what to do if none starts.
+      is_remote: whether workers may be on other machines.
+      shares_files: whether workers can open the files of this process.
+    """
+
+    threads: int
+    per_machine: int
+    patience: float
+    advice: str
+    is_remote: bool
+    shares_files: bool
+
+    def start(
+        self,
+        work: Work,
+        *,
+        name: str,
+        hear: Sequence[Hear],
+        lost: Callable[[str], None],
+        died: Callable[[], None] = nothing,
+    ) -> WorkerProcess:
+        """Returns a worker that starts now, or as soon as a machine has room.
+
+        Args:
+          work: its main function, which can be pickled.
+          hear, lost, died: as `WorkerProcess`.
+
+        Raises:
+          EvaluatorError: if no worker can be started.
+        """
+
+    def close(self) -> None:
+        """Releases all resources, when no worker is needed any more."""
+
+
+class LocalLauncher:
+    """Starts processes of this machine, each with its share of the cores."""
+
+    patience = START_SECONDS
+    advice = ADVICE
+    is_remote = False
+    shares_files = True
+
+    def __init__(self, workers: int) -> None:
+        self.per_machine, self.threads = workers, cores_per_worker(workers)
+
+    def start(
+        self,
+        work: Work,
+        *,
+        name: str,
+        hear: Sequence[Hear],
+        lost: Callable[[str], None],
+        died: Callable[[], None] = nothing,
+    ) -> WorkerProcess:
+        """Returns a worker that was just started."""
+        return Child(work, name=name, threads=self.threads, hear=hear, lost=lost, died=died)
+
+    def close(self) -> None:
+        """Does nothing: processes end with this one."""
+
+
+def launcher_for(pool: str | None, workers: int, *, cpus: int = 1, all_at_once: bool = False) -> Launcher:
+    """Returns the launcher that `--pool` names: `local`, `ray` or `ray:ADDRESS`.
+
+    Args:
+      cpus: with Ray, CPUs of a machine to reserve for each worker.
+      all_at_once: whether the work needs all workers from its start.
+
+    Raises:
+      InvalidParameterError: if there is no such pool.
+      EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
+    """
+    check_pool(pool)
+    if pool in (None, LOCAL):
+        return LocalLauncher(workers)
+    from .ray_workers import RayLauncher
+
+    address = str(pool).partition(":")[2]
+    return RayLauncher(address, workers, cpus=cpus, all_at_once=all_at_once)
+
+
+def check_pool(pool: str | None) -> None:
+    """Raises InvalidParameterError unless a text names a pool: `local`, `ray` or `ray:ADDRESS`."""
+    kind, sign, address = (pool or LOCAL).partition(":")
+    if pool not in (None, LOCAL) and (kind != RAY or (sign and not address)):
+        raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
+
+
+def threads_per_worker(workers: int, pool: str | None = None) -> int:
+    """Returns the number of threads of an evaluator if there are so many workers.
+
+    On this machine it is a share of the cores. An actor of Ray has reserved one CPU.
+
+    >>> threads_per_worker(10_000), threads_per_worker(2, "ray:auto")
+    (1, 1)
+    """
+    return cores_per_worker(workers) if pool in (None, LOCAL) else 1

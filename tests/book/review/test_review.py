@@ -1,0 +1,359 @@
+"""Reviews: what is searched and what is not, what is said of moves, what is written, and what is left out."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import chess
+import chess.pgn
+import pytest
+
+from graphsearch.book.review.formulas import move_accuracy, weights, win_percent
+from graphsearch.book.review.results import GameReview
+from graphsearch.book.review.review import ReviewSettings, review
+from graphsearch.book.review.review_report import ReviewReport
+from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.sources import GivenFile
+from graphsearch.graph.view import show
+from graphsearch.position.values import cp_of
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+
+from ...conftest import Cli
+from ...support.counting import CountingEvaluator
+
+VISITS = 24
+NOTED = """[Event "T\u00f6rn \\"A\\" <b>"]
+[Date "2024.05.17"]
+[White "Anders\u00e9n, Adolf"]
+[Black "<script>alert(1)</script>"]
+[Result "1-0"]
+[Annotator "A. Human"]
+
+{first} 1. e4! {best by test [%clk 0:01:00]} e5 (1... c5 {Sicilian} 2. Nf3 (2. c3 d5) 2... d6) 2. Qh5 $14 Nc6
+; a line
+3. Bc4 Nf6?? (3... g6 4. -- d6) 4. Qxf7# 1-0
+"""
+SHORT = """[White "B"]
+[Black "Anders\u00e9n, Adolf"]
+[Date "2023.??.??"]
+[Result "*"]
+
+1. e4 e5 2. Nf3 Nc6 *
+"""
+SETUP = (
+    '[SetUp "1"]\n[FEN "4k3/8/8/8/8/8/4P3/4K2R b K - 0 1"]\n[Result "1/2-1/2"]\n\n'
+    "1... Kd7 2. O-O Kc6 1/2-1/2\n"
+)
+SHUFFLE = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. Nf3 Nf6 6. e4 e5 *\n"
+BROKEN = '[White "X"]\n\n1. e4 e5 2. Ke3 *\n'
+ATOMIC = '[Variant "Atomic"]\n\n1. e4 *\n'
+
+
+class Reviewer:
+    """Reviews texts in one graph file, and keeps what it is told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = folder / "a.graph"
+        self.evaluator = CountingEvaluator()
+        self.games: list[GameReview] = []
+        self.pgn = io.BytesIO()
+
+    def __call__(self, text: str, *, visits: int = VISITS, **more: Any) -> ReviewReport:
+        self.games, self.pgn = [], io.BytesIO()
+        options = {name: more.pop(name) for name in ("stop", "on_progress") if name in more}
+        settings = ReviewSettings(visits=visits, **{"pgn": self.pgn, **more})
+        return review(
+            self.store,
+            GivenFile("games.pgn", io.BytesIO(text.encode())),
+            settings,
+            evaluator=self.evaluator,
+            on_game=self.games.append,
+            **options,
+        )
+
+    def written(self) -> list[chess.pgn.Game]:
+        stream, found = io.StringIO(self.pgn.getvalue().decode()), []
+        while game := chess.pgn.read_game(stream):
+            assert not game.errors
+            found.append(game)
+        return found
+
+
+@pytest.fixture
+def reviewer(tmp_path: Path) -> Reviewer:
+    return Reviewer(tmp_path)
+
+
+# ------------------------------------------------------------------ what is searched
+def test_every_position_has_its_visits_and_none_is_evaluated_twice(reviewer: Reviewer) -> None:
+    report = reviewer(NOTED + "\n" + SHORT)
+    assert (report.reviewed, report.skipped, report.known) == (2, 0, 4)  # mate; start, e4, e5
+    asked = reviewer.evaluator.asked
+    assert len(asked) == len(set(asked)) == report.evaluations
+    for game in reviewer.games:
+        for move in game.moves:
+            node = show(reviewer.store, chess.Board(move.position))
+            assert node is not None
+            assert node.visits >= VISITS or node.bounds[0] == node.bounds[1]
+
+
+def test_the_same_command_again_evaluates_nothing_and_writes_the_same(reviewer: Reviewer) -> None:
+    text = "\n".join((NOTED, SHORT, SETUP, SHUFFLE))
+    reviewer(text)
+    before, asked = reviewer.pgn.getvalue(), len(reviewer.evaluator.asked)
+    report = reviewer(text)
+    assert (report.searched, report.new_visits, report.evaluations) == (0, 0, 0)
+    assert len(reviewer.evaluator.asked) == asked
+    assert reviewer.pgn.getvalue() == before
+    with Store.open(reviewer.store, read_only=True) as store:
+        assert [run.kind for run in store.runs()] == ["review"]
+
+
+def test_games_that_share_moves_share_visits(reviewer: Reviewer, tmp_path: Path) -> None:
+    alone = reviewer(SHORT)
+    (tmp_path / "b").mkdir()
+    both = Reviewer(tmp_path / "b")
+    report = both(SHORT + "\n" + SHORT.replace("2. Nf3 Nc6", "2. Nf3 Nf6"))
+    assert report.known >= 4  # the start position and three moves
+    assert (
+        report.new_visits <= alone.new_visits + VISITS + 2
+    )  # what a search makes to know its root counts too
+
+
+# ------------------------------------------------------------------ what is said of moves
+def q_of(path: Path, board: chess.Board) -> tuple[float, float]:
+    """Returns Q and the chance of a draw for the side to move, by the rules or the file."""
+    if board.is_checkmate():
+        return -1.0, 0.0
+    if board.is_stalemate() or board.is_insufficient_material() or board.is_repetition(3):
+        return 0.0, 1.0
+    node = show(path, board)
+    assert node is not None
+    return node.q, node.wdl.draw
+
+
+def expected_losses(path: Path, game: GameReview) -> list[tuple[float, int]]:
+    """Returns what every move loses, of Q and in centipawns, from the records alone."""
+    board, found = chess.Board(game.start), []
+    for move in game.moves:
+        played = chess.Move.from_uci(move.move)
+        node = show(path, board)
+        assert node is not None
+        best = node.moves[0]
+        behind = board.copy()
+        behind.push(best.move)
+        record = show(path, behind)
+        if record is not None and record.visits >= best.n:
+            q, draw = -record.q, record.wdl.draw
+        else:
+            assert best.q is not None
+            assert best.wdl is not None
+            q, draw = best.q, best.wdl.draw
+        board.push(played)
+        mine, my_draw = q_of(path, board)
+        loss = 0.0 if played == best.move else max(0.0, q + mine)
+        cut = [max(-1000, min(1000, cp)) for cp in (cp_of(q, draw), cp_of(-mine, my_draw))]
+        found.append((loss, max(0, cut[0] - cut[1]) if loss else 0))
+    return found
+
+
+def test_losses_marks_and_accuracies_are_those_of_the_formulas(reviewer: Reviewer) -> None:
+    text = "1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0\n"
+    reviewer(text)
+    (game,) = reviewer.games
+    losses = expected_losses(reviewer.store, game)
+    assert [(move.loss, move.loss_cp) for move in game.moves] == losses
+    for move, (loss, _) in zip(game.moves, losses, strict=True):
+        mark = "??" if loss >= 0.3 else "?" if loss >= 0.2 else "?!" if loss >= 0.1 else ""
+        assert move.glyph == mark or (move.glyph == "!" and not loss)
+    assert any(move.glyph == "??" for move in game.moves)
+    shares = weights([win_percent(q) for q in (game.q, *(move.q for move in game.moves))])
+    for white in (True, False):
+        mine = [
+            (move_accuracy(loss), w)
+            for k, ((loss, _), w) in enumerate(zip(losses, shares, strict=True))
+            if k % 2 != white
+        ]
+        mean = sum(a * w for a, w in mine) / sum(w for _, w in mine)
+        harmonic = len(mine) / sum(1 / max(1.0, a) for a, _ in mine)
+        figures = game.of(white)
+        assert figures.accuracy == pytest.approx((mean + harmonic) / 2)
+        own = [loss for k, loss in enumerate(losses) if k % 2 != white]
+        assert figures.mean_loss == pytest.approx(sum(50 * loss for loss, _ in own) / len(own))
+        assert figures.mean_loss_cp == pytest.approx(sum(cp for _, cp in own) / len(own))
+
+
+def test_values_are_those_of_the_positions_after_the_moves_seen_by_white(reviewer: Reviewer) -> None:
+    reviewer(SETUP)
+    (game,) = reviewer.games
+    board = chess.Board(game.start)
+    for move in game.moves:
+        board.push_uci(move.move)
+        node = show(reviewer.store, board)
+        assert node is not None
+        assert move.q == pytest.approx(node.q if board.turn else -node.q)
+    assert [move.white for move in game.moves] == [False, True, False]
+    assert {move.phase for move in game.moves} == {"endgame"}
+    assert board.piece_at(chess.F1) == chess.Piece.from_symbol("R")
+
+
+def test_a_third_repetition_is_worth_a_draw_and_a_way_to_one_too(reviewer: Reviewer) -> None:
+    reviewer(SHUFFLE)
+    (game,) = reviewer.games
+    third = game.moves[7]  # 4... Ng8: the start position for the third time
+    assert (third.q, third.san) == (0.0, "Ng8")
+    assert third.best_q <= 0  # for Black, who could have had a draw
+    assert third.loss == pytest.approx(-third.best_q)
+    fifth = game.moves[8]  # 5. Nf3: the position after 1. Nf3 for the third time
+    assert fifth.q == 0.0
+    assert fifth.loss == pytest.approx(max(0.0, fifth.best_q))
+
+
+# ------------------------------------------------------------------ what is written
+def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(reviewer: Reviewer) -> None:
+    reviewer(NOTED)
+    (game,) = reviewer.written()
+    assert [move.uci() for move in game.mainline_moves()] == [move.move for move in reviewer.games[0].moves]
+    source = chess.pgn.read_game(io.StringIO(NOTED))
+    assert source is not None
+    assert {name: game.headers[name] for name in source.headers if name != "Annotator"} == {
+        name: value for name, value in source.headers.items() if name != "Annotator"
+    }
+    assert game.headers["Annotator"].startswith("A. Human; graphsearch ")
+    assert game.comment == "first"
+    for mine, theirs in zip(game.mainline(), source.mainline(), strict=True):
+        assert theirs.nags <= mine.nags
+        assert set(theirs.comment.split()) <= set(mine.comment.split())
+        known = [side.move for side in theirs.variations[1:]]
+        assert known == [side.move for side in mine.variations[1 : 1 + len(known)]]
+    sicilian = game.variations[0].variations[1]
+    assert (sicilian.comment.split()[0], len(sicilian.variations)) == ("Sicilian", 2)
+    assert game.end().eval() is None  # a mate on the board
+    for node, move in zip(game.mainline(), reviewer.games[0].moves, strict=True):
+        said = node.eval()
+        if said is not None and move.mate is None:
+            assert said.white().score() == move.cp
+        if move.glyph in ("?", "??", "?!"):
+            assert any(side.move.uci() == move.best for side in node.parent.variations)
+
+
+def test_mates_are_counted_after_the_move_for_the_played_and_the_best_one_alike(reviewer: Reviewer) -> None:
+    """As in `[%eval]`: a move that mates has 0, and needs none in PGN."""
+    reviewer('[FEN "7k/8/5K2/6Q1/8/8/8/8 w - - 0 1"]\n\n1. Qg4 Kh7 2. Qg6+ Kh8 3. Qg7# 1-0\n', visits=200)
+    (game,) = reviewer.games
+    assert [(move.mate, move.best_mate) for move in game.moves] == [(1, 0), (1, 1), (1, 0), (1, 1), (0, 0)]
+    reviewer('[FEN "7k/5K2/8/6Q1/8/8/8/8 w - - 0 1"]\n\n1. Qg6 1/2-1/2\n', visits=200)
+    (written,) = reviewer.written()
+    better = written.variations[1]
+    assert (better.board().is_checkmate(), better.eval()) == (True, None)
+
+
+def test_a_bare_review_drops_the_notes_of_the_source(reviewer: Reviewer) -> None:
+    reviewer(NOTED, bare=True)
+    text = reviewer.pgn.getvalue().decode()
+    assert "Sicilian" not in text
+    assert "clk" not in text
+    assert len(list(reviewer.written()[0].mainline_moves())) == 7
+
+
+def test_a_review_of_a_review_says_nothing_twice(reviewer: Reviewer) -> None:
+    reviewer(NOTED)
+    once = reviewer.pgn.getvalue().decode()
+    reviewer(once)
+    assert reviewer.pgn.getvalue().decode() == once
+
+
+def test_the_report_needs_no_network_and_no_text_of_a_game_is_markup(reviewer: Reviewer) -> None:
+    page = io.BytesIO()
+    reviewer(NOTED + "\n" + SHORT, html=page)
+    text = page.getvalue().decode()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "T\u00f6rn &quot;A&quot; &lt;b&gt;" in text
+    assert "<script" not in text
+    for word in ("src=", "url(", "@import", 'http-equiv="refresh"'):
+        assert word not in text
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    assert text.count('<svg class="curve"') == 2
+    assert text.count('<section id="g') == 2
+
+
+def test_the_first_move_that_no_imported_game_played_is_the_novelty(reviewer: Reviewer) -> None:
+    games = "\n".join("1. e4 e5 2. Nf3 Nc6 3. Bb5 1-0\n" for _ in range(3))
+    given = "1. e4 e5 2. Nf3 Nf6 3. Bb5 *\n"
+    for text in (games, given):  # the reviewed game was imported too
+        import_pgn(reviewer.store, [GivenFile("a.pgn", io.BytesIO(text.encode()))])
+    reviewer(given)
+    (game,) = reviewer.games
+    assert [(move.san, move.novelty) for move in game.moves if move.novelty is not None] == [("Nf6", 3)]
+    (written,) = reviewer.written()
+    node = list(written.mainline())[3]
+    assert chess.pgn.NAG_NOVELTY in node.nags
+    assert node.comment.endswith("N, after 3 games")
+
+
+# ------------------------------------------------------------------ what survives
+def test_a_stopped_review_writes_nothing_and_the_same_command_resumes(
+    reviewer: Reviewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.book.review.review.SAY_SECONDS", 0.0)
+    stop = threading.Event()
+    page = reviewer.folder / "a.html"
+    page.write_text("before")
+
+    def after_a_while(now: Any) -> None:
+        if now.count > 3 * VISITS:
+            stop.set()
+
+    report = reviewer(NOTED, html=page, stop=stop, on_progress=after_a_while)
+    assert report.stopped
+    assert (report.reviewed, page.read_text()) == (0, "before")
+    asked = len(reviewer.evaluator.asked)
+    again = reviewer(NOTED, html=page)
+    assert again.reviewed == 1
+    assert again.evaluations == len(reviewer.evaluator.asked) - asked
+    assert len(reviewer.evaluator.asked) == len(set(reviewer.evaluator.asked))
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+_SAVING_ALWAYS = (
+    "import sys, graphsearch.book.review.sessions as s; s.SAVE_SECONDS = 0\n"
+    "from graphsearch.cli import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+def test_a_killed_review_leaves_a_sound_file_that_goes_on(tmp_path: Path, cli: Cli) -> None:
+    store, games = tmp_path / "a.graph", tmp_path / "games.pgn"
+    games.write_text(NOTED)
+    words = ["review", str(games), "--store", str(store), "--visits", "1000", "-o", str(tmp_path / "out.pgn")]
+    process = subprocess.Popen([sys.executable, "-c", _SAVING_ALWAYS, *words], stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < end and not _nodes(store):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert verify(store).ok
+    saved = _nodes(store)
+    assert saved
+    again = cli(*words, "--json")
+    assert again.code == 0, again.err
+    assert 0 < again.json["evaluations"] <= _nodes(store) - saved
+    assert cli(*words, "--json").json["evaluations"] == 0
+
+
+def _nodes(store: Path) -> int:
+    if not store.exists():
+        return 0
+    try:
+        with Store.open(store, read_only=True) as opened:
+            return opened.node_count
+    except Exception:
+        return 0

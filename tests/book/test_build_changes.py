@@ -1,0 +1,212 @@
+"""A book whose configuration, games or records change between two builds."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch.book import rows
+from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Ruling, Window
+from graphsearch.book.growth import Growth, known_moves
+from graphsearch.book.positions import OPEN
+from graphsearch.book.toml import parse_config
+from graphsearch.book.why import why
+from graphsearch.errors import GraphSearchError, StoreError
+from graphsearch.position.board import key_text
+from graphsearch.store.store import Store
+from graphsearch.store.tables import games
+from graphsearch.store.tables.books import books
+
+from ..conftest import Cli
+from ..support.counting import CountingEvaluator
+from .test_build import SMALL, WIDE, built, config, contents, paid_once, tree_of_file
+
+
+# ------------------------------------------------------------------ changing one's mind
+def test_a_wider_window_takes_in_more_of_what_is_known(tmp_path: Path) -> None:
+    path, evaluator = tmp_path / "a.graph", CountingEvaluator()
+    narrow, wide = config(windows=(Window(),)), config(text="two")
+    small = built(path, narrow, evaluator=evaluator)
+    large = built(path, wide, evaluator=evaluator)
+    assert large.positions > small.positions
+    assert paid_once(evaluator)
+
+
+def test_more_plies_go_on_at_the_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    built(path, config(max_ply=2))
+    built(path, config(max_ply=3, text="two"))
+    built(tmp_path / "b.graph", config(max_ply=3))
+    assert contents(path) == contents(tmp_path / "b.graph")
+    fewer = built(path, config(max_ply=1, text="three"))
+    assert fewer.searched == 0
+
+
+def test_forced_and_excluded_moves(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    odd, best = chess.Move.from_uci("a2a3"), None
+    built(path, config(windows=(Window(),), max_ply=1))
+    best = next(iter(tree_of_file(path, config()).positions[key_text(board)].moves))
+    forced = (Ruling(board=board, moves=(odd,)),)
+    excluded = (Ruling(board=board, moves=(chess.Move.from_uci(best),)),)
+    found = config(text="two", windows=(Window(),), max_ply=2, forced=forced, excluded=excluded)
+    built(path, found)
+    moves = tree_of_file(path, found).positions[key_text(board)].moves
+    assert best not in moves
+    assert moves["a2a3"].rule == "forced"
+    assert any(move.rule == "best" for move in moves.values())
+
+
+def test_games_that_are_imported_later_count(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    found = config(side="black", windows=(Window(reply_games=5),), max_ply=2)
+    built(path, found)
+    assert "a2a4" not in tree_of_file(path, found).positions[key_text(board)].moves
+    with Store.open(path) as store, store.transaction():
+        source = games.begin_source(store, "pgn", "x.pgn", "00", {})
+        games.add_games(
+            store, [(key_text(board), board.fen(), 0)], [(key_text(board), "a2a4", "a4", 3, 1, 1, 0, 0)]
+        )
+        games.update_source(store, source, taken=5, skipped=0, finished=True)
+    built(path, found)
+    assert tree_of_file(path, found).positions[key_text(board)].moves["a2a4"].rule == "reply_games"
+
+
+def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
+    path, evaluator = tmp_path / "a.graph", CountingEvaluator()
+    built(path, config(), evaluator=evaluator)
+    built(path, config(name="black", side="black"), evaluator=evaluator)
+    assert paid_once(evaluator)
+    with Store.open(path, read_only=True) as store:
+        assert [book.name for book in books(store)] == ["b", "black"]
+        with pytest.raises(StoreError, match="several books"):
+            rows.book_named(store, None)
+        with pytest.raises(StoreError, match="no book 'c'; it has b, black"):
+            rows.book_named(store, "c")
+
+
+def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:
+    from graphsearch.store.upkeep.prune import prune
+
+    path = tmp_path / "a.graph"
+    before = built(path, config())
+    prune(path, 1000)
+    after = built(path, config(text="two", windows=(replace(WIDE, own_cp=60.0),)))
+    assert after.ended == "complete"
+    assert after.positions >= before.positions
+    assert after.searched >= before.searched
+
+
+# ------------------------------------------------------------------ what the windows say holds at the end
+def admitted_but_missing(path: Path, found: BookConfig) -> list[str]:
+    """Returns moves that the configuration admits by what the book knows, and that the book has not."""
+    tree = tree_of_file(path, found)
+    missing = []
+    with Store.open(path, read_only=True) as store:
+        growth = Growth(found, tree, 1, store.read, lambda _: {})
+        for position in tree.positions.values():
+            board = chess.Board(position.fen)
+            record = store.read(board)
+            if position.state != OPEN or record is None or record.visits != position.n:
+                continue  # found more out for other positions since: decided when it is searched again
+            for verdict in growth.verdicts(position, board, known_moves(board, record)):
+                if verdict.rule and verdict.candidate.move not in position.moves:
+                    missing.append(f"{position.fen} {verdict.candidate.move}: {verdict.reason}")
+    return missing
+
+
+def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_path: Path) -> None:
+    """Known positions have other values than the edges to them: moves that are added change places."""
+    root = Root(chess.Board("8/8/8/8/8/k7/p7/K7 b - - 0 1"), "root 1")
+    window = Window(own_cp=30, own_moves=3)
+    for value in ("minimax", "q"):
+        expansion = Expansion(value=value)
+        found = config(side="both", roots=(root,), windows=(window,), max_ply=12, expansion=expansion)
+        built(tmp_path / f"{value}.graph", found, 1500)
+        assert admitted_but_missing(tmp_path / f"{value}.graph", found) == []
+
+
+@pytest.mark.parametrize("value", ["minimax", "q"])
+def test_a_likely_reply_comes_in_when_it_is_among_the_best_so_many(tmp_path: Path, value: Any) -> None:
+    windows = (Window(reply_p=0.02, reply_moves=2),)
+    found = config(windows=windows, max_ply=6, expansion=Expansion(value=value))
+    built(tmp_path / "a.graph", found, 2000)
+    assert admitted_but_missing(tmp_path / "a.graph", found) == []
+
+
+def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
+    first = config(windows=(Window(own_cp=15, own_moves=None, reply_moves=2),), max_ply=4, side="both")
+    built(tmp_path / "a.graph", first, 60)
+    tree = tree_of_file(tmp_path / "a.graph", first)
+    excluded = tuple(
+        Ruling(board=chess.Board(p.fen), moves=(chess.Move.from_uci(p.outside_move),))
+        for p in tree.positions.values()
+        if p.outside_move
+    )
+    found = replace(first, excluded=excluded)
+    built(tmp_path / "b.graph", found, 2000)
+    assert admitted_but_missing(tmp_path / "b.graph", found) == []
+
+
+def test_a_build_ended_while_it_checks_leaves_the_check_to_the_next(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    built(path, config(windows=(Window(),)))
+    best = next(iter(tree_of_file(path, config()).positions[key_text(board)].moves))
+    excluded = (Ruling(board=board, moves=(chess.Move.from_uci(best),)),)
+    found = config(text="two", windows=(Window(),), excluded=excluded)
+    stop = threading.Event()
+    stop.set()
+    built(path, found, stop=stop)
+    assert best in tree_of_file(path, found).positions[key_text(board)].moves
+    built(path, found)
+    assert best not in tree_of_file(path, found).positions[key_text(board)].moves
+
+
+def test_a_time_that_is_none_leaves_no_trace(tmp_path: Path) -> None:
+    for seconds in (0.0, -1.0, float("nan")):
+        with pytest.raises(GraphSearchError, match="time must be"):
+            build(tmp_path / "a.graph", config(), limits=BuildLimits(seconds=seconds))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    text = '[book]\nname = "b"\nside = "white"\nmax_ply = 1\n[leaf]\nevaluations = 20\n'
+    found = replace(parse_config(text, tmp_path, "b"), leaf=SMALL)
+    built(path, found)
+    with Store.open(path) as store, store.transaction():
+        wider = text + "[[window]]\nown_cp = 9999\nown_moves = 'all'\n"
+        store.connection.execute("UPDATE book SET config = ?", (wider,))
+    verdicts = why(path, board).verdicts
+    moves = tree_of_file(path, found).positions[key_text(board)].moves
+    assert {v.candidate.move for v in verdicts if v.rule} == set(moves)
+    assert any(v.reason.startswith("not added yet; now loses") for v in verdicts)
+
+
+def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "a.graph"
+    after = chess.Board()
+    after.push_san("a4")
+    two = (Root(chess.Board(), "root 1"), Root(after, "root 2"))
+    first = built(path, config(roots=two))
+    fewer = built(path, config(text="two"))
+    assert fewer.positions < first.positions
+    status = cli("book", "status", "--store", path, "--json").json["books"][0]
+    assert status["apart"] == first.positions - fewer.positions
+    assert status["leaf"] == 0
+    again = built(path, config(text="three", roots=two))
+    assert (again.positions, again.searched) == (first.positions, 0)
+
+
+def test_a_search_with_little_to_evaluate_ends_by_its_visits(tmp_path: Path) -> None:
+    board = chess.Board("8/8/8/8/8/k7/8/K6R b - - 0 1")
+    found = config(roots=(Root(board, "root 1"),), max_ply=1, leaf=Leaf(evaluations=5000))
+    report = built(tmp_path / "a.graph", found, evaluator=None)
+    assert report.ended == "complete"
+    assert report.visits <= 20 * 5000

@@ -1,0 +1,561 @@
+"""Graph files are put together: what each rule says, that nothing is lost, and that a stop does no harm."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch.errors import (
+    CorruptRecordError,
+    EvaluatorMismatchError,
+    InvalidParameterError,
+    StoreError,
+    UnfinishedError,
+)
+from graphsearch.evaluators.factory import create
+from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.sources import GivenFile
+from graphsearch.graph.sweeps import merge as merging
+from graphsearch.graph.sweeps.merge import MergeProgress, Wanted, merge
+from graphsearch.graph.sweeps.reevaluate import reevaluate
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.record.transposition_layout import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
+from graphsearch.store.sizes import Sizes
+from graphsearch.store.store import Store
+from graphsearch.store.tables import games, players
+from graphsearch.store.transpositions import saved
+from graphsearch.store.union import present
+from graphsearch.store.upkeep.verify import verify
+
+from ...conftest import ROOT
+from ...query.handmade import LINES, Edges, graph_file
+from ...store.records import IDENTITY, batch_of, contents, filled, identity, random_records
+from ...store.test_union import united, version
+
+LAZY = Wanted(refresh=False)  # random records are no graph
+SMALL = Sizes(chunk_blocks=4, step_blocks=4, scan_blocks=3, vacuum_pages=1)
+RNG = random.Random(5)
+KNOWN = random_records(71, 500)
+A = KNOWN[:300]
+B = [version(r, RNG) if r.codes else r for r in KNOWN[200:300]] + KNOWN[300:]
+B = [replace(record, evaluator=1, run=0) for record in B]
+NEWS = {identity(record): record for record in B}
+UNION = {identity(r): united(r, NEWS[identity(r)])[0] if identity(r) in NEWS else r for r in A} | {
+    identity(r): r for r in KNOWN[300:]
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return filled(tmp_path / "a.graph", A, runs=3), filled(tmp_path / "b.graph", B, runs=2)
+
+
+def held(path: Path) -> dict[tuple[int, ...], NodeRecord]:
+    assert verify(path).problems == []
+    with Store.open(path, read_only=True) as store:
+        return contents(store)
+
+
+def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Returns the rows of all plain tables but those that tell how records are stored."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        own = {"segment", "chunk", "block", "sqlite_sequence", "store_info"}
+        return {n: sorted(connection.execute(f"SELECT * FROM {n}"), key=repr) for n in names if n not in own}
+
+
+# ------------------------------------------------------------------ records
+def test_a_new_file_holds_what_both_know(files: tuple[Path, Path], tmp_path: Path) -> None:
+    a, b = files
+    before = [path.read_bytes() for path in files]
+    report = merge([a, b], new=tmp_path / "c.graph", wanted=LAZY)
+    assert held(tmp_path / "c.graph") == UNION
+    assert [path.read_bytes() for path in files] == before
+    one, other = (each.counts for each in report.inputs)
+    assert (one.records, one.fresh, other.records, other.fresh) == (300, 300, 300, 200)
+    assert report.nodes == len(UNION) == 500
+    assert other.unchanged == sum(UNION[identity(r)] == r for r in A[200:])
+
+
+@pytest.mark.parametrize("blocks", [1, 7])
+def test_merging_into_a_file_comes_to_the_same_in_parts_of_any_size(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, blocks: int
+) -> None:
+    a, b = files
+    monkeypatch.setattr(present, "MOST_BLOCKS", blocks)
+    merge([b], into=a, wanted=LAZY, sizes=SMALL)
+    assert held(a) == UNION
+
+
+def test_what_is_merged_twice_changes_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
+    a, b = files
+    c = tmp_path / "c.graph"
+    merge([a, b], new=c, wanted=LAZY)
+    before = held(c), dump(c)
+    for again in (a, b, shutil.copy(c, tmp_path / "copy.graph")):
+        report = merge([Path(again), c], into=c)
+        assert report.written == 0
+        assert report.refreshed is None
+        assert not any(one.rows.get(name) for one in report.inputs for name in one.rows)
+    assert (held(c), dump(c)) == before
+
+
+def test_the_order_of_the_files_does_not_matter_where_the_rules_say_so(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    def without_values(records: dict[tuple[int, ...], NodeRecord]) -> dict[tuple[int, ...], object]:
+        return {k: (r.v, r.d, r.codes, r.run, [(e.n, e.r) for e in r.edges]) for k, r in records.items()}
+
+    for name, path in zip("ab", files, strict=True):
+        with Store.open(path) as store:
+            for k in range(2):
+                run = store.begin_run(chess.STARTING_FEN, {"visits": k}, {"name": name})
+                store.finish_run(run, 5, 5)
+            some = (
+                [replace(r, run=2) for r in A[250:270]]
+                if name == "a"
+                else [replace(r, run=1) for r in B[50:70]]
+            )
+            store.append(batch_of(some), fresh=0)
+    merge(list(files), new=tmp_path / "c.graph", wanted=LAZY)
+    merge(list(reversed(files)), new=tmp_path / "d.graph", wanted=LAZY)
+    assert dump(tmp_path / "c.graph") == dump(tmp_path / "d.graph")
+    one, other = held(tmp_path / "c.graph"), held(tmp_path / "d.graph")
+    assert without_values(one) == without_values(other)
+    assert {r.run for r in one.values()} == {0, 2, 3} or len({r.run for r in one.values()}) == 3
+
+
+def test_an_input_that_is_being_written_is_read_in_one_state(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    a, b = files
+
+    def write(now: MergeProgress) -> None:
+        if now.done == 0 and now.name == str(b):  # after the inputs were opened
+            writer.append(batch_of([replace(record, v=0.0, d=0, edges=()) for record in B[150:]]), fresh=0)
+
+    with Store.open(b) as writer:
+        merge([a, b], new=tmp_path / "c.graph", wanted=LAZY, on_progress=write)
+    assert held(tmp_path / "c.graph") == UNION
+
+
+def test_a_dry_run_says_what_a_merge_does_and_writes_nothing(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    a, b = files
+    before = [path.read_bytes() for path in files]
+    planned = merge([b], into=a, wanted=replace(LAZY, dry_run=True))
+    assert [path.read_bytes() for path in files] == before
+    done = merge([b], into=a, wanted=LAZY)
+    assert planned.inputs[0].counts == done.inputs[0].counts
+    assert planned.nodes == done.nodes
+    assert planned.as_dict()["fresh"] == done.as_dict()["fresh"]
+    assert planned.as_dict()["changed"] == done.as_dict()["changed"]
+    most = max((r for k, r in UNION.items() if k not in {identity(x) for x in A}), key=lambda r: r.visits)
+    assert done.as_dict()["fresh"][0]["after"] == most.visits
+
+
+# ------------------------------------------------------------------ values and evaluators
+def test_values_follow_what_was_merged(tmp_path: Path) -> None:
+    more: dict[str, Edges | None] = {"e4": {"e5": (40, -0.15), "c5": (200, 0.5)}}
+    a = graph_file(tmp_path / "a.graph", LINES)
+    b = graph_file(tmp_path / "b.graph", more)
+    report = merge([a, b], new=tmp_path / "c.graph")
+    assert report.refreshed is not None
+    found = {r.words[9]: r for r in held(tmp_path / "c.graph").values()}
+    child = found[0x823C9B50FD114196]
+    root = found[0x463B96181691FC9C]
+    assert [edge.n for edge in child.edges] == [200, 40] or sorted(e.n for e in child.edges) == [40, 200]
+    mean = sum(e.n * e.q for e in child.edges) / child.visits
+    assert max(root.edges, key=lambda e: e.n).q == pytest.approx(-mean, abs=1e-3)
+    with Store.open(tmp_path / "c.graph", read_only=True) as store:
+        assert {r.key: r.visits for r in store.roots()} == {
+            "463b96181691fc9c": root.visits,
+            "823c9b50fd114196": child.visits,
+        }
+        assert store.read_fact(merging.UNSETTLED) is None
+
+
+def bound_to(path: Path, kind: str) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        found = EvaluatorIdentity(kind)
+        connection.execute("UPDATE evaluator SET kind = ?, identity = ?", (kind, found.as_json()))
+        connection.commit()
+    return path
+
+
+def test_two_evaluators_are_refused_with_remedies_and_kept_apart_when_asked(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    a, b = files[0], bound_to(files[1], "other")
+    with pytest.raises(EvaluatorMismatchError, match=r"uniform.*other.*--keep.*reevaluate"):
+        merge([a, b], new=tmp_path / "c.graph")
+    assert not (tmp_path / "c.graph").exists()
+    report = merge([a, b], new=tmp_path / "c.graph", wanted=Wanted(keep=a))
+    assert report.mixed
+    with Store.open(tmp_path / "c.graph", read_only=True) as store:
+        assert store.identity == IDENTITY
+        assert store.unfinished is not None
+        done = store.unfinished.done, store.unfinished.total
+        found = contents(store)
+    assert done == (sum(r.evaluator != 2 or not r.codes for r in found.values()), len(found))
+    theirs = {key: replace(record, evaluator=2) for key, record in NEWS.items()}
+    ours = {identity(record): record for record in A}
+    assert found == ours | {key: united(ours[key], r)[0] if key in ours else r for key, r in theirs.items()}
+    with pytest.raises(UnfinishedError):
+        merge([tmp_path / "c.graph", a], new=tmp_path / "d.graph")
+
+
+def test_a_file_merged_into_itself_stays_as_it_is(files: tuple[Path, Path]) -> None:
+    a = files[0]
+    before = a.read_bytes()
+    for paths in ([a], [a, a]):
+        report = merge(paths, into=a)
+        assert (report.inputs, report.nodes, report.complete) == ([], len(A), True)
+    assert a.read_bytes() == before
+
+
+def test_a_file_of_two_evaluators_tells_what_its_roots_became(tmp_path: Path) -> None:
+    more: dict[str, Edges | None] = {"e4": {"e5": (40, -0.15), "c5": (200, 0.5)}}
+    a = graph_file(tmp_path / "a.graph", LINES)
+    b = bound_to(graph_file(tmp_path / "b.graph", more), "other")
+    merge([a, b], into=a, wanted=Wanted(keep=a))
+    report = reevaluate(a, create("uniform"))
+    assert (report.finished, report.roots) == (True, 2)
+
+
+def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    a, b = files
+    for arguments in (
+        {"paths": [a], "new": tmp_path / "c.graph"},
+        {"paths": [], "into": a},
+        {"paths": [a, b], "new": a},
+        {"paths": [a, b]},
+        {"paths": [a, b], "into": a, "wanted": Wanted(keep=tmp_path / "other")},
+    ):
+        with pytest.raises(InvalidParameterError):
+            merge(**arguments)
+    with pytest.raises(StoreError, match="does not exist"):
+        merge([a, tmp_path / "no.graph"], new=tmp_path / "c.graph")
+
+
+def test_a_disk_that_is_too_small_is_seen_before_anything_is_written(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(StoreError, match="0 MiB free, merging may take"):
+        merge(files, new=tmp_path / "c.graph", wanted=LAZY)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph"]
+    merge(files, new=tmp_path / "c.graph", wanted=replace(LAZY, force=True))
+
+
+# ------------------------------------------------------------------ plain tables
+def test_a_pgn_file_counts_once_and_others_are_added(tmp_path: Path) -> None:
+    def file(name: str, *sources: str) -> Path:
+        path = tmp_path / f"{name}.graph"
+        with Store.open(path, create=True, unbound=True) as store, store.transaction():
+            for source in sources:
+                row = games.begin_source(store, "pgn", f"{source}.pgn", source * 64, {})
+                key = f"{ord(source):016x}"
+                games.add_games(
+                    store,
+                    [("0" * 16, chess.STARTING_FEN, 0), (key, chess.STARTING_FEN, 1)],
+                    [("0" * 16, "e2e4", "e4", 1, 0, 0, 0, 0), (key, "e7e5", "e5", 0, 2, 0, 0, 0)],
+                )
+                games.update_source(store, row, taken=1, skipped=0, finished=True)
+        return path
+
+    def counts(path: Path) -> tuple[list[str], int, int]:
+        with Store.open(path, read_only=True) as store:
+            moves = games.counts(store, ["0" * 16])["0" * 16]
+            return (
+                sorted(s.name[0] for s in games.sources(store)),
+                moves[0].white,
+                len(dump(path)["game_move"]),
+            )
+
+    x, y, xy, yz = file("x", "x"), file("y", "y"), file("xy", "x", "y"), file("yz", "y", "z")
+    merge([x, y], new=tmp_path / "1.graph")
+    merge([xy, y], new=tmp_path / "2.graph")
+    merge([y, xy], new=tmp_path / "3.graph")
+    for k in (1, 2, 3):
+        assert counts(tmp_path / f"{k}.graph") == (["x", "y"], 2, 3)
+    report = merge([xy, yz], new=tmp_path / "4.graph")
+    assert counts(tmp_path / "4.graph") == (["x", "y"], 2, 3)
+    assert not report.complete
+    assert "counts those of z.pgn together with those of y.pgn" in report.problems[0]
+    again = merge([x], into=tmp_path / "1.graph")
+    assert (again.complete, counts(tmp_path / "1.graph")) == (True, (["x", "y"], 2, 3))
+
+
+def test_who_played_is_kept_as_far_as_one_file_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = tmp_path / "first.pgn", tmp_path / "second.pgn"
+    first.write_text('[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n')
+    second.write_text('[White "C"]\n[Event "E"]\n[Result "1-0"]\n\n1. d4 1-0\n\n[White "A"]\n\n1. c4 *\n')
+    a, b, c = (tmp_path / f"{name}.graph" for name in "abc")
+    for path, file, keeps in ((a, first, False), (b, first, True), (c, second, True)):
+        import_pgn(path, [GivenFile(file.name)], players=keeps)
+    merge([b, c], into=a)
+    with Store.open(a, read_only=True) as store:
+        found = {(row.name, row.games) for row in players.players(store)}
+        games = store.connection.execute("SELECT white, black, event, file FROM played_games").fetchall()
+    assert found == {("A", 2), ("B", 1), ("C", 1)}
+    wanted = [("A", "B", None, "first.pgn"), ("C", None, "E", "second.pgn"), ("A", None, None, "second.pgn")]
+    assert sorted(games, key=str) == sorted(wanted, key=str)
+    before = dump(a)
+    merge([c, b], into=a)
+    assert dump(a) == before
+
+
+def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> None:
+    """Enters a row or more into every table whose rows refer to others."""
+    key = "00000000000000aa"
+    with Store.open(path) as store, store.transaction():
+        run = 0
+        for k in range(searches):
+            run = store.begin_run(chess.STARTING_FEN, {"visits": k}, {})
+            if k < searches - 1:
+                store.finish_run(run, k, k)
+        other = store.add_evaluator(EvaluatorIdentity(f"second of {name}"))
+        execute = store.connection.execute
+        execute("UPDATE run SET started = '2026-01-0' || id")
+        # runs that agree in every column are one; the clock may go on between two stores
+        execute("UPDATE run SET finished = started WHERE finished IS NOT NULL")
+        execute(
+            "INSERT INTO opinion VALUES (?, ?, ?, ?, 9, 0.5, 0.5, 0.25, 0.5, 'e2e4', 'e2e4', x'01')",
+            (key, other, run, chess.STARTING_FEN),
+        )
+        execute(
+            "INSERT INTO root_history VALUES (?, ?, 7, '2026-01-09', 0.5, 0.25, 'e2e4', 9, 'e2e4 e7e5')",
+            (key, run),
+        )
+        execute(
+            "INSERT INTO book VALUES (7, 'mine', ?, ?, '2026-01-01', ?)", (side, name, f"2026-01-0{searches}")
+        )
+        execute(
+            "INSERT INTO book_run VALUES (5, 7, ?, ?, NULL, '', 1, 0, 0, 0, 0, 0, NULL)",
+            (run, f"2026-01-0{run}"),
+        )
+        execute("INSERT INTO book_root VALUES (7, ?, ?, 'root 1')", (key, chess.STARTING_FEN))
+        execute(
+            "INSERT INTO book_position VALUES (7, ?, ?, ?, 'open', ?, 9, 0, NULL, NULL, NULL, NULL, 5)",
+            (key, chess.STARTING_FEN, searches, searches),
+        )
+        execute(
+            "INSERT INTO book_move VALUES (7, ?, ?, 'x', ?, 'own', 0.5, 3, 0, 0, NULL, 0, 0, 0, 5)",
+            (key, "e2e4" if name == "a" else "d2d4", "00000000000000bb"),
+        )
+        execute(
+            "INSERT INTO book_queue (book, fen, moves, origin, added, state, changed) VALUES"
+            " ('mine', ?, 'e2e4', '', '2026-01-01', ?, ?)",
+            (chess.STARTING_FEN, "done" if name == "a" else "waiting", "2026-02-01" if name == "a" else None),
+        )
+        execute(
+            "INSERT INTO entry_run (id, kind, started, fen, key, limits, evaluation, program) VALUES"
+            " (3, 'mate', ?, ?, ?, '{}', '', '1')",
+            (f"2026-01-0{searches}", chess.STARTING_FEN, key),
+        )
+        execute(
+            "INSERT INTO entry_iteration VALUES (9, 3, 1, -1, 1, 0, 'exact', NULL, '', 5, 0, 0, 0, 0, 0.5)"
+        )
+
+
+def test_rows_keep_what_they_refer_to_under_new_numbers(tmp_path: Path) -> None:
+    a, b = filled(tmp_path / "a.graph", A[:3]), filled(tmp_path / "b.graph", A[:3])
+    _fill_tables(a, "a", 3)  # searched more: its book's position, with its move, counts
+    _fill_tables(b, "b", 2)
+    c = tmp_path / "c.graph"
+    merge([b, a], new=c, wanted=LAZY)
+    found = dump(c)
+    assert verify(c).problems == []
+    assert [row[1] for row in found["run"]] == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    assert [(row[1], row[2]) for row in found["root_history"]] == [(2, 7), (3, 7)]
+    assert {row[2] for row in found["opinion"]} == {2, 3}
+    assert len({row[1] for row in found["opinion"]}) == 2
+    assert [(row[1], row[3]) for row in found["book"]] == [("mine", "a")]
+    assert {(row[1], row[2]) for row in found["book_run"]} == {(1, 2), (1, 3)}
+    assert [(row[0], row[3], row[5]) for row in found["book_position"]] == [(1, 2, 3)]
+    assert [row[2] for row in found["book_move"]] == ["e2e4"]
+    assert [row[6] for row in found["book_queue"]] == ["done"]
+    assert sorted(row[1] for row in found["entry_iteration"]) == sorted(row[0] for row in found["entry_run"])
+    merge([a, b], new=tmp_path / "d.graph", wanted=LAZY)
+    assert dump(tmp_path / "d.graph")["run"] == found["run"]
+
+
+def test_a_book_of_the_other_side_is_left_out_and_named(tmp_path: Path) -> None:
+    a, b = filled(tmp_path / "a.graph", A[:3]), filled(tmp_path / "b.graph", A[:3])
+    _fill_tables(a, "a", 3)
+    _fill_tables(b, "b", 2, side="black")
+    report = merge([a, b], new=tmp_path / "c.graph", wanted=LAZY)
+    assert any("side is 'black' here, 'white' there; left out" in line for line in report.problems)
+    assert [row[2] for row in dump(tmp_path / "c.graph")["book"]] == ["white"]
+    assert verify(tmp_path / "c.graph").problems == []
+
+
+def test_of_two_transposition_entries_the_deeper_one_counts(tmp_path: Path) -> None:
+    def word(depth: int, bound: int, value: int) -> int:
+        return value + VALUE_BIAS | depth << DEPTH_AT | bound << BOUND_AT
+
+    ours = {1: word(5, EXACT, 10), 2: word(5, LOWER, 10), 3: word(PROOF, EXACT, 99_990), 4: word(2, EXACT, 1)}
+    theirs = {
+        1: word(4, EXACT, 20),
+        2: word(5, EXACT, 10),
+        3: word(PROOF, EXACT, 99_996),
+        5: word(1, LOWER, 0),
+    }
+    paths = []
+    for name, words in (("a", ours), ("b", theirs)):
+        path = tmp_path / f"{name}.graph"
+        with Store.open(path, create=True, unbound=True) as store, store.transaction():
+            saved.append(
+                store, np.array(list(words), np.uint64), np.array(list(words.values()), np.uint64), "e"
+            )
+        paths.append(path)
+    for k, order in enumerate((paths, paths[::-1])):
+        merge(order, new=tmp_path / f"{k}.graph")
+        with Store.open(tmp_path / f"{k}.graph", read_only=True) as store:
+            found = saved.load(store, "e")
+            assert dict(zip(found.keys.tolist(), found.data.tolist(), strict=True)) == {
+                1: ours[1], 2: theirs[2], 3: theirs[3], 4: ours[4], 5: theirs[5]
+            }  # fmt: skip
+    assert merge([paths[0]], into=tmp_path / "0.graph").inputs[0].rows["entry_piece"] == 0
+
+
+def test_files_of_every_format_are_merged(tmp_path: Path) -> None:
+    for k in range(1, 6):
+        shutil.copy(ROOT / f"tests/golden/format{k}.graph", tmp_path / f"{k}.graph")
+        report = merge(
+            [tmp_path / f"{k}.graph", tmp_path / f"{k}.graph"], new=tmp_path / f"{k}0.graph", wanted=LAZY
+        )
+        assert report.problems == []
+        before = held(tmp_path / f"{k}.graph")
+        found = held(tmp_path / f"{k}0.graph")
+        assert {key: r.visits for key, r in found.items()} == {key: r.visits for key, r in before.items()}
+        for table in ("root", "game_move", "book_move", "polyglot_entry", "epd_position"):
+            rows = dump(tmp_path / f"{k}.graph").get(table, [])
+            assert len(dump(tmp_path / f"{k}0.graph")[table]) == len(rows)
+
+
+# ------------------------------------------------------------------ damage and stops
+def spoil(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE block SET data = zeroblob(99) WHERE id = (SELECT min(id) FROM block)")
+
+
+def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    a, b = files
+    spoil(b)
+    report = merge([a, b], new=tmp_path / "c.graph", wanted=LAZY)
+    assert [one.salvaged for one in report.inputs] == [False, True]
+    assert any("block" in line and "b.graph" in line for line in report.problems)
+    found = held(tmp_path / "c.graph")
+    assert set(found) >= {identity(r) for r in A}
+    assert 300 < len(found) < 500
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph", "c.graph"]
+    with pytest.raises(CorruptRecordError, match=r"b\.graph"):
+        merge([a], into=b, wanted=LAZY)
+
+
+class Stop(Exception):  # noqa: N818
+    """What a test ends a merge with."""
+
+
+@pytest.mark.parametrize("stop", [1, 2, 4])
+def test_a_merge_may_stop_at_any_step_and_be_repeated(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
+    from graphsearch.store.union import records
+
+    a, b = files
+    monkeypatch.setattr(records, "AT_ONCE", 40)
+    calls = iter(range(1, 1000))
+
+    def stopping(_: MergeProgress) -> None:
+        if next(calls) == stop:
+            raise Stop
+
+    with pytest.raises(Stop):
+        merge([b], into=a, wanted=LAZY, on_progress=stopping, sizes=SMALL)
+    part = held(a)
+    before = {identity(record): record for record in A}
+    assert all(record in (UNION[key], before.get(key)) for key, record in part.items())
+    assert set(part) >= set(before)
+    with pytest.raises(Stop):
+        merge([a, b], new=tmp_path / "c.graph", wanted=LAZY, on_progress=_raise)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph"]
+    merge([b], into=a, wanted=LAZY)
+    assert held(a) == UNION
+
+
+def _raise(_: MergeProgress) -> None:
+    raise Stop
+
+
+KILLED = """
+import os, sys
+from tests.graph.sweeps.test_merge import LAZY, SMALL
+from graphsearch.store.union import records
+from graphsearch.graph.sweeps.merge import merge
+records.AT_ONCE = 20
+print("ready", flush=True)
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        into, other = line.split()
+        merge([other], into=into, wanted=LAZY, on_progress=lambda _: os.write(1, b"."), sizes=SMALL)
+        os._exit(0)
+    print("child", child, flush=True)
+    os.waitpid(child, 0)
+    print("over", flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_killed_merge_leaves_a_sound_file_and_the_same_command_finishes_it(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    a, b = files
+    rng = random.Random(8)
+    command = [sys.executable, "-c", KILLED]
+    before = b.read_bytes()
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as helper:
+        assert helper.stdin is not None
+        assert helper.stdout is not None
+        assert helper.stdout.readline() == "ready\n"
+        for k in range(4):
+            path = Path(shutil.copy(a, tmp_path / f"{k}.graph"))
+            helper.stdin.write(f"{path} {b}\n")
+            helper.stdin.flush()
+            while "child" not in (line := helper.stdout.readline()):
+                pass
+            time.sleep(rng.random() * 0.1)
+            os.kill(int(line.split()[-1]), 9)
+            while "over" not in helper.stdout.readline():
+                pass
+            assert set(held(path)) >= {identity(r) for r in A}
+            merge([b], into=path, wanted=LAZY)
+            assert held(path) == UNION
+        helper.stdin.close()
+    assert b.read_bytes() == before

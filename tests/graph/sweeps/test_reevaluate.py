@@ -1,0 +1,508 @@
+"""Another evaluator for a whole file: its V and P everywhere, visits as they were, nothing asked twice."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import (
+    CapacityError,
+    CorruptRecordError,
+    EvaluatorError,
+    EvaluatorMismatchError,
+    StoreLockedError,
+    UnfinishedError,
+)
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
+from graphsearch.graph.sweeps.evaluating import Reevaluation, open_flags, positions_of, reevaluated
+from graphsearch.graph.sweeps.reevaluate import SETTLING, WRITING, ReevaluateProgress, reevaluate
+from graphsearch.graph.sweeps.refresh import refresh
+from graphsearch.graph.view import show, view
+from graphsearch.position.board import key_of, legal_moves
+from graphsearch.store.record.node import NodeRecord, RecordBatch, prior_code, problems
+from graphsearch.store.record.provenance import BY_RULE
+from graphsearch.store.record.ranking import edge_of
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.verify import verify
+
+from ...store.records import batch_of, random_records
+from ...support.counting import CountingEvaluator
+from ...support.graphs import check_invariants
+from ...support.reference import HashEvaluator, Node, ReferenceSearch
+from .test_refresh import ENDGAME, Records, records_of, refreshed_slowly, searched, staleness
+
+
+@pytest.fixture(scope="module")
+def _old_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searched(
+        tmp_path_factory.mktemp("old") / "old.graph", chess.STARTING_FEN, "e4", "d4 d5", "Nf3 Nf6"
+    )
+
+
+@pytest.fixture(scope="module")
+def _cyclic_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searched(tmp_path_factory.mktemp("cyclic") / "old.graph", ENDGAME, "Ra6+", "Rxh1", visits=500)
+
+
+@pytest.fixture
+def old(_old_once: Path, tmp_path: Path) -> Path:
+    """A file of the evaluator `hash`."""
+    return Path(shutil.copy(_old_once, tmp_path / "old.graph"))
+
+
+@pytest.fixture
+def cyclic(_cyclic_once: Path, tmp_path: Path) -> Path:
+    """A file with cycles, terminals and draws of the path."""
+    return Path(shutil.copy(_cyclic_once, tmp_path / "old.graph"))
+
+
+def expected_of(evaluator: Evaluator, board: chess.Board) -> tuple[float, int, bytes]:
+    """Returns V, D and P codes that an evaluator's answer makes, in plain Python."""
+    batch = PositionBatch.from_boards([board])
+    found = checked(batch, evaluator.evaluate(batch))
+    win, draw, loss = found.wdl[0]
+    v = np.float32(win - loss)
+    d = min(int(1000 * float(draw) + 0.5), int(1000 * (1 - abs(float(v))) + 0.5))
+    return float(v), d, bytes(prior_code(p) for p in found.priors)
+
+
+def is_evaluated(record: NodeRecord) -> bool:
+    """Returns whether a record's V and P are an evaluator's, not those of a terminal or a mate in one."""
+    return bool(record.codes) and record.evaluator != BY_RULE
+
+
+def by_move(board: chess.Board, record: NodeRecord) -> dict[str, tuple[int, int]]:
+    """Returns n and r of every visited edge by its move."""
+    moves = legal_moves(board) if record.codes else []
+    edges = zip(record.edges, record.order, strict=False)
+    return {moves[index].uci(): (edge.n, edge.r) for edge, index in edges if edge.n}
+
+
+def assert_given_to(evaluator: Evaluator, before: Records, after: Records) -> None:
+    """Asserts that records are those of before with V, D and P of an evaluator."""
+    assert after.keys() == before.keys()
+    for key, (board, record) in after.items():
+        was = before[key][1]
+        assert problems(record) == [], board.fen()
+        assert by_move(board, record) == by_move(board, was), board.fen()
+        assert (record.words, record.flags) == (was.words, was.flags)
+        if not is_evaluated(was):
+            assert replace(record, edges=()) == replace(was, edges=()), board.fen()
+        else:
+            assert record.evaluator != BY_RULE
+            assert (record.v, record.d, record.codes) == expected_of(evaluator, board), board.fen()
+        assert not record.edges or record.edges[-1].n, "the prefix ends with a visited edge"
+
+
+class Stopping:
+    """Sets `stop` once so many positions have been evaluated, or in a stage."""
+
+    def __init__(self, after: int = 1 << 60, stage: str = "") -> None:
+        self.stop = threading.Event()
+        self._after, self._stage = after, stage
+
+    def __call__(self, now: ReevaluateProgress) -> None:
+        if now.evaluated >= self._after or now.stage == self._stage:
+            self.stop.set()
+
+
+def stopped(path: Path, evaluator: Evaluator, after: int) -> int:
+    """Reevaluates until some positions are evaluated; returns how many are passed."""
+    stopping = Stopping(after)
+    report = reevaluate(path, evaluator, stop=stopping.stop, on_progress=stopping)
+    assert not report.finished
+    return report.done
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphsearch.graph.sweeps import evaluating
+
+    for name in ("FIRST_BATCH", "LARGEST_BATCH"):
+        monkeypatch.setattr(evaluating, name, 16)
+
+
+# ------------------------------------------------------------------ what a file holds afterwards
+@pytest.mark.parametrize("name", ["old", "cyclic"])
+def test_every_record_has_v_and_p_of_the_new_evaluator_and_its_visits_by_move(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    path: Path = request.getfixturevalue(name)
+    before, evaluator = records_of(path), CountingEvaluator("other")
+    report = reevaluate(path, evaluator)
+    after = records_of(path)
+    assert_given_to(evaluator, before, after)
+    assert verify(path).problems == []
+    assert report.finished
+    assert report.evaluated == report.evaluated_now == sum(is_evaluated(r) for _, r in before.values())
+    changes = [abs(after[key][1].v - before[key][1].v) for key in after if is_evaluated(after[key][1])]
+    assert report.largest_change == pytest.approx(max(changes))
+    assert report.mean_change == pytest.approx(sum(changes) / len(changes))
+
+
+def test_every_q_follows_from_the_new_v(old: Path) -> None:
+    reevaluate(old, CountingEvaluator("other"))
+    found = records_of(old)
+    assert staleness(found) < 1.1e-3
+    expected = refreshed_slowly(found)
+    for key, (board, record) in found.items():
+        q = [edge.q for edge in record.edges]
+        assert q == pytest.approx([edge.q for edge in expected[key][1].edges], abs=2e-3), board.fen()
+    assert refresh(old).stale == 0
+
+
+def test_the_builtin_evaluator_says_the_same_in_bulk_as_in_a_search(old: Path) -> None:
+    before = records_of(old)
+    reevaluate(old, create("builtin"))
+    assert_given_to(create("builtin"), before, records_of(old))
+
+
+def test_there_and_back_is_where_it_was(cyclic: Path) -> None:
+    refresh(cyclic, 1e-5)
+    before = records_of(cyclic)
+    reevaluate(cyclic, CountingEvaluator("other"))
+    reevaluate(cyclic, HashEvaluator())
+    for key, (board, record) in records_of(cyclic).items():
+        was = before[key][1]
+        assert replace(record, edges=(), run=0) == replace(was, edges=(), run=0), board.fen()
+        assert by_move(board, record) == by_move(board, was)
+
+
+def test_a_search_goes_on_with_the_new_evaluator_and_not_with_the_old_one(old: Path) -> None:
+    reevaluate(old, CountingEvaluator("other"))
+    with pytest.raises(EvaluatorMismatchError):
+        Graph.open(old, evaluator=HashEvaluator())
+    evaluator = CountingEvaluator("other")
+    known = {board.epd() for board, _ in records_of(old).values()}
+    with Graph.open(old, evaluator=evaluator) as graph:
+        for batch in (1, 8):
+            analyze(graph, chess.Board(), Limits(visits=200), SearchParams(minibatch_size=batch))
+        check_invariants(graph, chess.Board())
+        number = graph.store.evaluator_number if graph.store else 0
+    assert evaluator.asked
+    assert not known & set(evaluator.asked)
+    assert {r.evaluator for _, r in records_of(old).values() if is_evaluated(r)} == {number}
+
+
+@pytest.mark.parametrize("gather", ["flow", "classic", "budget", "exclude"])
+def test_edges_without_visits_among_those_with_some_serve_every_gatherer(old: Path, gather: str) -> None:
+    evaluator = CountingEvaluator("other")
+    reevaluate(old, evaluator)
+    holes = [r for _, r in records_of(old).values() if any(edge.n == 0 for edge in r.edges)]
+    assert len(holes) > 10, "the new order leaves moves without visits among the visited ones"
+    with Graph.open(old, evaluator=evaluator) as graph:
+        before = graph.read(chess.Board())
+        analyze(graph, chess.Board(), Limits(visits=300), SearchParams(minibatch_size=16, gather=gather))
+        after = graph.read(chess.Board())
+        check_invariants(graph, chess.Board())
+    assert before
+    assert after
+    assert after.visits >= before.visits + 300
+    assert verify(old).problems == []
+
+
+def test_a_search_afterwards_makes_the_visits_of_plain_puct(old: Path) -> None:
+    evaluator = CountingEvaluator("other")
+    reevaluate(old, evaluator)
+    reference = ReferenceSearch(evaluator, SearchParams(minibatch_size=1))
+    for key, (board, record) in records_of(old).items():
+        reference.nodes[key] = node_of(board, record)
+    reference.run(chess.Board(), 150)
+    with Graph.open(old, evaluator=evaluator) as graph:
+        analyze(graph, chess.Board(), Limits(visits=150), SearchParams(minibatch_size=1))
+        for board, record in check_invariants(graph, chess.Board()).values():
+            node = reference.nodes[key_of(board)]
+            n = [edge.n for edge in record.edges]
+            assert n == node.n[: len(n)], board.fen()
+            assert not any(node.n[len(n) :])
+
+
+def node_of(board: chess.Board, record: NodeRecord) -> Node:
+    """Returns a record as the reference search has it."""
+    moves = legal_moves(board) if record.codes else []
+    edges = [edge_of(record, k) for k in range(len(moves))]
+    return Node(
+        record.v,
+        record.d,
+        [moves[i] for i in record.order],
+        [record.codes[i] for i in record.order],
+        [edge.n for edge in edges],
+        [edge.r for edge in edges],
+        [edge.q for edge in edges],
+        [edge.d for edge in edges],
+        record.terminal,
+    )
+
+
+def test_the_plain_tables_tell_the_new_values(old: Path) -> None:
+    reevaluate(old, CountingEvaluator("other"))
+    with Store.open(old, read_only=True) as store:
+        rows = store.connection.execute("SELECT fen, n, q FROM top_position").fetchall()
+        assert rows
+        for fen, n, q in rows:
+            node = view(store.read, chess.Board(fen), lines=0)
+            assert node
+            assert (n, q) == (node.visits, pytest.approx(node.q))
+
+
+def test_roots_whose_favourite_has_changed_are_told(old: Path) -> None:
+    report = reevaluate(old, CountingEvaluator("other"))
+    assert report.roots == 4
+    for root in report.changed:
+        assert root.before != root.after
+        node = show(old, chess.Board(root.position))
+        assert node
+        assert root.q_after == pytest.approx(node.q)
+    again = reevaluate(old, CountingEvaluator("other"))
+    assert (again.evaluated, again.changed) == (0, ())
+
+
+# ------------------------------------------------------------------ relaying
+def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
+    records = [r for r in random_records(5, 300) if r.codes]
+    rng = random.Random(3)
+    codes = [bytes(rng.choice((1, 2, 9, 30, 63)) for _ in record.codes) for record in records]
+    batch = batch_of(records)
+    v, d = np.zeros(len(records), np.float32), np.zeros(len(records), np.uint16)
+    flat = np.frombuffer(b"".join(codes), np.uint8)
+    found = reevaluated(
+        Reevaluation(batch, np.zeros(len(flat), np.uint16), v, d, flat, open_flags(len(records))),
+        7,
+        np.full(len(records), 3, np.uint32),
+    )
+    for i, record in enumerate(records):
+        new = found.record(i)
+        assert problems(new) == []
+        assert (new.codes, new.evaluator, new.run, new.v) == (codes[i], 7, 3, 0.0)
+        old_edges = {index: edge for index, edge in zip(record.order, record.edges, strict=False) if edge.n}
+        new_edges = {index: edge for index, edge in zip(new.order, new.edges, strict=False) if edge.n}
+        assert new_edges == old_edges
+        assert not new.edges or new.edges[-1].n
+
+
+def test_the_positions_of_records_are_those_of_python_chess() -> None:
+    records = [r for r in random_records(9, 200) if r.codes]
+    batch = positions_of(batch_of(records))
+    assert len(batch) == len(records)
+    for board, moves in batch.boards():
+        assert moves == legal_moves(board)
+
+
+def test_a_record_that_does_not_fit_its_position_is_named() -> None:
+    record = next(r for r in random_records(9, 50) if len(r.codes) > 3)
+    broken = replace(record, codes=record.codes[:-1], edges=())
+    with pytest.raises(CorruptRecordError, match=f"{record.words[9]:016x} does not have one prior"):
+        positions_of(
+            RecordBatch.from_records([replace(broken, words=(*record.words[:8], 0, record.words[9]))])
+        )
+
+
+# ------------------------------------------------------------------ stopping and going on
+@pytest.mark.usefixtures("small_batches")
+def test_a_stopped_one_goes_on_without_asking_twice(old: Path, tmp_path: Path) -> None:
+    whole = Path(shutil.copy(old, tmp_path / "whole.graph"))
+    reevaluate(whole, CountingEvaluator("other"))
+    evaluator = CountingEvaluator("other")
+    for after in (20, 50, 70):
+        stopped(old, evaluator, after)
+    report = reevaluate(old, evaluator)
+    assert report.finished
+    assert len(set(evaluator.asked)) == len(evaluator.asked) == report.evaluated
+    assert report.evaluated_now < report.evaluated
+    assert_same(old, whole)
+
+
+def assert_same(path: Path, other: Path) -> None:
+    """Asserts that two files hold the same records; q within what a refresh leaves."""
+    ours, theirs = records_of(path), records_of(other)
+    assert ours.keys() == theirs.keys()
+    for key, (board, record) in ours.items():
+        expected = theirs[key][1]
+        unlike = replace(expected, evaluator=record.evaluator, run=record.run, edges=record.edges)
+        assert record == unlike, board.fen()
+        assert [(e.n, e.r) for e in record.edges] == [(e.n, e.r) for e in expected.edges], board.fen()
+        q = [edge.q for edge in expected.edges]
+        assert [edge.q for edge in record.edges] == pytest.approx(q, abs=3e-3), board.fen()
+
+
+@pytest.mark.parametrize("stage", [SETTLING, WRITING])
+def test_a_stop_while_it_settles_is_gone_on_from(old: Path, tmp_path: Path, stage: str) -> None:
+    whole = Path(shutil.copy(old, tmp_path / "whole.graph"))
+    reevaluate(whole, CountingEvaluator("other"))
+    stopping, evaluator = Stopping(stage=stage), CountingEvaluator("other")
+    assert not reevaluate(old, evaluator, stop=stopping.stop, on_progress=stopping).finished
+    assert reevaluate(old, evaluator).evaluated_now == 0
+    assert_same(old, whole)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_another_evaluator_may_take_over_and_what_is_its_own_stays(old: Path) -> None:
+    before = records_of(old)
+    evaluator, third = CountingEvaluator("other"), CountingEvaluator("third")
+    stopped(old, evaluator, 100)
+    stopped(old, third, 30)
+    report = reevaluate(old, evaluator)
+    assert report.finished
+    asked = len(evaluator.asked)
+    assert asked > len(set(evaluator.asked)), "what the third one has changed is asked for again"
+    assert asked <= report.records + len(third.asked)
+    assert_given_to(CountingEvaluator("other"), before, records_of(old))
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_the_way_back_costs_what_was_changed(old: Path) -> None:
+    before, back = records_of(old), CountingEvaluator("hash")
+    other = CountingEvaluator("other")
+    stopped(old, other, 60)
+    assert HashEvaluator().identity == back.identity
+    reevaluate(old, back)
+    assert sorted(back.asked) == sorted(other.asked)
+    assert_given_to(back, before, records_of(old))
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_an_evaluator_that_fails_leaves_what_it_answered(old: Path) -> None:
+    evaluator = CountingEvaluator("other", fail_after=90)
+    with pytest.raises(EvaluatorError, match="out of order"):
+        reevaluate(old, evaluator)
+    with Store.open(old, read_only=True) as store:
+        assert store.unfinished
+        assert 60 <= store.unfinished.evaluated <= 90
+    evaluator.fail_after = None
+    report = reevaluate(old, evaluator)
+    assert report.finished
+    assert len(evaluator.asked) <= report.evaluated + 32
+
+
+def test_a_record_says_who_and_which_run_its_values_come_from(old: Path) -> None:
+    reevaluate(old, CountingEvaluator("other"))
+    with Store.open(old, read_only=True) as store:
+        number, run = store.evaluator_number, store.runs()[-1]
+        assert store.evaluators()[number].kind == "other"
+        assert (run.kind, run.evaluator) == ("reevaluate", number)
+        assert run.finished
+    records = [record for _, record in records_of(old).values() if is_evaluated(record)]
+    assert {(record.evaluator, record.run) for record in records} == {(number, run.id)}
+    assert run.evaluations == len(records)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_what_is_salvaged_of_an_unfinished_file_is_unfinished(old: Path) -> None:
+    evaluator = CountingEvaluator("other")
+    stopped(old, evaluator, 60)
+    new = old.with_name("new.graph")
+    salvage(old, new)
+    with pytest.raises(UnfinishedError):
+        Graph.open(new, evaluator=evaluator)
+    report = reevaluate(new, evaluator)
+    assert report.finished
+    assert len(set(evaluator.asked)) == len(evaluator.asked)
+    assert report.roots == 4
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_file_that_lost_its_mark_is_told_by_its_records(old: Path) -> None:
+    evaluator = CountingEvaluator("other")
+    done = stopped(old, evaluator, 60)
+    with Store.open(old, resume=True) as store:
+        store.mark_unfinished(None)
+    report = reevaluate(old, evaluator)
+    assert report.finished
+    assert 0 < report.evaluated_now <= report.records - done + 60
+    assert len(set(evaluator.asked)) == len(evaluator.asked)
+
+
+# ------------------------------------------------------------------ the mark
+Command = Callable[[Path], object]
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda path: Graph.open(path, evaluator=CountingEvaluator("other")),
+        lambda path: Graph.open(path, evaluator=HashEvaluator()),
+        refresh,
+        compact,
+        lambda path: prune(path, 2),
+        Store.open,
+    ],
+    ids=["search", "old", "refresh", "compact", "prune", "open"],
+)
+def test_an_unfinished_file_is_refused_in_one_clear_line(old: Path, command: Command) -> None:
+    evaluator = CountingEvaluator("other")
+    stopping = Stopping(50)
+    reevaluate(old, evaluator, stop=stopping.stop, on_progress=stopping, command="go on like this")
+    with pytest.raises(UnfinishedError, match=r"of \d+ positions are done.*`go on like this`") as refused:
+        command(old)
+    assert "\n" not in str(refused.value)
+    assert show(old, chess.Board()) is not None
+    assert verify(old).problems == []
+    reevaluate(old, evaluator)
+    with Graph.open(old, evaluator=evaluator):
+        pass
+
+
+def test_a_file_in_use_is_refused(old: Path) -> None:
+    with Store.open(old), pytest.raises(StoreLockedError):
+        reevaluate(old, CountingEvaluator("other"))
+
+
+def test_too_little_memory_is_said_before_anything_is_paid(old: Path) -> None:
+    evaluator = CountingEvaluator("other")
+    with pytest.raises(CapacityError, match="allow more"):
+        reevaluate(old, evaluator, ram_bytes=100)
+    assert evaluator.asked == []
+    with Store.open(old) as store:
+        assert store.unfinished is None
+
+
+def test_lost_children_leave_their_edges_as_they_were(old: Path) -> None:
+    prune(old, 2)
+    before = records_of(old)
+    report = reevaluate(old, CountingEvaluator("other"))
+    after = records_of(old)
+    assert report.kept > 0
+    for key, (board, record) in after.items():
+        was = before[key][1]
+        old_q = {i: e.q for i, e in zip(was.order, was.edges, strict=False) if e.n}
+        new_q = {i: e.q for i, e in zip(record.order, record.edges, strict=False) if e.n}
+        for index, move in enumerate(legal_moves(board)):
+            child = board.copy(stack=False)
+            child.push(move)
+            if index in old_q and key_of(child) not in after:
+                assert new_q[index] == old_q[index]
+
+
+def test_an_empty_file_is_given_over_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "empty.graph"
+    with Store.open(path, create=True, identity=HashEvaluator.identity):
+        pass
+    report = reevaluate(path, CountingEvaluator("other"))
+    assert report.finished
+    assert report.records == 0
+    with Store.open(path, identity=CountingEvaluator("other").identity) as store:
+        assert store.unfinished is None
+
+
+def test_a_wrong_answer_is_refused(old: Path) -> None:
+    class Wrong(CountingEvaluator):
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            found = super().evaluate(batch)
+            return Evaluation(found.wdl * np.float32(2), found.priors)
+
+    with pytest.raises(EvaluatorError, match="not a probability"):
+        reevaluate(old, Wrong("other"))

@@ -1,0 +1,455 @@
+"""Refreshing: every edge gets the value of its child, and nothing else changes."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import CapacityError, InvalidParameterError, StoreLockedError
+from graphsearch.graph.sweeps.parts import least_bytes, table_bytes
+from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, RefreshProgress, refresh, settle
+from graphsearch.graph.view import view
+from graphsearch.position.board import key_of, unpack
+from graphsearch.store.codec.bulk import take
+from graphsearch.store.record.node import NodeRecord, RecordBatch
+from graphsearch.store.record.node_layout import flags_with
+from graphsearch.store.sizes import Sizes
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.rewrite import rewrite
+from graphsearch.store.upkeep.verify import verify
+
+from ...query.handmade import node
+from ...store.records import batch_of, filled
+from ...support.graphs import check_invariants, visited_children
+from ...support.reference import HashEvaluator, capped
+
+ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
+MATES = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
+EXACT = 1e-6
+
+Records = dict[int, tuple[chess.Board, NodeRecord]]
+
+
+def searched(path: Path, fen: str, *lines: str, visits: int = 150) -> Path:
+    """Returns a file of a search from a position, and then one below each line."""
+    root = chess.Board(fen)
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        for line in ("", *lines):
+            board = root.copy()
+            for san in line.split():
+                board.push_san(san)
+            analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=8))
+    return path
+
+
+@pytest.fixture(scope="module")
+def _stale_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("stale") / "stale.graph"
+    return searched(path, chess.STARTING_FEN, "e4", "e4 e5", "d4 d5", "Nf3 Nf6")
+
+
+@pytest.fixture(scope="module")
+def _cyclic_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searched(tmp_path_factory.mktemp("cyclic") / "cyclic.graph", ENDGAME, "Ra6+", "Rxh1", visits=500)
+
+
+@pytest.fixture
+def stale(_stale_once: Path, tmp_path: Path) -> Path:
+    """A file in which positions were improved behind the backs of their other parents."""
+    return Path(shutil.copy(_stale_once, tmp_path / "stale.graph"))
+
+
+@pytest.fixture
+def cyclic(_cyclic_once: Path, tmp_path: Path) -> Path:
+    """A file with cycles, and visits that ended in draws of the path."""
+    return Path(shutil.copy(_cyclic_once, tmp_path / "cyclic.graph"))
+
+
+@pytest.fixture
+def near_fifty(tmp_path: Path) -> Path:
+    """A file with positions on both sides of clock 75, from where on the key holds the clock."""
+    return searched(tmp_path / "near.graph", ENDGAME.replace("0 1", "72 90"), "Ra6+", visits=200)
+
+
+def records_of(path: Path) -> Records:
+    """Returns all records of a file, with a Board, by key."""
+    found = {}
+    with Store.open(path, read_only=True) as store:
+        for batch in store.scan():
+            for i in range(len(batch)):
+                record = batch.record(i)
+                board = unpack(record.words)
+                found[key_of(board)] = (board, record)
+    return found
+
+
+def worth(record: NodeRecord) -> tuple[float, int]:
+    """Returns node Q as float32 and the draw share per mille, as a search would compute them."""
+    if not record.edges:
+        return record.v, record.d
+    total, draws = record.v, record.d
+    for edge in record.edges:
+        total += (edge.n - edge.r) * edge.q
+        draws += (edge.n - edge.r) * edge.d + edge.r * 1000
+    lower, upper = record.bounds
+    q = float(np.float32(min(max(total / record.visits, lower), upper)))
+    return q, capped((2 * draws + record.visits) // (2 * record.visits), q)
+
+
+def refreshed_slowly(records: Records) -> Records:
+    """Returns the records with every edge at its child's value, by plain sweeps until nothing moves."""
+    found = dict(records)
+    children = {
+        key: [(k, key_of(child)) for k, child in visited_children(board, record)]
+        for key, (board, record) in records.items()
+    }
+    for _ in range(200):
+        moved = 0.0
+        for key, (board, record) in found.items():
+            edges = list(record.edges)
+            for k, child in children[key]:
+                edge = edges[k]
+                known = found[child][1] if child in found else None
+                if edge.n > edge.r and known and (known.terminal or known.visits >= edge.n - edge.r):
+                    q, d = worth(known)
+                    moved = max(moved, abs(edge.q + q))
+                    edges[k] = replace(edge, q=0.0 - q, d=d)
+            found[key] = (board, replace(record, edges=tuple(edges)))
+        if moved < EXACT / 10:
+            return found
+    raise AssertionError("the oracle does not settle")
+
+
+def assert_close(found: Records, expected: Records) -> None:
+    assert found.keys() == expected.keys()
+    for key, (board, record) in expected.items():
+        ours = found[key][1]
+        assert replace(ours, edges=()) == replace(record, edges=()), board.fen()
+        assert [(e.n, e.r) for e in ours.edges] == [(e.n, e.r) for e in record.edges], board.fen()
+        assert [e.q for e in ours.edges] == pytest.approx([e.q for e in record.edges], abs=1e-5), board.fen()
+        assert [e.d for e in ours.edges] == pytest.approx([e.d for e in record.edges], abs=2), board.fen()
+
+
+def staleness(records: Records) -> float:
+    """Returns how far the worst edge is from its child."""
+    return max(
+        abs(record.edges[k].q + worth(records[key_of(child)][1])[0])
+        for board, record in records.values()
+        for k, child in visited_children(board, record)
+        if record.edges[k].n > record.edges[k].r and key_of(child) in records
+    )
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_parent_learns_of_a_child_improved_elsewhere(stale: Path) -> None:
+    before = records_of(stale)
+    assert staleness(before) > 0.05, "the search itself leaves nothing to do"
+    report = refresh(stale, 1e-3)
+    after = records_of(stale)
+    assert staleness(after) < 1e-3
+    assert report.settled
+    assert report.stale > 0
+    assert report.records == len(before)
+    assert report.last_change < 1e-3 / 2 < report.first_change
+    changed = [(a.edges, b.edges) for (_, a), (_, b) in zip(before.values(), after.values(), strict=True)]
+    assert report.changed_records == sum(a != b for a, b in changed)
+    assert report.changed_edges == sum(x != y for a, b in changed for x, y in zip(a, b, strict=True))
+    assert verify(stale).problems == []
+
+
+def test_a_root_takes_over_what_a_search_of_its_best_reply_found(tmp_path: Path) -> None:
+    path = searched(tmp_path / "two.graph", chess.STARTING_FEN, visits=20)
+    best = max(records_of(path)[key_of(chess.Board())][1].edges, key=lambda edge: edge.n)
+    with Store.open(path) as store:
+        node = view(store.read, chess.Board())
+    assert node is not None
+    searched(path, chess.STARTING_FEN, node.moves[0].san, visits=400)
+    refresh(path, EXACT)
+    found = records_of(path)
+    board = chess.Board()
+    record = found[key_of(board)][1]
+    k = next(k for k, child in visited_children(board, record) if child.peek() == node.moves[0].move)
+    assert record.edges[k].n >= best.n
+    board.push(node.moves[0].move)
+    assert record.edges[k].q == pytest.approx(-worth(found[key_of(board)][1])[0], abs=EXACT)
+
+
+@pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty"])
+def test_the_values_are_those_of_the_slow_way(name: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue(name)
+    expected = refreshed_slowly(records_of(path))
+    refresh(path, EXACT)
+    assert_close(records_of(path), expected)
+    assert verify(path).problems == []
+
+
+def test_mates_support_any_number_of_visits(tmp_path: Path) -> None:
+    path = searched(tmp_path / "mates.graph", MATES)
+    before = records_of(path)
+    assert any(record.terminal for _, record in before.values())
+    report = refresh(path, EXACT)
+    assert (report.lost, report.missing) == (0, 0)
+    assert_close(records_of(path), refreshed_slowly(before))
+
+
+def test_a_mate_is_stale_only_if_its_length_is_another_one(tmp_path: Path) -> None:
+    path = searched(tmp_path / "mates.graph", MATES)
+    refresh(path, EXACT)
+    records, before = records_of(path), digest(path)
+    assert refresh(path).stale == 0
+    assert digest(path) == before
+    record, k = next(
+        (record, k)
+        for board, record in records.values()
+        for k, child in visited_children(board, record)
+        if record.edges[k].q == 1.0 and record.edges[k].d and records[key_of(child)][1].terminal
+    )
+    longer = replace(record.edges[k], d=record.edges[k].d + 4)
+    edges = (*record.edges[:k], longer, *record.edges[k + 1 :])
+    with Store.open(path) as store:
+        store.append(batch_of([replace(record, edges=edges)]), fresh=0)
+    assert refresh(path).stale == 1
+    assert records_of(path) == records
+
+
+@pytest.mark.parametrize(("bounds", "expected"), [((-1, -1), 1.0), ((0, 0), 0.0), ((-1, 1), -0.5)])
+def test_a_child_without_visits_is_worth_what_is_proven_of_it(
+    tmp_path: Path, bounds: tuple[int, int], expected: float
+) -> None:
+    """A table, or an evaluator of a person's own, may prove what V does not say."""
+    parent = node(chess.Board(), {"e4": (1, 0.2)})
+    child = replace(node(after_e4(), v=0.5), d=135, flags=flags_with(*bounds))
+    path = filled(tmp_path / "a.graph", [parent, child])
+    refresh(path)
+    assert verify(path).ok
+    (edge,) = records_of(path)[key_of(chess.Board())][1].edges
+    assert edge.q == expected
+
+
+def test_cycles_settle_and_draws_of_the_path_stay(cyclic: Path) -> None:
+    records = records_of(cyclic)
+    assert any(edge.r for _, record in records.values() for edge in record.edges)
+    assert has_cycle(records)
+    assert refresh(cyclic).settled
+    assert staleness(records_of(cyclic)) < 1e-3
+
+
+def has_cycle(records: Records) -> bool:
+    """Returns whether leaving out, again and again, what leads nowhere does not leave out all."""
+    children = {
+        key: {key_of(child) for _, child in visited_children(board, record)} & records.keys()
+        for key, (board, record) in records.items()
+    }
+    while ends := {key for key, below in children.items() if not below & children.keys()}:
+        children = {key: below for key, below in children.items() if key not in ends}
+    return bool(children)
+
+
+def test_a_second_refresh_changes_nothing(stale: Path) -> None:
+    refresh(stale, 1e-3)
+    before = digest(stale)
+    again = refresh(stale, 1e-3)
+    assert (again.stale, again.changed_records, again.changed_edges, again.sweeps) == (0, 0, 0, 1)
+    assert digest(stale) == before
+
+
+def test_what_is_within_the_tolerance_is_left_alone(stale: Path) -> None:
+    before = digest(stale)
+    report = refresh(stale, 1.0)
+    assert report.changed_edges == 0
+    assert digest(stale) == before
+
+
+def after_e4() -> chess.Board:
+    board = chess.Board()
+    board.push_san("e4")
+    return board
+
+
+def edge_to(records: Records, child: chess.Board) -> NodeRecord:
+    """Returns the record of the start position with the one edge that leads to a child."""
+    board, record = records[key_of(chess.Board())]
+    k = next(k for k, found in visited_children(board, record) if key_of(found) == key_of(child))
+    return replace(record, edges=(record.edges[k],))
+
+
+def test_an_edge_whose_child_was_lost_and_evaluated_again_is_left_alone(stale: Path) -> None:
+    records = records_of(stale)
+    lost = replace(records[key_of(after_e4())][1], edges=())
+    with Store.open(stale) as store:
+        store.append(batch_of([lost]), fresh=0)
+    report = refresh(stale, EXACT)
+    assert report.lost > 0
+    assert edge_to(records_of(stale), after_e4()) == edge_to(records, after_e4())
+
+
+def test_an_edge_whose_child_is_gone_is_left_alone(stale: Path) -> None:
+    records = records_of(stale)
+    gone = records[key_of(after_e4())][1].words
+
+    def without(batch: RecordBatch) -> RecordBatch:
+        return take(batch, np.nonzero((batch.words != np.array(gone, np.uint64)).any(1))[0])
+
+    with Store.open(stale) as store:
+        rewrite(store, without)
+    report = refresh(stale, EXACT)
+    assert report.missing > 0
+    assert edge_to(records_of(stale), after_e4()) == edge_to(records, after_e4())
+    assert verify(stale).problems == []
+
+
+class Stop(Exception):  # noqa: N818
+    """What a test ends a refresh with."""
+
+
+def stopping(stage: str, after: int) -> Callable[[RefreshProgress], None]:
+    """Returns a progress function that stops at the given call of a stage."""
+    calls: list[RefreshProgress] = []
+
+    def stop(now: RefreshProgress) -> None:
+        if now.stage == stage:
+            calls.append(now)
+            if len(calls) > after:
+                raise Stop
+
+    return stop
+
+
+def test_stopped_before_it_writes_it_leaves_every_byte(stale: Path) -> None:
+    before = digest(stale)
+    with pytest.raises(Stop):
+        refresh(stale, on_progress=stopping(SWEEPING, 1))
+    assert digest(stale) == before
+    assert sorted(path.name for path in stale.parent.iterdir()) == [stale.name]
+
+
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Path, after: int) -> None:
+    expected = refreshed_slowly(records_of(stale))
+    with pytest.raises(Stop):
+        refresh(stale, EXACT, on_progress=stopping(WRITING, after), sizes=Sizes(step_blocks=3))
+    assert verify(stale).problems == []
+    refresh(stale, EXACT)
+    assert_close(records_of(stale), expected)
+    assert verify(stale).problems == []
+
+
+def test_a_search_goes_on_after_it(stale: Path) -> None:
+    refresh(stale)
+    with Graph.open(stale, evaluator=HashEvaluator()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=100))
+        check_invariants(graph, chess.Board())
+
+
+def test_the_plain_tables_tell_the_new_values(stale: Path) -> None:
+    refresh(stale, EXACT)
+    with Store.open(stale, read_only=True) as store:
+        node = view(store.read, chess.Board())
+    assert node is not None
+    connection = sqlite3.connect(stale)
+    rows = connection.execute("SELECT q FROM top_position WHERE key = ?", (node.key,)).fetchall()
+    connection.close()
+    assert rows == [(node.q,)]
+
+
+def test_progress_names_the_stage_the_sweep_and_its_change(stale: Path) -> None:
+    calls: list[RefreshProgress] = []
+    report = refresh(stale, on_progress=calls.append)
+    assert list(dict.fromkeys(now.stage for now in calls)) == ["reading", SWEEPING, WRITING]
+    assert max(now.sweep for now in calls) == report.sweeps
+    assert all(0 < now.done <= now.total for now in calls)
+    assert calls[-1].largest == report.last_change
+
+
+def test_the_sweeps_are_capped(stale: Path) -> None:
+    report = refresh(stale, EXACT, max_sweeps=1)
+    assert (report.sweeps, report.settled) == (1, False)
+    assert verify(stale).problems == []
+
+
+def test_too_little_memory_for_any_number_of_parts_is_refused(stale: Path) -> None:
+    before = digest(stale)
+    least = least_bytes(len(records_of(stale)))
+    with pytest.raises(CapacityError, match=r"more than the 0\.\d\d MB allowed; allow more"):
+        refresh(stale, ram_bytes=least - 1)
+    assert digest(stale) == before
+
+
+SMALL = Sizes(chunk_blocks=4, step_blocks=2, scan_blocks=3)
+
+
+@pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty", "mates"])
+def test_a_table_that_does_not_fit_gives_the_same_values_in_parts(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = (
+        searched(tmp_path / "mates.graph", MATES, "Rd8#")
+        if name == "mates"
+        else request.getfixturevalue(name)
+    )
+    parted = Path(shutil.copy(path, tmp_path / "parted.graph"))
+    number = len(records_of(path))
+    with Store.open(path, sizes=SMALL) as store:
+        whole = settle(store, EXACT, ram_bytes=table_bytes(number))
+    with Store.open(parted, sizes=SMALL) as store:
+        in_parts = settle(store, EXACT, ram_bytes=max(least_bytes(number), table_bytes(number) // 3))
+    assert whole.settled
+    assert in_parts.settled
+    assert (in_parts.records, in_parts.lost, in_parts.missing) == (whole.records, whole.lost, whole.missing)
+    assert verify(parted).problems == []
+    expected, found = records_of(path), records_of(parted)
+    assert found.keys() == expected.keys()
+    for key, (_, record) in found.items():
+        theirs = expected[key][1]
+        assert record.bounds == theirs.bounds
+        assert [edge.n for edge in record.edges] == [edge.n for edge in theirs.edges]
+        assert [edge.q for edge in record.edges] == pytest.approx([edge.q for edge in theirs.edges], abs=1e-4)
+        assert [edge.d for edge in record.edges] == pytest.approx([edge.d for edge in theirs.edges], abs=1)
+    assert refresh(parted).stale == refresh(path).stale
+
+
+def test_a_refresh_in_parts_leaves_no_files_behind(
+    stale: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    seen: list[int] = []
+    refresh(
+        stale,
+        ram_bytes=least_bytes(len(records_of(stale))),
+        on_progress=lambda now: seen.append(len(list(folder.iterdir()))),
+    )
+    assert max(seen) == 1
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, 1.5, float("nan")])
+def test_a_tolerance_out_of_range_is_refused(stale: Path, tolerance: float) -> None:
+    with pytest.raises(InvalidParameterError, match="tolerance"):
+        refresh(stale, tolerance)
+
+
+def test_a_file_that_is_being_written_is_refused(stale: Path) -> None:
+    with Store.open(stale), pytest.raises(StoreLockedError):
+        refresh(stale)
+
+
+def test_an_empty_file_has_nothing_to_refresh(tmp_path: Path) -> None:
+    path = tmp_path / "empty.graph"
+    Graph.open(path).close()
+    report = refresh(path)
+    assert (report.records, report.sweeps, report.settled, report.changed_edges) == (0, 0, True, 0)

@@ -1,0 +1,166 @@
+"""`top_position` and `top_edge` say what the records say, whatever was done and whatever ended it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import create
+from graphsearch.graph.sweeps.merge import merge
+from graphsearch.graph.sweeps.reevaluate import reevaluate
+from graphsearch.graph.sweeps.refresh import WRITING, RefreshProgress, refresh
+from graphsearch.graph.view import view
+from graphsearch.search.shards import parting
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.verify import verify
+
+from ...support.reference import HashEvaluator
+
+LINES = ("", "e4", "d4", "Nf3 Nf6 g3", "g3 Nf6 Nf3", "e4 e5 Nf3")  # transpositions among them
+TABLES = ("top_position", "top_edge")
+Rows = list[tuple[Any, ...]]
+
+
+class Stop(Exception):  # noqa: N818
+    """What a test ends a command with, as a kill does: between two transactions."""
+
+
+def search(path: Path, line: str = "", visits: int = 100) -> Path:
+    board = chess.Board()
+    for san in line.split():
+        board.push_san(san)
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=8))
+    return path
+
+
+def tables(path: Path) -> dict[str, Rows]:
+    with closing(sqlite3.connect(path)) as connection:
+        return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in TABLES}
+
+
+def by_records(path: Path, fens: list[str]) -> tuple[dict[str, tuple[Any, ...]], dict[tuple[str, str], int]]:
+    """Returns N, Q and best move of positions, and N of their moves, as views of their records have them."""
+    positions: dict[str, tuple[Any, ...]] = {}
+    moves: dict[tuple[str, str], int] = {}
+    with Store.open(path, read_only=True) as store:
+        for fen in fens:
+            node = view(store.read, chess.Board(fen))
+            assert node is not None
+            key = node.key
+            positions[key] = (node.visits, node.q, node.moves[0].move.uci() if node.moves else None)
+            moves |= {(key, move.move.uci()): move.n for move in node.moves if move.n}
+    return positions, moves
+
+
+def check(path: Path) -> None:
+    """Compares the tables with records: as `verify` does, and by views of the graph."""
+    assert verify(path).problems == []
+    found = tables(path)
+    positions, moves = by_records(path, [row[1] for row in found["top_position"]])
+    assert {row[0]: (row[2], row[3], row[7]) for row in found["top_position"]} == positions
+    assert {(row[0], row[1]): row[3] for row in found["top_edge"]} == moves
+
+
+def test_positions_that_are_searched_on_keep_no_old_rows(tmp_path: Path) -> None:
+    path = search(tmp_path / "a.graph", visits=200)
+    few = {row[0] for row in tables(path)["top_position"]}
+    for line in LINES:
+        search(path, line, visits=1200)
+    assert few <= {row[0] for row in tables(path)["top_position"]}
+    assert len(tables(path)["top_position"]) > len(few)
+    check(path)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_tables_follow_any_sequence_of_commands(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    path, other = tmp_path / "a.graph", tmp_path / "b.graph"
+    search(path)
+    steps: list[Callable[[], object]] = [
+        lambda: search(path, rng.choice(LINES), rng.randrange(50, 300)),
+        lambda: refresh(path, rng.choice((1e-6, 1e-3))),
+        lambda: prune(path, 2),
+        lambda: merge([search(other, rng.choice(LINES))], into=path),
+        lambda: stopped_refresh(path, rng.randrange(1, 4)),
+    ]
+    for _ in range(6):
+        rng.choice(steps)()
+        check(path)
+
+
+def stopped_refresh(path: Path, step: int) -> None:
+    """Refreshes a file, and stops at the given step of writing if there is one."""
+    steps = iter(range(1, 1000))
+
+    def stopping(now: RefreshProgress) -> None:
+        if now.stage == WRITING and next(steps) == step:
+            raise Stop
+
+    with suppress(Stop):
+        refresh(path, 1e-6, on_progress=stopping)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(
+    step: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.graph"
+    for line in LINES:
+        search(path, line)
+    other = Path(shutil.copy(path, tmp_path / "b.graph"))
+    stopped_refresh(path, step)
+    check(path)
+    for each in (path, other):
+        refresh(each, 1e-6)
+    assert tables(path) == tables(other)
+
+
+def test_another_evaluator_and_a_cluster_take_the_tables_along(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    for line in LINES:
+        search(path, line)
+    reevaluate(path, create("uniform"))
+    check(path)
+    parting.split(path, tmp_path / "c", shards=3)
+    assert verify(tmp_path / "c").problems == []
+    parting.merge(tmp_path / "c", tmp_path / "d.graph")
+    check(tmp_path / "d.graph")
+    assert tables(tmp_path / "d.graph") == tables(path)
+
+
+CHANGES = {
+    "UPDATE top_position SET n = n + 5 WHERE best_move IS NOT NULL": "n is",
+    "UPDATE top_position SET q = -q, win = loss, loss = win": "q is",
+    "UPDATE top_edge SET n = 1 WHERE n > 1": "in top_edge: n is 1",
+    "DELETE FROM top_edge": "lacks",
+    "DELETE FROM top_position": "has no such position",
+    "UPDATE top_position SET fen = '8/8/4k3/8/8/4K3/4P3/8 w - - 0 1'": "no record of its position",
+}
+
+
+@pytest.mark.parametrize("statement", CHANGES)
+def test_rows_that_say_something_else_are_named_and_mended(statement: str, tmp_path: Path) -> None:
+    path = search(tmp_path / "a.graph")
+    right = tables(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+    found = [line for line in verify(path).problems if "table top_" in line]
+    assert found
+    assert all(CHANGES[statement] in line and "`graphsearch refresh` mends it" in line for line in found)
+    assert not salvage(path, tmp_path / "new.graph").problems
+    assert [line for line in verify(tmp_path / "new.graph").problems if "table top_" in line] == []
+    refresh(path)
+    check(path)
+    assert tables(path) == right

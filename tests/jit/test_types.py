@@ -1,0 +1,77 @@
+"""The signatures of kernels say which types the compiler finds."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from graphsearch.graph.arena import Arena
+from graphsearch.jit.lazy import Inner
+from graphsearch.jit.types import Pointer
+from graphsearch.position.tables import load_tables
+from graphsearch.search.wave_kernel import new_wave
+from graphsearch.search.waves_kernel import complete
+
+SCALARS: dict[object, type] = {bool: np.bool_, int: np.int64, float: np.float64}
+
+
+def signatures(kernel: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields every function that a compiled kernel is made of, with each of its signatures."""
+    waiting, seen = [kernel], set()
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        plain = function.__wrapped__
+        yield from ((plain, code.signature) for code in function.dispatcher.overloads.values())
+        called = [plain.__globals__.get(name) for name in plain.__code__.co_names]
+        called += [cell.cell_contents for cell in plain.__closure__ or ()]
+        waiting += [other for other in called if isinstance(other, Inner)]
+
+
+def agrees(hint: Any, found: Any) -> bool:
+    """Returns whether an annotation names a type of the compiler."""
+    from numba import types as numba
+
+    origin, items = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(agrees(item, found) for item in items)
+    if origin is Pointer:
+        return isinstance(found, numba.CPointer) and agrees(items[0], found.dtype)
+    if origin is np.ndarray:
+        return isinstance(found, numba.Array) and agrees(get_args(items[1])[0], found.dtype)
+    if origin is tuple:
+        return len(items) == len(found) and all(map(agrees, items, found))
+    if isinstance(found, numba.BaseNamedTuple):
+        fields = found.instance_class.__annotations__
+        if issubclass(hint, Protocol):
+            return all(name in fields for name in vars(hint) if not name.startswith("_"))
+        return bool(hint is found.instance_class) and all(map(agrees, get_type_hints(hint).values(), found))
+    if hint is type(None):
+        return bool(found == numba.none)
+    plain = numba.unliteral(found)
+    return bool(
+        np.dtype(SCALARS.get(hint, hint)) == np.dtype("bool" if plain == numba.boolean else str(plain))
+    )
+
+
+def test_signatures_say_which_types_the_compiler_finds() -> None:
+    from graphsearch.jit import objects
+
+    kernel: Any = complete
+    arena, wave = Arena(), new_wave(8)
+    arguments = load_tables(), arena.arrays, wave, 1
+    kernel.dispatcher.compile(tuple(map(objects._type_of, arguments)))
+    checked = set()
+    for function, found in signatures(kernel):
+        hints = get_type_hints(function)
+        returned = hints.pop("return")
+        names = [name for name, kind in zip(hints, found.args, strict=True) if not agrees(hints[name], kind)]
+        assert not names, f"{function.__module__}.{function.__qualname__}: {names}, {found}"
+        assert agrees(returned, found.return_type), f"{function.__qualname__} returns {found.return_type}"
+        checked.add(function)
+    assert len(checked) > 50

@@ -1,0 +1,164 @@
+"""A search with any number of shards makes the records of the search in one process, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.position.board import pack
+from graphsearch.search.shards.job import ShardReport
+from graphsearch.store.record.node import NodeRecord
+
+from ...support.clusters import records_of, search_shards
+from ...support.reference import HashEvaluator
+
+ROOK_ENDING = "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"
+NEAR_MOVE_50 = "8/8/4k3/8/8/4K3/4P3/R6r w - - 93 80"
+MIDDLE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
+
+CASES: list[tuple[str, int, int, dict[str, Any]]] = [  # position, visits, shards, parameters
+    (chess.STARTING_FEN, 2000, 1, {"minibatch_size": 1024}),
+    (chess.STARTING_FEN, 2000, 3, {"minibatch_size": 1024}),
+    (chess.STARTING_FEN, 60, 2, {"minibatch_size": 1}),
+    (NEAR_MOVE_50, 1500, 2, {"minibatch_size": 128}),
+    (ROOK_ENDING, 1500, 8, {"minibatch_size": 256, "catch_up_ratio": 2.0, "cpuct": 3.0}),
+    (MIDDLE, 600, 3, {"minibatch_size": 64, "fpu_value": 0.1}),
+]
+
+
+def search_alone(path: Path, board: chess.Board, limits: Limits, **params: Any) -> Any:
+    searchmoves = [chess.Move.from_uci(move) for move in params.pop("searchmoves", ())]
+    ram_bytes = params.pop("ram_bytes", None)
+    evaluator = params.pop("evaluator", None) or HashEvaluator()
+    with Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes) as graph:
+        return analyze(graph, board, limits, SearchParams(**params), searchmoves=searchmoves)
+
+
+def check_equal(tmp_path: Path, board: chess.Board, visits: int, shards: int, **params: Any) -> Any:
+    params = {"overlap": 0, "max_wave_share": 1.0} | params
+    limits = Limits(visits=visits)
+    alone = search_alone(tmp_path / "one.graph", board, limits, **params)
+    folder = tmp_path / "shards"
+    evaluator = params.pop("evaluator", None) or HashEvaluator()
+    reports = search_shards(folder, evaluator, board, shards, limits, **params)
+    assert records_of(folder.glob("*.graph")) == records_of([tmp_path / "one.graph"])
+    assert sum(report.visits for report in reports) == alone.new_visits
+    assert sum(report.evaluations for report in reports) == alone.evaluations
+    assert {report.stop_reason for report in reports} <= {"", alone.stop_reason}
+    return reports
+
+
+@pytest.mark.parametrize(("fen", "visits", "shards", "params"), CASES)
+def test_shards_make_the_records_of_one_process(
+    tmp_path: Path, fen: str, visits: int, shards: int, params: dict[str, Any]
+) -> None:
+    check_equal(tmp_path, chess.Board(fen), visits, shards, **params)
+
+
+def test_draws_by_the_games_history_are_not_kept_by_any_shard(tmp_path: Path) -> None:
+    board = chess.Board("7k/8/8/8/8/8/R7/K7 w - - 0 1")
+    for move in ["a2b2", "h8g8", "b2a2", "g8h8", "a2b2", "h8g8", "b2a2", "g8h8"]:
+        board.push_uci(move)
+    check_equal(tmp_path, board, 600, 3, minibatch_size=64)
+
+
+def test_searchmoves_hold_at_the_root_of_a_cluster(tmp_path: Path) -> None:
+    check_equal(tmp_path, chess.Board(), 400, 2, minibatch_size=64, searchmoves=("a2a3", "e2e4"))
+
+
+def test_shards_that_evict_make_the_same_records(tmp_path: Path) -> None:
+    evaluator = UniformEvaluator()
+    evaluator.threads = 1  # then shards evaluate while they wait for messages
+    little = {"evaluator": evaluator, "minibatch_size": 256, "ram_bytes": 3 * 10**6}
+    reports = check_equal(tmp_path, chess.Board(), 40_000, 2, **little)
+    assert all(report.read_back for report in reports)
+
+
+def test_a_search_goes_on_from_the_files_of_the_shards(tmp_path: Path) -> None:
+    params: dict[str, Any] = {"overlap": 0, "max_wave_share": 1.0, "minibatch_size": 128}
+    board = chess.Board(ROOK_ENDING)
+    for run in (1, 2):
+        search_alone(tmp_path / "one.graph", board, Limits(visits=400), **params)
+        search_shards(
+            tmp_path / "s", HashEvaluator(), board, 2, Limits(visits=400), run=run, save=run - 1, **params
+        )
+    assert records_of((tmp_path / "s").glob("*.graph")) == records_of([tmp_path / "one.graph"])
+
+
+def test_shards_that_read_their_files_whole_make_the_same_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
+    monkeypatch.setattr("graphsearch.graph.loading.LEAST_SINGLE_READS", 8)
+    read: list[int] = []
+    end_loading = Graph._end_loading
+
+    def noting(self: Graph) -> None:
+        if self.loading:
+            assert self.pager.complete
+            read.append(self.loading.done)
+        end_loading(self)
+
+    monkeypatch.setattr(Graph, "_end_loading", noting)
+    params: dict[str, Any] = {"overlap": 0, "max_wave_share": 1.0, "minibatch_size": 128}
+    for run in (1, 2):
+        limits = Limits(visits=1500)
+        search_alone(tmp_path / "one.graph", chess.Board(), limits, **params)
+        search_shards(
+            tmp_path / "s", HashEvaluator(), chess.Board(), 2, limits, run=run, save=run - 1, **params
+        )
+    assert len(read) == 3, "the one process and both shards"
+    assert min(read) > 300
+    assert records_of((tmp_path / "s").glob("*.graph")) == records_of([tmp_path / "one.graph"])
+
+
+def test_a_finished_game_and_a_proven_root_end_the_search(tmp_path: Path) -> None:
+    for fen, reason in (
+        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "finished"),
+        ("7k/8/5KQ1/8/8/8/8/8 w - - 0 1", "proven"),
+    ):
+        folder = tmp_path / reason
+        reports = search_shards(folder, HashEvaluator(), chess.Board(fen), 2, Limits(visits=5000), overlap=0)
+        assert reason in {report.stop_reason for report in reports}
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_searchmoves_leave_the_root_of_a_cluster_as_it_was_and_go_on(tmp_path: Path, shards: int) -> None:
+    board, listed = chess.Board(), "a2a3"
+    params: dict[str, Any] = {"overlap": 0, "minibatch_size": 64}
+
+    def search(run: int, **fields: Any) -> list[ShardReport]:
+        return search_shards(
+            tmp_path / "s",
+            HashEvaluator(),
+            board,
+            shards,
+            Limits(visits=500),
+            run=run,
+            save=run - 1,
+            **params,
+            **fields,
+        )
+
+    def root() -> NodeRecord:
+        words = tuple(int(word) for word in pack(board))
+        return records_of((tmp_path / "s").glob("*.graph"))[words]
+
+    search(1)
+    before = [(edge.n, edge.r) for edge in root().edges]
+    known = 501
+    for session in (1, 2, 3):
+        reports = search(1 + session, searchmoves=(listed,))
+        (leader,) = (report for report in reports if report.leads)
+        assert leader.root is not None
+        assert leader.root.visits > known + 200
+        known = leader.root.visits
+        assert 500 <= leader.visits < 700
+        assert sum(report.evaluations for report in reports) > 100
+        assert [(edge.n, edge.r) for edge in root().edges] == before
+        assert "root" not in leader.as_dict()

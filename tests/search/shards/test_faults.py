@@ -1,0 +1,403 @@
+"""What is wrong with a cluster, a machine or an evaluator is one line that names it, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
+from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.search.shards import attempt, host, hosts, master, mesh, parting
+from graphsearch.search.shards.host import Setting
+from graphsearch.search.shards.job import SearchJob
+from graphsearch.search.shards.lines_kernel import SOCKET
+from graphsearch.search.shards.saved_waves import saves_of
+from graphsearch.search.shards.session import ShardSearch
+from graphsearch.search.shards.shard_context import ShardContext
+from graphsearch.search.shards.shards import ATTEMPTS
+from graphsearch.search.shards.talk import Talk
+from graphsearch.store.sharded.files import files_of
+from graphsearch.store.sharded.manifest import NAME
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers.ray_cluster import ENVIRONMENT
+
+from ...support.clusters import ThreadLauncher, records_of, search_shards, use
+from ...support.pools import children, is_alive, run_script, until
+from ...support.reference import HashEvaluator
+
+PARAMS = SearchParams(overlap=0, minibatch_size=64, max_wave_share=1.0)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a cluster of two shards with some records."""
+    folder = tmp_path_factory.mktemp("searched") / "a.cluster"
+    parting.new_cluster(folder, shards=2, identity=HashEvaluator.identity)
+    search_shards(folder, HashEvaluator(), chess.Board(), 2, Limits(visits=200), overlap=0, minibatch_size=64)
+    return folder
+
+
+@pytest.fixture
+def cluster(searched: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(searched, tmp_path / "a.cluster"))
+
+
+def search(folder: Path, visits: int) -> Any:
+    return master.analyze(folder, chess.Board(), Limits(visits=visits), PARAMS)
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+# ------------------------------------------------------------------ evaluators that fail
+class Mortal(HashEvaluator):
+    """Answers some batches."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.batches = batches
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        if self.calls == self.batches:
+            raise EvaluatorError("the engine has died")
+        return super().evaluate(batch)
+
+
+@pytest.mark.parametrize("batches", [0, 3, 18])
+def test_an_evaluator_that_fails_ends_the_search_saved_and_no_evaluation_is_paid_for_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    folder = tmp_path / "a.cluster"
+    paid = [Mortal(batches), HashEvaluator(), HashEvaluator(), HashEvaluator()]
+    parting.new_cluster(folder, shards=2, identity=HashEvaluator.identity)
+    use(monkeypatch, ThreadLauncher(), *paid)
+    line = r"^the engine has died; the search ended, and what it had found is saved \(shard \d on .*, process"
+    with pytest.raises(EvaluatorError, match=line):
+        search(folder, 2000)
+    assert verify(folder).ok
+    found = records_of(files_of(folder))
+    assert len(found) >= len(paid[0].asked) + len(paid[1].asked) >= batches
+    numbers = set()
+    for file in files_of(folder):
+        with Store.open(file, read_only=True) as store:
+            numbers.add(saves_of(store)[0].number)
+    assert numbers == {1}
+    assert search(folder, 2000).result.stop_reason == "visits"
+    asked = [position for evaluator in paid for position in evaluator.asked]
+    assert len(asked) == len(set(asked))
+    assert verify(folder).ok
+
+
+def test_an_evaluator_that_cannot_be_made_on_one_machine_is_named_and_nothing_written(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(spec: object) -> Any:
+        raise EvaluatorError("the network net.pb.gz cannot be read: No such file or directory")
+
+    use(monkeypatch, ThreadLauncher())
+    monkeypatch.setattr(host, "create", fail)
+    before = bytes_of(cluster)
+    with pytest.raises(EvaluatorError, match=r"^the network net.pb.gz cannot be read.* \(shard \d on .*\)$"):
+        search(cluster, 10)
+    assert bytes_of(cluster) == before
+
+
+# ------------------------------------------------------------------ machines that do not fit
+def elsewhere(setting: Setting) -> Setting:
+    return replace(setting, folder="/no/such/folder")
+
+
+def other_cluster(setting: Setting) -> Setting:
+    return replace(setting, cluster="0" * 32)
+
+
+MACHINES: dict[str, tuple[Callable[[Setting], Setting], str, Any, str]] = {
+    "no folder": (
+        elsewhere,
+        "",
+        HashEvaluator,
+        "/no/such/folder cannot be reached; put the cluster on storage",
+    ),
+    "another cluster": (other_cluster, "", HashEvaluator, "is another cluster here"),
+    "evaluator": (replace, "", UniformEvaluator, "another evaluator: evaluator hash there, uniform here"),
+    "version": (replace, "0.0.1", HashEvaluator, "install the same version on all machines"),
+}
+
+
+@pytest.mark.parametrize(("change", "version", "evaluator", "line"), MACHINES.values(), ids=MACHINES)
+def test_a_machine_that_does_not_fit_is_named_with_the_remedy_and_nothing_is_written(
+    cluster: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Setting], Setting],
+    version: str,
+    evaluator: Any,
+    line: str,
+) -> None:
+    use(monkeypatch, ThreadLauncher(change), evaluator(), evaluator())
+    if version:
+        monkeypatch.setattr(attempt, "__version__", version)
+    before = bytes_of(cluster)
+    with pytest.raises(GraphSearchError) as found:
+        search(cluster, 10)
+    assert line in str(found.value)
+    assert re.search(r" \(shard \d on .*, process \d+\)$", str(found.value))
+    assert "\n" not in str(found.value)
+    assert bytes_of(cluster) == before
+
+
+class FullLauncher(ThreadLauncher):
+    """Has no room: nothing that is started answers."""
+
+    patience, advice = 0.01, "make room"
+
+    def start(self, setting: Setting) -> Any:
+        return SimpleNamespace(call=lambda *_: Future[Any](), kill=lambda: None)
+
+
+def test_shards_that_do_not_start_end_the_search_after_a_time(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, FullLauncher())
+    with pytest.raises(StoreError, match="shard 0 has not started in 0 s; make room"):
+        search(cluster, 10)
+
+
+# ------------------------------------------------------------------ messages that are none
+class Spoiled(ShardSearch):
+    """A shard that knows the token, and whose third wave begins with other bytes than a message."""
+
+    bytes, closes, waves = b"", False, 0
+
+    def _wave(self, allowed: int, *, knows_root: bool) -> Talk[None]:
+        self.waves += 1
+        if self.waves == 3:
+            with socket.socket(fileno=os.dup(int(self._place.lines[0, SOCKET]))) as connection:
+                connection.sendall(self.bytes)
+                if self.closes:
+                    connection.shutdown(socket.SHUT_RDWR)
+            while True:
+                yield  # until the search is given up
+        yield from super()._wave(allowed, knows_root=knows_root)
+
+
+HEADER = 8 * 8  # bytes
+MESSAGES = {
+    "a header of zeros": (
+        bytes(HEADER),
+        False,
+        r"^shard 1 sent a message that is not of step .* is saved",
+    ),
+    "text": (b"GET / HTTP/1.1\r\n" * 8, False, r"^shard 1 is lost: it sends \d+ words at once"),
+    "half a header": (bytes(HEADER // 2), True, r"^shard 1 is lost: it has closed the connection"),
+    "nothing behind a header": (struct.pack("<Q56x", 9 << 32), True, r"^shard 1 is lost: .* closed"),
+}
+
+
+@pytest.mark.parametrize(("message", "closes", "line"), MESSAGES.values(), ids=MESSAGES)
+def test_what_is_no_message_ends_the_search_saved_and_its_sender_is_named(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch, message: bytes, closes: bool, line: str
+) -> None:
+    def shard(graph: Graph, job: SearchJob, place: ShardContext, stop: threading.Event) -> ShardSearch:
+        return (Spoiled if place.number else ShardSearch)(graph, job, place, stop)
+
+    before = records_of(files_of(cluster))
+    use(monkeypatch, ThreadLauncher(), *[HashEvaluator() for _ in range(2 * ATTEMPTS)])
+    monkeypatch.setattr(host, "ShardSearch", shard)
+    monkeypatch.setattr(mesh, "LOOK_UP_SECONDS", 0.02)
+    monkeypatch.setattr(Spoiled, "bytes", message)
+    monkeypatch.setattr(Spoiled, "closes", closes)
+    with pytest.raises(GraphSearchError, match=line) as found:
+        search(cluster, 2000)
+    assert "the search ended, and " in str(found.value)
+    assert "\n" not in str(found.value)
+    assert verify(cluster).ok
+    assert records_of(files_of(cluster)).keys() >= before.keys()
+    monkeypatch.setattr(host, "ShardSearch", ShardSearch)
+    use(monkeypatch, ThreadLauncher(), HashEvaluator(), HashEvaluator())
+    assert search(cluster, 100).losses == []
+
+
+# ------------------------------------------------------------------ files that do not fit
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:5000])
+
+
+def scribble(file: Path) -> None:
+    file.write_bytes(b"no graph file at all" * 500)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def put_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def link_to_nothing(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("nowhere")
+
+
+FILES: list[tuple[Callable[[Path], None], str]] = [
+    (truncate, "damaged"),
+    (scribble, "is not a graph file"),
+    (empty, "is empty, not a graph file"),
+    (put_a_folder, "is no file; move it away"),
+    (link_to_nothing, "is missing; restore it, or have it made empty with `graphsearch store mend"),
+    (Path.unlink, "is missing; restore it, or have it made empty with `graphsearch store mend"),
+]
+
+
+@pytest.mark.parametrize(("damage", "line"), FILES)
+def test_a_damaged_file_is_named_before_any_process_is_started(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None], line: str
+) -> None:
+    damage(cluster / "shard-001.graph")
+    use(monkeypatch, None)
+    before = bytes_of(cluster)
+    with pytest.raises(StoreError, match=line) as found:
+        search(cluster, 10)
+    assert "shard-001.graph" in str(found.value)
+    assert "\n" not in str(found.value)
+    assert bytes_of(cluster) == before
+
+
+def test_what_cannot_be_begun_leaves_no_new_cluster_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wrong, kind, line in (
+        ({"shards": 257}, InvalidParameterError, "shards must be 1 to 256"),
+        ({"shards": 2, "pool": "ray:nowhere"}, InvalidParameterError, "HOST:PORT or auto"),
+        ({"shards": 2, "pool": "nowhere"}, InvalidParameterError, "local, ray or ray:ADDRESS"),
+        ({"shards": 2, "pool": "ray:127.0.0.1:1"}, EvaluatorError, "no Ray cluster answers"),
+    ):
+        with pytest.raises(kind, match=line):
+            master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), **wrong)
+        assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(host, "create", lambda spec: 1 / 0)
+    monkeypatch.setattr(master, "launcher_for", lambda pool, shards: ThreadLauncher())
+    with pytest.raises(EvaluatorError, match="division by zero"):
+        master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), shards=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cluster_that_is_searched_is_not_mended(cluster: Path) -> None:
+    from graphsearch.store.lock import WriteLock
+
+    (cluster / "shard-000.graph").unlink()
+    lock = WriteLock(cluster / NAME)
+    with pytest.raises(StoreError, match="is being written by process"):
+        parting.mend(cluster)
+    lock.release()
+    assert parting.mend(cluster) == [0]
+    assert sorted(file.name for file in cluster.iterdir()) == [NAME, "shard-000.graph", "shard-001.graph"]
+    assert np.all([verify(file).ok for file in files_of(cluster)])
+
+
+# ------------------------------------------------------------------ processes
+SCRIPT = """
+import sys
+import chess
+from graphsearch import SearchParams
+from graphsearch.search.shards import master
+from graphsearch.evaluators.factory import EvaluatorSpec
+
+if __name__ == "__main__":
+    uniform, params = EvaluatorSpec(evaluator="uniform"), SearchParams(minibatch_size=128)
+    folder, ready = sys.argv[0] + ".cluster", lambda: print("ready", flush=True)
+    master.analyze(folder, chess.Board(), None, params, evaluator=uniform, shards=2, on_ready=ready)
+"""
+
+
+@pytest.mark.slow
+def test_shards_end_with_a_master_that_is_killed_and_the_next_one_may_search(tmp_path: Path) -> None:
+    process = run_script(tmp_path / "a.py", SCRIPT)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", process.communicate()
+        shards = children(process.pid)
+        assert len(shards) >= 2
+    finally:
+        process.kill()
+    until(lambda: not any(is_alive(shard) for shard in shards))
+    process.communicate()
+    folder = tmp_path / "a.py.cluster"
+    assert verify(folder).ok
+    uniform = EvaluatorSpec(evaluator="uniform")
+    assert master.analyze(folder, chess.Board(), Limits(visits=10), PARAMS, evaluator=uniform).losses == []
+
+
+@pytest.fixture
+def ray_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Returns the address of a Ray cluster that no other test joins."""
+    pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
+    from ray.cluster_utils import Cluster
+
+    for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}).items():
+        monkeypatch.setenv(name, value)
+    node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
+    found: Any = Cluster(initialize_head=True, head_node_args=node)
+    yield found.address
+    found.shutdown()
+
+
+@pytest.mark.slow
+def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_address: str
+) -> None:
+    started: list[hosts.ShardProcess] = []
+    start = hosts.ShardLauncher.start
+
+    def noted(launcher: hosts.ShardLauncher, setting: Setting) -> hosts.ShardProcess:
+        started.append(start(launcher, setting))
+        return started[-1]
+
+    def kill(progress: Any) -> None:
+        if len(started) == 2 and progress.new_visits > 20_000:
+            os.kill(int(started[1].place.rpartition(" ")[2]), signal.SIGKILL)
+
+    monkeypatch.setattr(hosts.ShardLauncher, "start", noted)
+    limits, params = Limits(visits=100_000), SearchParams(overlap=0, minibatch_size=1024)
+    with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
+        alone = analyze(graph, chess.Board(), limits, params)
+    found = master.analyze(
+        tmp_path / "a.cluster",
+        chess.Board(),
+        limits,
+        params,
+        evaluator=EvaluatorSpec(evaluator="uniform"),
+        shards=2,
+        pool=f"ray:{ray_address}",
+        on_progress=kill,
+        interval=0.05,
+        save_seconds=0.1,
+    )
+    assert len(started) == 4, "killed once, started again"
+    assert len(found.losses) == 1
+    assert re.search(r"^shard \d is lost: .* \(.*, process \d+\)$", found.losses[0])
+    assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
+    assert found.result.evaluations == alone.evaluations
+    with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 processes need one each"):
+        hosts.launcher_for(f"ray:{ray_address}", 3)

@@ -1,0 +1,209 @@
+"""What is lost, and what is not: files go back to one save, and a killed search goes on to the same end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import StoreError
+from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.search.shards import hosts, master, parting
+from graphsearch.search.shards.host import Setting
+from graphsearch.search.shards.saved_waves import go_back, saves_of
+from graphsearch.store.sharded.files import files_of, open_to_read
+from graphsearch.store.sharded.manifest import NAME, Manifest, read_manifest
+from graphsearch.store.sharded.ownership import even_owners, owner_of
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+
+from ...support.clusters import records_of, search_shards
+
+UNIFORM = EvaluatorSpec(evaluator="uniform")
+PARAMS: dict[str, Any] = {"overlap": 0, "minibatch_size": 128}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """Returns a cluster of three shards that was searched, and saved once."""
+    folder = tmp_path / "a.cluster"
+    evaluator = create(UNIFORM)
+    parting.new_cluster(folder, shards=3, identity=evaluator.identity)
+    search_shards(folder, evaluator, chess.Board(), 3, Limits(visits=2000), crashes=True, **PARAMS)
+    return folder
+
+
+def search_on(folder: Path, *, run: int, save: int) -> None:
+    search_shards(
+        folder,
+        create(UNIFORM),
+        chess.Board(),
+        3,
+        Limits(visits=1000),
+        run=run,
+        save=save,
+        crashes=True,
+        **PARAMS,
+    )
+
+
+def test_files_go_back_to_the_last_save_that_all_have(cluster: Path, tmp_path: Path) -> None:
+    first = records_of(files_of(cluster))
+    behind = files_of(cluster)[1]
+    kept = shutil.copytree(cluster, tmp_path / "kept")
+    search_on(cluster, run=2, save=1)
+    assert records_of(files_of(cluster)) != first
+    second = records_of(files_of(cluster))
+    shutil.copy(kept / behind.name, behind)  # as if it had been killed before its second save
+    save, gone_back = go_back(cluster, read_manifest(cluster))
+    assert (save.number, save.visits, gone_back) == (1, 2077, [0, 2])
+    assert records_of(files_of(cluster)) == first
+    assert verify(cluster).ok
+    search_on(cluster, run=2, save=save.number)
+    assert records_of(files_of(cluster)) == second
+
+
+def test_a_file_that_was_compacted_meanwhile_does_not_go_back(cluster: Path, tmp_path: Path) -> None:
+    from graphsearch.store.upkeep.compact import compact
+
+    behind = files_of(cluster)[1]
+    kept = shutil.copy(behind, tmp_path / "kept")
+    search_on(cluster, run=2, save=1)
+    for file in files_of(cluster):
+        compact(file)
+    shutil.copy(kept, behind)
+    nodes = [Store.open(file, read_only=True).node_count for file in files_of(cluster)]
+    assert go_back(cluster, read_manifest(cluster))[1] == []
+    assert [Store.open(file, read_only=True).node_count for file in files_of(cluster)] == nodes
+    assert verify(cluster).ok
+
+
+def test_a_missing_shard_is_made_anew_and_its_positions_evaluated_again(cluster: Path) -> None:
+    lost = (owner_of(chess.Board(), even_owners(3)) + 1) % 3
+    file = files_of(cluster)[lost]
+    before = records_of(files_of(cluster))
+    file.unlink()
+    with pytest.raises(StoreError, match=rf"shard {lost}, shard-00{lost}.graph, is missing.*store mend"):
+        go_back(cluster, read_manifest(cluster))
+    assert parting.mend(cluster) == [lost]
+    assert parting.mend(cluster) == []
+    with Store.open(file) as store:
+        assert saves_of(store)[0].number == 1
+    search_on(cluster, run=2, save=1)
+    assert verify(cluster).ok
+    assert 0 < len(records_of([file])) < len(before)
+    with open_to_read(cluster) as whole:
+        record = whole.read(chess.Board())
+    assert record is not None
+    assert record.visits >= 3000
+
+
+# ------------------------------------------------------------------ files that do not belong together
+def refused(folder: Path) -> str:
+    with pytest.raises(StoreError) as found:
+        master.analyze(folder, chess.Board(), Limits(visits=10), evaluator=UNIFORM)
+    assert "\n" not in str(found.value)
+    return str(found.value)
+
+
+def test_a_shard_twice_and_a_foreign_file_are_refused_by_name(cluster: Path, tmp_path: Path) -> None:
+    files = files_of(cluster)
+    kept = shutil.copy(files[1], tmp_path / "kept")
+    shutil.copy(files[0], files[1])
+    assert "should be shard 1 of 3 of cluster" in refused(cluster)
+    assert "is shard 0 of 3 of cluster" in refused(cluster)
+    files[1].unlink()
+    with Graph.open(files[1], evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(visits=5), SearchParams())
+    assert "is a graph file of no cluster" in refused(cluster)
+    shutil.copy(kept, files[1])
+    assert not verify(cluster).found
+    assert not verify(files[0]).found
+
+
+def test_another_number_of_shards_and_another_evaluator_are_refused(cluster: Path) -> None:
+    before = records_of(files_of(cluster))
+    with pytest.raises(StoreError, match="has 3 shards, not 4"):
+        master.analyze(cluster, chess.Board(), Limits(visits=10), evaluator=UNIFORM, shards=4)
+    with pytest.raises(StoreError, match="builtin"):
+        master.analyze(cluster, chess.Board(), Limits(visits=10))
+    assert records_of(files_of(cluster)) == before
+
+
+CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({"format": 2}, "format 2, this version of graphsearch reads format 1;"),
+    ({"format": 0}, "is no manifest"),
+    ({"files": ["a.graph", "a.graph", "b.graph"]}, "a.graph stands there twice"),
+    ({"files": ["../a.graph"]}, "files.0: "),
+    ({"owners": [[0, 7]]}, "shard 7, of which there is no file"),
+    ({"owners": [[5, 0]]}, "owners"),
+    ({"owners": []}, "owners"),
+    ({"cluster": "?"}, "cluster: "),
+    ({"evaluator": 5}, "is no manifest"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), CHANGES)
+def test_a_manifest_that_is_none_is_refused_in_one_line(
+    tmp_path: Path, change: dict[str, Any], why: str
+) -> None:
+    Manifest.new(3, create(UNIFORM).identity).write(tmp_path)
+    path = tmp_path / NAME
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(StoreError, match=why) as found:
+        read_manifest(tmp_path)
+    assert "\n" not in str(found.value)
+
+
+def test_two_masters_on_one_cluster_are_one_too_many(cluster: Path) -> None:
+    from graphsearch.store.lock import WriteLock
+
+    lock = WriteLock(cluster / NAME)
+    assert "is being written by process" in refused(cluster)
+    lock.release()
+
+
+# ------------------------------------------------------------------ processes
+def test_a_killed_shard_costs_no_visit_that_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, params = Limits(visits=150_000), SearchParams(overlap=0, minibatch_size=1024)
+    with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), limits, params)
+    started: list[hosts.ShardProcess] = []
+
+    class Fragile(hosts.ShardLauncher):
+        def start(self, setting: Setting) -> hosts.ShardProcess:
+            started.append(super().start(setting))
+            return started[-1]
+
+    def kill(progress: Any) -> None:
+        if len(started) == 2 and progress.new_visits > 20_000:
+            started[1].kill()
+
+    monkeypatch.setattr(hosts, "ShardLauncher", Fragile)
+    lines: list[str] = []
+    found = master.analyze(
+        tmp_path / "a.cluster",
+        chess.Board(),
+        limits,
+        params,
+        evaluator=UNIFORM,
+        shards=2,
+        on_progress=kill,
+        on_loss=lines.append,
+        interval=0.05,
+        save_seconds=0.1,
+        stop=threading.Event(),
+    )
+    assert len(started) == 4, "killed once, started again"
+    assert len(lines) == 1
+    assert lines[0].startswith("shard 1 is lost: a worker process was ended by signal 9")
+    assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
+    assert found.result.stop_reason == "visits"

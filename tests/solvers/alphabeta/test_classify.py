@@ -1,0 +1,457 @@
+"""Stored positions by node type: entries put by hand, and the walk in bulk against a plain one."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import StoreError, UnknownPositionError
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.position.board import key_of, legal_moves, pack
+from graphsearch.position.scores import MATE
+from graphsearch.solvers.alphabeta.nodetypes.classify import Classification, classify, classify_file
+from graphsearch.solvers.alphabeta.nodetypes.formulas import minimal, minimal_of
+from graphsearch.solvers.alphabeta.nodetypes.rules import CUT, PV, Arrival, Rules, expected
+from graphsearch.solvers.alphabeta.nodetypes.stored import (
+    NO_DISTANCE,
+    Bounds,
+    NoProofs,
+    RecordProofs,
+    Words,
+    entries_of,
+)
+from graphsearch.solvers.alphabeta.nodetypes.stored_steps_kernel import CAPTURE, CHECK, index_entries
+from graphsearch.solvers.alphabeta.nodetypes.walk import walk
+from graphsearch.store.record.transposition import TYPES, Entry, EntryTable, encoded
+from graphsearch.store.record.transposition_layout import PROOF
+from graphsearch.store.store import Store
+from graphsearch.store.transpositions import saved as store_entries
+
+Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, searched type, which move cut
+
+
+def table_of(puts: list[Put], start: str = chess.STARTING_FEN) -> EntryTable:
+    table = EntryTable(0)
+    for moves, bound, best, kind, cut in puts:
+        board = chess.Board(start)
+        for move in moves.split():
+            board.push_san(move)
+        entry = Entry(10, 3, bound, board.parse_san(best) if best else None, kind, cut)
+        table.put(board, entry)
+    return table
+
+
+# the start is PV with 1.e4; 1.e4 e5 is its PV; other first moves are Cut, refuted by their first reply
+SMALL: list[Put] = [
+    ("", "exact", "e4", "pv", 0),
+    ("e4", "exact", "e5", "pv", 0),
+    ("e4 e5", "exact", "Nf3", "pv", 0),
+    ("e4 d5", "lower", "exd5", "cut", 1),
+    ("e4 d5 exd5", "upper", "", "all", 0),
+    ("e4 d5 exd5 Qxd5", "lower", "Nc3", "cut", 1),
+    ("d4", "lower", "d5", "cut", 1),
+    ("d4 d5", "upper", "", "all", 0),
+    ("d4 d5 c4", "lower", "e6", "cut", 3),
+    ("a3", "upper", "", "cut", 0),
+    ("a3 e5", "lower", "e4", "cut", 2),
+    ("h4", "", "e5", "cut", 0),
+]
+
+
+def classified(puts: list[Put]) -> Classification:
+    board = chess.Board()
+    return classify(board, walk(board, entries_of(table_of(puts))))
+
+
+def test_a_small_tree_put_by_hand() -> None:
+    found = classified(SMALL)
+    assert (found.nodes, found.entries, found.reached, found.complete) == (12, 12, 12, True)
+    assert found.actual == {"pv": 3, "cut": 5, "all": 3, "unknown": 1}
+    assert [ply.nodes for ply in found.plies] == [
+        {"pv": 1, "cut": 0, "all": 0, "unknown": 0},
+        {"pv": 1, "cut": 1, "all": 1, "unknown": 1},
+        {"pv": 1, "cut": 2, "all": 1, "unknown": 0},
+        {"pv": 0, "cut": 1, "all": 1, "unknown": 0},
+        {"pv": 0, "cut": 1, "all": 0, "unknown": 0},
+    ]
+    # leaves: 1.e4 e5, 1.e4 d5 exd5 Qxd5, 1.d4 d5 c4, 1.a3 e5, 1.h4
+    assert found.leaves == {"pv": 1, "cut": 3, "all": 0, "unknown": 1}
+    assert (found.cuts, found.first_cuts, found.first_share) == (5, 3, 0.6)
+
+
+def test_expected_types_of_the_small_tree_by_both_rule_sets() -> None:
+    found = classified(SMALL)
+    garms = found.agreement["garms"].matrix
+    # expected PV: the start, e4, e4 e5, and found so. Expected Cut: e4 d5, d4, d4 d5 c4, Qxd5, and found so;
+    # a3: found All. 1.a3 e5: the only stored reply is the first child of a Cut node, so All: found Cut
+    assert garms == ((3, 0, 0), (0, 4, 1), (0, 1, 2))
+    assert found.agreement["kannan"].matrix == garms
+    assert found.agreement["search"].matrix == ((3, 0, 0), (0, 5, 1), (0, 0, 2))
+    assert found.agreement["garms"].share == pytest.approx(9 / 11)
+    # of Kannan's Cut nodes 1.a3 failed low, and 2.c4 was cut by a quiet third move
+    assert (found.became_all, found.became_rightly) == (2, 1)
+
+
+def test_distances_are_odd_for_cut_and_even_for_all_below_the_pv() -> None:
+    found = classified(SMALL)
+    # Cut: e4 d5 (1 below e4), Qxd5 (3), d4 (1), d4 d5 c4 (3); a3 e5 (2). All: exd5 (2), d4 d5 (2); a3 (1)
+    assert (found.cut_odd, found.cut_placed) == (4, 5)
+    assert (found.all_even, found.all_placed) == (2, 3)
+
+
+def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counted_from_it() -> None:
+    board = chess.Board()
+    board.push_san("d4")
+    found = classify(board, walk(board, entries_of(table_of(SMALL))))
+    # d4 is Cut, its first reply All, what follows Cut; below a PV start it would be PV all along
+    assert (found.start, found.as_dict()["start"]) == ("cut", "cut")
+    assert found.agreement["garms"].matrix == ((0, 0, 0), (0, 2, 0), (0, 0, 1))
+    assert found.agreement["kannan"].share == 1
+    assert (found.cut_placed, found.all_placed) == (0, 0)
+    assert [(ply.measured.pv, ply.measured.cut, ply.measured.all) for ply in found.plies] == [
+        (0, 1, 0),
+        (0, 0, 1),
+        (0, found.plies[1].moves, 0),
+    ]
+    board = chess.Board()
+    board.push_san("h4")  # without a bound
+    assert classify(board, walk(board, entries_of(table_of(SMALL)))).start == "pv"
+
+
+def test_captures_and_checks_are_kannans_candidates() -> None:
+    """Below a Cut node the first move's child is All by both; that of a capture by Kannan alone."""
+    puts: list[Put] = [
+        ("e4", "exact", "e5", "pv", 0),
+        ("e4 d5", "lower", "Nc3", "cut", 2),
+        ("e4 d5 Nc3", "upper", "", "all", 0),
+        ("e4 d5 exd5", "upper", "", "all", 0),
+        ("e4 d5 Bb5+", "lower", "c6", "cut", 1),
+        ("e4 d5 a3", "lower", "dxe4", "cut", 1),
+    ]
+    board = chess.Board()
+    board.push_san("e4")
+    nodes = walk(board, entries_of(table_of(puts))).nodes
+    assert sorted(zip(nodes.garms[2:].tolist(), nodes.kannan[2:].tolist(), strict=True)) == [
+        (2, 2),  # a3
+        (2, 3),  # exd5 and Bb5+
+        (2, 3),
+        (3, 3),  # Nc3
+    ]
+    found = classify(board, walk(board, entries_of(table_of(puts))))
+    assert found.agreement["garms"].matrix[1] == (0, 3, 1)
+    assert found.agreement["kannan"].matrix[2] == (0, 1, 2)
+    assert (found.became_all, found.became_rightly) == (1, 0)  # Nc3 cut as the second move, and is quiet
+
+
+def test_the_shortest_line_decides_and_of_equal_ones_pv_before_cut_before_all() -> None:
+    # 1.Nf3 Nf6 2.c4 and 1.c4 Nf6 2.Nf3: the first as PV, the second as the first child of a Cut node: All
+    line: list[Put] = [
+        ("", "exact", "Nf3", "pv", 0),
+        ("Nf3", "exact", "Nf6", "pv", 0),
+        ("Nf3 Nf6", "exact", "c4", "pv", 0),
+        ("c4", "lower", "Nf6", "cut", 1),
+        ("c4 Nf6", "upper", "Nf3", "all", 0),
+        ("Nf3 Nf6 c4", "exact", "", "pv", 0),
+    ]
+    found = classified(line)
+    assert found.nodes == 6
+    assert found.plies[3].nodes["pv"] == 1
+    assert found.agreement["garms"].matrix == ((4, 0, 0), (0, 1, 0), (0, 0, 1))
+    # 1.e3 e6 2.e4 is 1.e4 e6 with the other side to move two plies later; both are met, each at its own ply
+    longer = classified(
+        [*line, ("Nf3 Nf6 Ng1", "lower", "Ng8", "cut", 1), ("Nf3 Nf6 Ng1 Ng8", "", "", "", 0)]
+    )
+    assert longer.nodes == 7  # the start again, at ply 0
+    assert [ply.total for ply in longer.plies] == [1, 2, 2, 2]
+
+
+def test_formulas_stand_beside_the_counts() -> None:
+    found = classified(SMALL)
+    assert found.plies[0].moves == 20
+    assert found.plies[2].measured == minimal_of([20.0, 20.0])
+    assert found.plies[4].uniform == minimal(found.branching, 4)
+    board = chess.Board()
+    assert found.branching == pytest.approx(np.mean([moves for _, _, moves in plain_moves(board)]))
+
+
+def plain_moves(board: chess.Board) -> Iterator[tuple[str, str, int]]:
+    for moves, bound, *_ in SMALL:
+        now = board.copy()
+        for move in moves.split():
+            now.push_san(move)
+        yield moves, bound, now.legal_moves.count()
+
+
+# ------------------------------------------------------------------ against a walk position by position
+def positions(start: chess.Board, plies: int, rng: random.Random) -> list[chess.Board]:
+    """Returns positions up to so many plies from a start, each of them once."""
+    level, found = [start], {key_of(start): start}
+    for _ in range(plies):
+        below = []
+        for board in level:
+            for move in board.legal_moves:
+                after = board.copy(stack=False)
+                after.push(move)
+                if rng.random() < 0.4 and key_of(after) not in found:
+                    found[key_of(after)] = after
+                    below.append(after)
+        level = below
+    return list(found.values())
+
+
+def random_entries(boards: list[chess.Board], rng: random.Random) -> dict[int, Entry]:
+    entries = {}
+    for board in boards:
+        moves = list(board.legal_moves)
+        move = rng.choice(moves) if moves and rng.random() < 0.8 else None
+        bound, kind = rng.choice(["exact", "lower", "lower", "upper", "upper", ""]), rng.choice(TYPES)
+        value = rng.choice([5, -5, MATE - 3, 3 - MATE])
+        entries[key_of(board)] = Entry(value, rng.randrange(9), bound, move, kind, rng.randrange(5))
+    return entries
+
+
+def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple[int, ...]]:
+    """Returns (ply, Garms, Kannan, distance, moves, stored) by key, one position after the other."""
+    kind = {"lower": 2, "upper": 3}.get(entries[key_of(start)].bound, 1)
+    found = {key_of(start): [0, kind, kind, 0 if kind == 1 else NO_DISTANCE]}
+    facts: dict[int, tuple[int, ...]] = {}
+    level = [start]
+    while level:
+        below: dict[int, chess.Board] = {}
+        for board in level:
+            key = key_of(board)
+            ply, garms, kannan, distance = found[key]
+            above = 0 if entries[key].bound == "exact" else distance
+            children = [(move, after) for move, after in plain_children(board) if key_of(after) in entries]
+            facts[key] = (ply, garms, kannan, distance, board.legal_moves.count(), len(children))
+            for place, (move, after) in enumerate(children):
+                way = plain_way(board, move, entries[key].move, place)
+                types = [
+                    TYPES.index(expected(rules, TYPES[kind], way))
+                    for rules, kind in ((Rules.GARMS, garms), (Rules.KANNAN, kannan))
+                ]
+                own = found.setdefault(key_of(after), [ply + 1, 9, 9, 0])
+                if own[0] == ply + 1:
+                    own[1], own[3] = min((own[1], own[3]), (types[0], min(above + 1, NO_DISTANCE)))
+                    own[2] = min(own[2], types[1])
+                    below[key_of(after)] = after
+        level = list(below.values())
+    return facts
+
+
+def plain_children(board: chess.Board) -> Iterator[tuple[chess.Move, chess.Board]]:
+    for move in legal_moves(board):
+        after = board.copy(stack=False)
+        after.push(move)
+        yield move, after
+
+
+def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, place: int) -> Arrival:
+    if move == best or (best is None and place == 0):
+        return Arrival.FIRST
+    return Arrival.CANDIDATE if board.is_capture(move) or board.gives_check(move) else Arrival.FURTHER
+
+
+@pytest.mark.parametrize(
+    "fen",
+    [
+        "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+        "r3k2r/8/8/2pPp3/8/8/8/R3K2R w KQkq c6 0 2",
+        "8/P1k5/8/8/8/8/5K1p/8 b - - 74 90",
+    ],
+)
+def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str) -> None:
+    rng = random.Random(fen)
+    start = chess.Board(fen)
+    boards = positions(start, 3, rng)[:600]
+    entries = random_entries(boards, rng)
+    plain = plain_walk(start, entries)
+    keys = np.array([key_of(board) for board in boards], np.uint64)
+    data = np.array([encoded(entries[key_of(board)], board) for board in boards], np.uint64)
+    for room in (1 << 17, 2000):  # the moves of a level at once, or in portions
+        walked = walk(start, index_entries(keys, data), step_room=room)
+        nodes = walked.nodes
+        columns = (nodes.ply, nodes.garms, nodes.kannan, nodes.distance, nodes.moves, nodes.stored)
+        assert sorted(zip(*(column.tolist() for column in columns), strict=True)) == sorted(plain.values())
+    proofs = sum(1 for key in plain if entries[key].mate_plies is not None)
+    assert (int(nodes.proven.sum()), walked.reached) == (proofs, len(plain))
+    for kind, bound in ((1, "exact"), (2, "lower"), (3, "upper"), (0, "")):
+        assert (nodes.actual == kind).sum() == sum(entries[key].bound == bound for key in plain)
+
+
+def test_a_limit_ends_the_walk_and_is_told() -> None:
+    board = chess.Board()
+    walked = walk(board, entries_of(table_of(SMALL)), max_nodes=5)
+    assert (len(walked.nodes), walked.complete) == (5, False)
+    assert walked.nodes.ply.tolist() == [0, 1, 1, 1, 1]
+    assert walk(board, entries_of(table_of(SMALL)), max_nodes=12).complete
+
+
+def test_progress_is_told_level_by_level() -> None:
+    seen: list[tuple[int, int, int]] = []
+    walk(chess.Board(), entries_of(table_of(SMALL)), on_progress=lambda *now: seen.append(now))
+    assert seen == [(1, 12, 0), (5, 12, 1), (9, 12, 2), (11, 12, 3), (12, 12, 4)]
+
+
+def test_an_entry_of_another_position_with_the_same_key_is_not_taken() -> None:
+    board = chess.Board()
+    entry = Entry(0, 1, "exact", None, "pv", 0)
+    other = chess.Board("8/8/8/8/8/8/8/K1k5 w - - 0 1")
+    keys = np.array([key_of(board), key_of(board)], np.uint64)
+    wrong, right = encoded(entry, other), encoded(entry, board)
+    assert len(walk(board, index_entries(keys, np.array([wrong, right], np.uint64))).nodes) == 1
+    with pytest.raises(UnknownPositionError):
+        walk(board, index_entries(keys[:1], np.array([wrong], np.uint64)))
+
+
+def test_marks_of_the_best_move() -> None:
+    puts: list[Put] = [("", "lower", "Qxf7#", "cut", 1)]
+    mate = "r1bqkb1r/pppp1ppp/2n2n2/4p2Q/2B1P3/8/PPPP1PPP/RNB1K1NR w KQkq - 4 4"
+    board = chess.Board(mate)
+    nodes = walk(board, entries_of(table_of(puts, mate))).nodes
+    assert nodes.best_marks.tolist() == [1 | CAPTURE | CHECK]
+
+
+class Told(NoProofs):
+    """One proof for every position that is asked for."""
+
+    def __init__(self, lower: int, upper: int) -> None:
+        self._lower, self._upper = lower, upper
+
+    def bounds(self, words: Words) -> Bounds:
+        return np.full(len(words), self._lower, np.int8), np.full(len(words), self._upper, np.int8)
+
+
+@pytest.mark.parametrize(("lower", "upper", "code"), [(1, 1, 1), (0, 0, 1), (0, 1, 2), (-1, 0, 3)])
+def test_a_proven_record_without_an_entry_counts_by_its_bounds(lower: int, upper: int, code: int) -> None:
+    board = chess.Board()
+    nothing = index_entries(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+    nodes = walk(board, nothing, Told(lower, upper)).nodes
+    assert (nodes.actual.tolist(), nodes.proven.tolist(), nodes.is_record.tolist()) == (
+        [code],
+        [True],
+        [True],
+    )
+
+
+# ------------------------------------------------------------------ files
+@pytest.fixture
+def entries_file(tmp_path: Path) -> Path:
+    """A graph file with a small search and the entries of the small tree."""
+    path = tmp_path / "entries.graph"
+    with Graph.open(path) as graph:
+        analyze(graph, chess.Board(), Limits(visits=40), SearchParams())
+    write_entries(path, BuiltinEvaluator().identity.digest)
+    return path
+
+
+def write_entries(path: Path, evaluation: str) -> None:
+    keys, data = table_of(SMALL).take_dirty()
+    with Store.open(path) as store, store.transaction():
+        store_entries.append(store, keys, data, evaluation)
+
+
+def test_a_file_is_classified_as_its_entries_are(entries_file: Path) -> None:
+    found = classify_file(entries_file, chess.Board())
+    assert found.as_dict() == classified(SMALL).as_dict()
+    data = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert data["agreement"]["garms"]["matrix"]["cut"] == {"pv": 0, "cut": 4, "all": 1}
+    assert data["first_move"] == {"cuts": 5, "first": 3, "share": 0.6, "reference": 0.9}
+    assert data["plies"][1]["formula"]["cut"] == 19
+
+
+def test_proven_records_of_a_file_are_found_beside_its_entries(tmp_path: Path) -> None:
+    path = tmp_path / "mate.graph"
+    start = chess.Board("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 0 1")
+    with Graph.open(path) as graph:
+        analyze(graph, start, Limits(visits=200), SearchParams())
+        table = graph.use_entries(1 << 20)
+        table.put(start, Entry(MATE - 1, PROOF, "exact", start.parse_san("Ra8#"), "pv", 0))
+    found = classify_file(path, start)
+    assert found.nodes > found.records >= 1
+    assert found.proven == found.nodes
+    assert found.plies[1].nodes["pv"] >= 1  # the mated position, exact
+    assert found.plies[0].nodes == {"pv": 1, "cut": 0, "all": 0, "unknown": 0}
+
+
+def test_proofs_in_bulk_are_those_of_each_record_at_every_clock(tmp_path: Path) -> None:
+    path = tmp_path / "mate.graph"
+    start = chess.Board("7k/8/5KR1/8/8/8/8/8 w - - 20 40")
+    with Graph.open(path) as graph:
+        analyze(graph, start, Limits(visits=300), SearchParams())
+    met = [start]
+    for first in start.legal_moves:
+        after = start.copy()
+        after.push(first)
+        met += [after, *(second for _, second in plain_children(after))]
+    boards = [board.copy() for board in met for _ in range(4)]
+    for board, clock in zip(boards, (0, 21, 70, 75) * len(met), strict=True):
+        board.halfmove_clock = clock
+    with Store.open(path, read_only=True) as store, store.reader() as reader:
+        lower, upper = RecordProofs(reader).bounds(np.array([pack(board) for board in boards], np.uint64))
+        records = [store.read(board) for board in boards]
+    wanted = [
+        record.bounds_at(board.halfmove_clock) if record else (-1, 1)
+        for record, board in zip(records, boards, strict=True)
+    ]
+    assert list(zip(lower.tolist(), upper.tolist(), strict=True)) == wanted
+    assert {(-1, -1), (1, 1), (-1, 1)} <= set(wanted)
+
+
+def test_a_file_without_entries_says_how_to_make_them(small_graph: Path) -> None:
+    with pytest.raises(UnknownPositionError, match=r"has no entries; graphsearch alphabeta .* makes them"):
+        classify_file(small_graph, chess.Board())
+
+
+def test_entries_of_another_evaluation_are_told(small_graph: Path) -> None:
+    write_entries(small_graph, "f" * 64)
+    with pytest.raises(UnknownPositionError, match=r"no entries of this evaluation \(12 of another one\)"):
+        classify_file(small_graph, chess.Board())
+
+
+def test_damaged_entries_are_named(entries_file: Path) -> None:
+    with Store.open(entries_file) as store, store.transaction():
+        keys, data = table_of([("a3 a6", "upper", "", "all", 0)]).take_dirty()
+        store_entries.append(store, keys, data, BuiltinEvaluator().identity.digest)
+        store.connection.execute("UPDATE entry_piece SET checksum = 1 WHERE id = 2")
+    told: list[str] = []
+    walked: list[int] = []
+
+    def progress(*_: int) -> None:
+        walked.append(len(told))
+
+    found = classify_file(entries_file, chess.Board(), on_progress=progress, on_problem=told.append)
+    assert (found.nodes, len(found.problems)) == (12, 1)
+    assert (tuple(told), set(walked)) == (found.problems, {1})  # before the walk begins
+    assert "piece 2 of the entries is damaged" in found.problems[0]
+    with Store.open(entries_file) as store, store.transaction():
+        store.connection.execute("UPDATE entry_piece SET checksum = 1")
+    with pytest.raises(UnknownPositionError, match=r"no entries that can be read: .* piece 2 .* is damaged"):
+        classify_file(entries_file, chess.Board())
+
+
+def test_a_position_without_an_entry_is_named(entries_file: Path) -> None:
+    board = chess.Board()
+    board.push_san("b3")
+    with pytest.raises(UnknownPositionError, match="no search of fixed depth"):
+        classify_file(entries_file, board)
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        classify_file(tmp_path / "none.graph", chess.Board())
+
+
+def test_actual_types_are_the_bounds() -> None:
+    found = classified([("", "exact", "e4", "", 0), ("e4", "exact", "", "", 0), ("d4", "exact", "", "", 0)])
+    assert found.agreement["garms"].matrix == ((2, 0, 0), (1, 0, 0), (0, 0, 0))
+    assert found.agreement["search"].nodes == 0
+    assert found.agreement["search"].kappa is None
+    assert (PV, CUT) == ("pv", "cut")

@@ -1,0 +1,202 @@
+"""Counts, node types, ending early, the graph's part, and the same answers compiled or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import GraphSearchError
+from graphsearch.position.scores import FAR
+from graphsearch.solvers.alphabeta.engine import SLICE_NODES, AlphaBeta
+from graphsearch.solvers.alphabeta.results import Counts
+from graphsearch.store.record.transposition import EntryTable
+
+from .plain import negamax
+
+ITALIAN = "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/2NP1N2/PPP2PPP/R1BQK2R b KQkq - 0 5"
+SIZE = 1 << 22
+
+
+def new_engine() -> AlphaBeta:
+    return AlphaBeta(EntryTable(SIZE))
+
+
+def test_the_principal_variation_is_legal_and_as_long_as_the_depth() -> None:
+    engine = new_engine()
+    for depth in range(1, 6):
+        board = chess.Board(ITALIAN)
+        result = engine.search(board, depth)
+        assert len(result.pv) == depth
+        assert result.move == result.pv[0]
+        for move in result.pv:
+            assert move in board.legal_moves
+            board.push(move)
+
+
+def test_the_value_of_a_line_is_that_of_the_leaf_at_its_end() -> None:
+    engine = new_engine()
+    board = chess.Board(ITALIAN)
+    result = engine.search(board, 4)
+    for move in result.pv:
+        board.push(move)
+    assert engine.search(board, 0).value == result.value
+
+
+def test_every_position_is_counted_once_for_what_it_is() -> None:
+    engine = new_engine()
+    for depth in range(6):
+        k = engine.search(chess.Board(ITALIAN), depth).counts
+        assert k.nodes == k.interior + k.leaves + k.quiescence
+        assert k.interior == k.pv + k.cut + k.all
+        assert k.first_cutoffs <= k.cutoffs <= k.expanded <= k.interior
+        assert k.hit_cutoffs <= k.hits <= k.interior
+        assert k.cached <= k.leaves
+
+
+def test_types_of_a_search_of_one_and_two_plies_are_those_of_the_rules() -> None:
+    engine = new_engine()
+    one = engine.search(chess.Board(), 1).counts
+    assert (one.pv, one.cut, one.all, one.interior) == (1, 0, 0, 1)
+    assert one.leaves == 20 + one.researches
+    two = engine.search(chess.Board(), 2).counts
+    assert (two.cut, two.all) == (19, 0)
+    assert two.pv >= 2  # root, its first child, and what is searched again
+    kinds = [entry.kind for entry in map(engine.table.get, after_each_move(chess.Board())) if entry]
+    assert kinds.count("pv") == two.pv - 1
+    assert kinds.count("cut") == 20 - kinds.count("pv")
+    three = engine.search(chess.Board(), 3).counts
+    assert three.all > 0  # first children of Cut nodes
+
+
+def after_each_move(board: chess.Board) -> list[chess.Board]:
+    """Returns the positions after the legal moves."""
+    out = []
+    for move in board.legal_moves:
+        board.push(move)
+        out.append(board.copy(stack=False))
+        board.pop()
+    return out
+
+
+def test_most_cuts_are_made_by_the_first_move_tried() -> None:
+    engine = new_engine()
+    counts = [engine.search(chess.Board(), depth).counts for depth in range(1, 8)][-1]
+    assert counts.first_cutoffs > 0.9 * counts.cutoffs
+
+
+def test_a_new_run_counts_the_entries_that_were_there_before_it() -> None:
+    engine = new_engine()
+    first = engine.search(chess.Board(), 5).counts
+    assert first.stored_hits == 0
+    engine.table.next_search()
+    second = engine.search(chess.Board(), 6).counts
+    assert 0 < second.stored_hits <= second.hits
+    third = engine.search(chess.Board(), 6).counts
+    assert (third.nodes, third.hit_cutoffs) == (1, 1)
+
+
+def test_two_engines_do_the_same() -> None:
+    runs = []
+    for _ in range(2):
+        engine = new_engine()
+        runs.append([engine.search(chess.Board(ITALIAN), depth).as_dict() for depth in range(1, 6)])
+        for run in runs[-1]:
+            del run["seconds"]
+    assert runs[0] == runs[1]
+
+
+def test_a_node_limit_ends_a_search_with_what_is_finished() -> None:
+    engine = new_engine()
+    result = engine.search(chess.Board(ITALIAN), 12, node_limit=50_000)
+    assert not result.complete
+    assert 50_000 <= result.counts.nodes < 50_000 + 1000
+    for move in result.pv:
+        assert move in chess.Board(ITALIAN).legal_moves
+        break
+    whole = engine.search(chess.Board(ITALIAN), 4)
+    assert whole.complete
+    assert whole.value == new_engine().search(chess.Board(ITALIAN), 4).value
+
+
+def test_a_search_that_is_stopped_at_once_has_found_nothing() -> None:
+    result = new_engine().search(chess.Board(), 5, stop=lambda: True)
+    assert (result.complete, result.bound, result.move, result.pv) == (False, "", None, ())
+    assert result.counts == Counts()
+
+
+def test_stop_is_asked_between_slices_and_progress_is_told() -> None:
+    seen: list[int] = []
+    result = new_engine().search(
+        chess.Board(), 60, stop=lambda: len(seen) == 3, on_slice=lambda counts: seen.append(counts.nodes)
+    )
+    assert not result.complete
+    assert len(seen) == 3
+    assert seen == sorted(seen)
+    assert 3 * SLICE_NODES <= result.counts.nodes < 3 * SLICE_NODES + 3000
+
+
+@pytest.mark.parametrize(
+    ("depth", "alpha", "beta", "limit"),
+    [(-1, -FAR, FAR, None), (127, -FAR, FAR, None), (3, 10, 10, None), (3, -FAR - 1, 0, None), (3, 0, 9, 0)],
+)
+def test_what_is_out_of_range_is_refused(depth: int, alpha: int, beta: int, limit: int | None) -> None:
+    with pytest.raises(GraphSearchError):
+        new_engine().search(chess.Board(), depth, alpha, beta, node_limit=limit)
+
+
+def test_a_graph_orders_moves_and_leaves_the_value_as_it_is() -> None:
+    board = chess.Board(ITALIAN)
+    with Graph.open(None) as graph:
+        analyze(graph, board, Limits(visits=2000), SearchParams())
+        engine = AlphaBeta(EntryTable(SIZE), graph.arena)
+        result = engine.search(board, 3)
+        assert result.counts.ordered > 50
+        assert result.value == negamax(board, 3)
+        assert result.counts.proofs == 0
+
+
+def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:
+    board = chess.Board("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1")  # Qf7 stalemates
+    with Graph.open(None) as graph:
+        analyze(graph, board, Limits(visits=200), SearchParams())
+        engine = AlphaBeta(EntryTable(SIZE), graph.arena)
+        assert engine.search(board, 2).counts.proofs > 0
+
+
+PLAIN = """
+import json, chess
+from dataclasses import asdict
+from graphsearch.solvers.alphabeta.engine import AlphaBeta
+from graphsearch.store.record.transposition import EntryTable
+engine = AlphaBeta(EntryTable(1 << 16))
+out = []
+for fen, depth in [("4k3/8/8/3q4/8/8/3R4/3K4 w - - 0 1", 2), ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", 2),
+                   ("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 99 80", 2)]:
+    for d in range(1, depth + 1):
+        result = engine.search(chess.Board(fen), d)
+        out.append([result.value, [move.uci() for move in result.pv], asdict(result.counts)])
+print(json.dumps(out))
+"""
+
+
+def test_plain_python_searches_as_compiled_code_does() -> None:
+    outputs = []
+    for environment in ({}, {"NUMBA_DISABLE_JIT": "1"}):
+        done = subprocess.run(
+            [sys.executable, "-c", PLAIN],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | environment,
+            timeout=300,
+        )
+        outputs.append(json.loads(done.stdout))
+    assert outputs[0] == outputs[1]
+    assert asdict(Counts()).keys() == outputs[0][0][2].keys()

@@ -1,0 +1,97 @@
+"""The value is that of plain negamax, whatever the table holds; bounds in it are true on every path."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import chess
+import pytest
+
+from graphsearch.position.scores import FAR, LEAST_MATE
+from graphsearch.solvers.alphabeta.engine import AlphaBeta
+from graphsearch.store.record.transposition import Entry, EntryTable
+
+from .plain import negamax, played_position, sparse_position
+
+SIZE = 1 << 20
+
+
+def positions(count: int, seed: int, men: tuple[int, ...] = (3, 4, 4, 5, 5, 6, 7, 8)) -> list[chess.Board]:
+    """Returns random positions, most of few men: plain negamax looks at every line."""
+    rng = random.Random(seed)
+    out = [sparse_position(rng, rng.choice(men)) for _ in range(count - count // 250)]
+    return out + [played_position(rng, rng.randint(0, 20)) for _ in range(count // 250)]
+
+
+def below(board: chess.Board, plies: int) -> Iterator[chess.Board]:
+    """Yields a position and all that moves lead to, without their games."""
+    yield board.copy(stack=False)
+    if plies:
+        for move in list(board.legal_moves):
+            board.push(move)
+            yield from below(board, plies - 1)
+            board.pop()
+
+
+@pytest.fixture
+def engine() -> AlphaBeta:
+    return AlphaBeta(EntryTable(SIZE))
+
+
+def test_the_value_is_that_of_plain_negamax_on_a_thousand_positions(engine: AlphaBeta) -> None:
+    for board in positions(1000, 1):
+        assert engine.search(board, 3).value == negamax(board, 3), board.fen()
+
+
+def test_iterations_before_leave_the_value_as_it_is(engine: AlphaBeta) -> None:
+    for board in positions(100, 2, (3, 4, 5)):
+        values = [engine.search(board, depth).value for depth in range(1, 5)]
+        assert values[-1] == negamax(board, 4), board.fen()
+
+
+def test_entries_of_other_depths_never_give_the_value(engine: AlphaBeta) -> None:
+    for board in positions(30, 3, (4, 5, 6, 7)):
+        for depth in (9, 0):  # 3 to 1 are those needed
+            for position in below(board, 2):
+                move = next(iter(position.legal_moves), None)
+                engine.table.put(position, Entry(7777, depth, "exact", move, "pv", 0))
+            assert engine.search(board, 3).value == negamax(board, 3), board.fen()
+
+
+def test_the_window_never_changes_what_is_true(engine: AlphaBeta) -> None:
+    for board in positions(100, 4):
+        value = negamax(board, 3)
+        low = engine.search(board, 3, max(-FAR, value - 400), value)
+        assert low.bound == "lower"
+        assert low.value == value
+        high = engine.search(board, 3, value, min(FAR, value + 400))
+        assert high.bound == "upper"
+        assert high.value == value
+        inside = engine.search(board, 3, value - 1, value + 1)
+        assert (inside.bound, inside.value) == ("exact", value)
+
+
+def test_every_bound_in_the_table_holds_for_its_position_alone(engine: AlphaBeta) -> None:
+    checked = 0
+    for board in positions(12, 5, (3, 4, 4)):
+        engine.search(board, 5)
+        for position in below(board, 2):
+            entry = engine.table.get(position)
+            if entry is None or not entry.bound or not 1 <= entry.depth <= 3:
+                continue
+            value = negamax(position, entry.depth)
+            checked += 1
+            assert entry.bound != "exact" or entry.value == value, position.fen()
+            assert entry.bound != "lower" or entry.value <= value, position.fen()
+            assert entry.bound != "upper" or entry.value >= value, position.fen()
+    assert checked > 300
+
+
+def test_mates_in_deeper_entries_are_used_as_proofs(engine: AlphaBeta) -> None:
+    board = chess.Board("7k/8/8/8/8/8/1R6/R5K1 w - - 0 1")  # mate in two moves
+    assert abs(engine.search(board, 1).value) < LEAST_MATE
+    found = engine.search(board, 4)
+    again = engine.search(board, 2)
+    assert found.value == again.value == 100_000 - 3
+    assert again.counts.nodes == 1

@@ -1,0 +1,404 @@
+"""Searches of fixed depth that stop, go on and are killed: what one knew, the next one need not search."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+import graphsearch.graph
+from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, UnsavedError
+from graphsearch.graph.graph import Graph
+from graphsearch.position.board import key_of
+from graphsearch.search.loop import analyze
+from graphsearch.search.params import Limits
+from graphsearch.solvers.alphabeta.alone import nodes_within
+from graphsearch.solvers.alphabeta.limits import DepthLimits
+from graphsearch.solvers.alphabeta.ordering import bring_visited
+from graphsearch.solvers.alphabeta.outcome import AlphaBetaResult
+from graphsearch.solvers.alphabeta.results import DepthResult
+from graphsearch.solvers.alphabeta.session import search_to_depth
+from graphsearch.store.info import info
+from graphsearch.store.record.provenance import UNBOUND, EvaluatorIdentity
+from graphsearch.store.record.transposition import LEAST_PLACES, Entry
+from graphsearch.store.store import Store
+from graphsearch.store.transpositions import runs, saved
+from graphsearch.store.upkeep.verify import verify
+
+from ...conftest import ROOT
+from ...support.reference import HashEvaluator
+
+KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
+MATE_IN_TWO = chess.Board("kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1")
+SMALL = 1 << 20  # bytes of a table
+
+
+def run(path: Path | None, depth: int, board: chess.Board = KIWIPETE, **limits: object) -> AlphaBetaResult:
+    with Graph.open_unevaluated(path) as graph:
+        asked = DepthLimits(depth=depth, **limits)  # type: ignore[arg-type]
+        return search_to_depth(graph, board, asked, table_bytes=SMALL)
+
+
+def evaluation() -> str:
+    """Returns the digest of the built-in evaluation."""
+    with Graph.open_unevaluated(None) as graph:
+        graph.use_entries(0)
+        assert graph.kept_entries is not None
+        return graph.kept_entries.evaluation
+
+
+def stored(path: Path) -> saved.Loaded:
+    with Store.open(path, read_only=True) as store:
+        return saved.load(store, evaluation())
+
+
+def assert_legal(board: chess.Board, pv: tuple[chess.Move, ...]) -> None:
+    game = board.copy()
+    for move in pv:
+        assert move in game.legal_moves
+        game.push(move)
+
+
+def test_a_second_run_begins_with_the_first_depth_that_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    first, second, alone = run(path, 4), run(path, 5), run(None, 5)
+    assert [iteration.depth for iteration in first.iterations] == [1, 2, 3, 4]
+    assert [iteration.depth for iteration in second.iterations] == [5]
+    assert (second.value, second.bound, second.depth) == (alone.value, "exact", 5)
+    assert second.known.depth == 4
+    assert second.known.nodes == first.counts.nodes
+    assert second.counts.stored_hits > 0
+    assert alone.counts.nodes == nodes_within(
+        KIWIPETE, DepthLimits(depth=5), table_bytes=SMALL, stop=threading.Event()
+    )
+    assert second.counts.nodes < alone.counts.nodes
+    assert_legal(KIWIPETE, second.pv)
+    assert verify(path).problems == []
+    facts = info(path)
+    assert [(row.depth, row.value, row.nodes, bool(row.finished)) for row in facts.entry_runs] == [
+        (4, first.value, first.counts.nodes, True),
+        (5, second.value, second.counts.nodes, True),
+    ]
+    assert facts.entries.entries >= second.entries
+
+
+def test_a_depth_is_known_although_its_entry_cannot_say_so(tmp_path: Path) -> None:
+    """A value that a repetition took part in is no entry, which holds for every path; the run has it."""
+    path = tmp_path / "a.graph"
+    first = run(path, 4)
+    with Store.open(path) as store, store.transaction():
+        store.connection.execute("DELETE FROM entry_piece")
+    again, deeper = run(path, 4), run(path, 5)
+    assert (again.stop_reason, again.value, again.pv) == ("known", first.value, first.pv)
+    assert [iteration.depth for iteration in deeper.iterations] == [5]
+    assert deeper.value == run(None, 5).value
+
+
+@pytest.mark.parametrize("depth", [3, 4])
+def test_what_the_file_knows_is_answered_at_once(tmp_path: Path, depth: int) -> None:
+    path = tmp_path / "a.graph"
+    first, again = run(path, 4), run(path, depth)
+    assert (again.stop_reason, again.iterations, again.depth) == ("known", (), 4)
+    assert (again.value, again.bound, again.move, again.pv) == (first.value, "exact", first.move, first.pv)
+    assert len(info(path).entry_runs) == 1
+
+
+def test_the_last_iteration_has_the_window_and_says_on_which_side_the_value_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    value = run(None, 4).value
+    assert value is not None
+    below = run(None, 4, window=(value + 100, value + 200))
+    above = run(path, 4, window=(value - 200, value - 100))
+    inside = run(None, 4, window=(value - 100, value + 100))
+    assert (below.bound, above.bound, inside.bound) == ("upper", "lower", "exact")
+    assert below.value is not None
+    assert above.value is not None
+    assert value <= below.value <= value + 100
+    assert value - 100 <= above.value <= value
+    assert inside.value == value
+    assert [iteration.beta for iteration in above.iterations] == [200_000] * 3 + [value - 100]
+    known = run(path, 4, window=(value - 300, value - 150))
+    assert (known.stop_reason, known.bound) == ("known", "lower")
+    assert run(path, 4).iterations, "a bound is no exact value"
+
+
+def test_a_search_that_was_stopped_goes_on_with_what_it_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    alone = run(None, 5)
+    last = alone.iterations[-1].counts.nodes
+    cut = run(path, 5, nodes=alone.counts.nodes - last // 4)
+    assert (cut.stop_reason, cut.depth, cut.iterations[-1].complete) == ("nodes", 4, False)
+    assert cut.value == cut.iterations[3].value
+    rest = run(path, 5)
+    assert (rest.value, rest.depth) == (alone.value, 5)
+    assert rest.counts.stored_hits > 0
+    assert rest.counts.nodes < last
+
+
+def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path) -> None:
+    result = run(tmp_path / "a.graph", 60, seconds=0.5)
+    assert result.stop_reason == "time"
+    assert result.value is not None
+    assert result.move in list(KIWIPETE.legal_moves)
+    assert verify(tmp_path / "a.graph").problems == []
+
+
+KILLED = """
+import sys, chess
+from graphsearch.solvers.alphabeta import session
+from graphsearch.solvers.alphabeta.alone import nodes_within
+from graphsearch.solvers.alphabeta.limits import MOST_DEPTH, DepthLimits
+from graphsearch.graph.graph import Graph
+session.SAVE_SECONDS = 0.05
+told = lambda found: print(found.depth, flush=True)
+board, limits = chess.Board(sys.argv[2]), DepthLimits(depth=60)
+with Graph.open_unevaluated(sys.argv[1]) as graph:
+    session.search_to_depth(graph, board, limits, table_bytes=1 << 24, on_depth=told)
+"""
+
+
+def test_a_killed_search_loses_little(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    command = [sys.executable, "-c", KILLED, str(path), KIWIPETE.fen()]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while process.stdout.readline().strip() != "4":
+            assert process.poll() is None
+        time.sleep(0.4)
+        process.send_signal(signal.SIGKILL)
+    assert verify(path).problems == []
+    assert [(row.finished, (row.depth or 0) >= 3) for row in info(path).entry_runs] == [(None, True)]
+    found = run(path, 5)
+    assert found.known.depth >= 3
+    assert found.stop_reason == "known" or found.counts.stored_hits > 0
+    assert verify(path).problems == []
+
+
+def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    path = tmp_path / "a.graph"
+    with Graph.open_unevaluated(path) as graph:
+        monkeypatch.setattr(saved, "append", full)
+        with pytest.raises(UnsavedError, match="disk is full; free some space") as caught:
+            search_to_depth(graph, KIWIPETE, DepthLimits(depth=3), table_bytes=SMALL)
+        assert caught.value.result.value is not None
+        assert graph.entries is not None
+        held = graph.entries.count
+        assert graph.entries.dirty_count == held > 0
+        monkeypatch.undo()
+        graph.flush()
+        assert graph.entries.dirty_count == 0
+    assert len(stored(path).keys) == held
+    assert len(info(path).entry_runs) == 1
+
+
+def test_a_best_first_search_saves_the_entries_that_are_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        table = graph.use_entries(SMALL)
+        assert graph.use_entries(1 << 30) is table
+        table.put(KIWIPETE, Entry(5, 3, "exact", None, "pv", 0))
+        analyze(graph, KIWIPETE, Limits(visits=50))
+        assert table.dirty_count == 0
+        table.put(chess.Board(), Entry(6, 3, "exact", None, "pv", 0))
+    assert len(stored(path).keys) == 2
+    assert verify(path).problems == []
+
+
+def test_entries_of_another_evaluation_are_reported_and_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    run(path, 3)
+    found = stored(path)
+    with Store.open(path) as store, store.transaction():
+        store.connection.execute("UPDATE entry_run SET evaluation = 'other'")
+        store.connection.execute("DELETE FROM entry_piece")
+        saved.append(store, found.keys, found.data, "other")
+    again = run(path, 3)
+    assert again.report.ignored == len(found.keys)
+    assert (again.report.loaded, again.known.depth, len(again.iterations)) == (0, 0, 3)
+    assert again.counts.stored_hits == 0
+
+
+def test_of_too_many_entries_the_deepest_are_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    rng = np.random.default_rng(1)
+    keys = rng.integers(1, 1 << 64, 8 * LEAST_PLACES, dtype=np.uint64)
+    depths = rng.permutation(np.repeat(np.arange(1, 9, dtype=np.uint64), LEAST_PLACES))
+    with Store.open(path, create=True, unbound=True) as store, store.transaction():
+        saved.append(store, keys, depths << np.uint64(34) | np.uint64(3 << 41), evaluation())
+    with Graph.open_unevaluated(path) as graph:
+        table = graph.use_entries(0)
+        assert graph.kept_entries is not None
+        report = graph.kept_entries.report
+    assert table.count + report.left_out == len(keys)
+    assert report.loaded == table.count > 0.95 * LEAST_PLACES
+    held = table.arrays.data[table.arrays.keys != 0] >> np.uint64(34) & np.uint64(127)
+    assert held.mean() > 7.4  # a bucket has room for four: those of depth 8, and of 7 where these are fewer
+
+
+def test_a_reader_sees_whole_saves_while_a_search_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved, "SLACK", 0)
+    path, key = tmp_path / "a.graph", f"{key_of(KIWIPETE):016x}"
+    seen: list[int] = []
+    with Graph.open_unevaluated(path) as graph, Store.open(path, read_only=True) as store:
+
+        def look(found: DepthResult) -> None:
+            graph.settle(wait=True)
+            loaded = saved.load(store, evaluation())
+            assert loaded.problems == []
+            rows = runs.iterations(store, KIWIPETE.fen(), key, evaluation())
+            assert sorted(rows) == list(range(1, len(rows) + 1))
+            assert found.depth - 1 <= len(rows) <= found.depth
+            seen.append(len(loaded.keys))
+
+        search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), table_bytes=SMALL, on_depth=look)
+    assert seen == sorted(seen)
+    assert seen[-1] > seen[0] > 0
+
+
+def test_a_file_needs_no_evaluator_and_stays_bound_to_its_own(tmp_path: Path) -> None:
+    bound, free = tmp_path / "bound.graph", tmp_path / "free.graph"
+    identity = EvaluatorIdentity("lc0", "1a2b3c4d", {"file": "gone.pb.gz"})
+    Store.open(bound, create=True, identity=identity).close()
+    for path, expected in ((bound, identity), (free, UNBOUND)):
+        assert run(path, 2).depth == 2
+        assert info(path).evaluator == expected
+    with Graph.open_unevaluated(bound) as graph, pytest.raises(EvaluatorError, match="lc0"):
+        analyze(graph, chess.Board(), Limits(visits=5))
+    with Graph.open(free, evaluator="uniform") as graph:
+        analyze(graph, KIWIPETE, Limits(visits=5))
+    assert info(free).evaluator.kind == "uniform"
+    assert run(free, 2).stop_reason == "known"
+
+
+def test_a_game_that_may_repeat_is_searched_whatever_the_file_knows(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    run(path, 3, chess.Board())
+    game = chess.Board()
+    for san in ("Nf3", "Nf6", "Ng1", "Ng8") * 2:
+        game.push_san(san)
+    for _ in range(2):
+        assert run(path, 3, game).known.depth == 0
+    assert run(path, 3, chess.Board()).stop_reason == "known"
+    run(path, 2, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 0 1"))
+    assert run(path, 2, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 5 9")).stop_reason == "known"
+    assert run(path, 10, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 82 90"), nodes=500).known.depth == 0
+
+
+def test_a_shortest_mate_ends_the_search(tmp_path: Path) -> None:
+    result = run(tmp_path / "a.graph", 40, MATE_IN_TWO)
+    assert (result.stop_reason, result.value, result.depth) == ("mate", 100_000 - 3, 3)
+    assert (result.as_dict()["mate"], result.as_dict()["cp"]) == (2, None)
+    again = run(tmp_path / "a.graph", 40, MATE_IN_TWO)
+    assert (again.stop_reason, again.value, again.pv) == ("known", result.value, result.pv)
+
+
+@pytest.mark.parametrize(
+    ("fen", "value"),
+    [("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", -100_000), ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", 0)],
+)
+def test_a_finished_game_has_its_value(fen: str, value: int) -> None:
+    result = run(None, 5, chess.Board(fen))
+    assert (result.stop_reason, result.value, result.move) == ("finished", value, None)
+
+
+def test_the_visited_part_of_a_large_file_is_brought_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, KIWIPETE, Limits(visits=1000))
+    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
+    with Graph.open_unevaluated(path) as graph:
+        assert graph.arena.node_count == 0
+        assert bring_visited(graph, KIWIPETE, 100) == 100
+        assert bring_visited(graph, KIWIPETE, 100) == 100
+        most = bring_visited(graph, KIWIPETE)
+        assert 100 < most < 1000
+        result = search_to_depth(graph, KIWIPETE, DepthLimits(depth=3), table_bytes=SMALL)
+        assert result.graph_nodes == most
+        assert result.counts.ordered > 0
+        assert result.value == run(None, 3).value
+        without = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), use_graph=False)
+        assert (without.graph_nodes, without.counts.ordered) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"depth": 0},
+        {"depth": 127},
+        {"depth": 3, "window": (50, 50)},
+        {"depth": 3, "window": (0, 300_000)},
+        {"depth": 3, "nodes": 0},
+        {"depth": 3, "seconds": 0.0},
+        {"depth": 3, "seconds": float("nan")},
+    ],
+)
+def test_limits_out_of_range_are_refused(limits: dict[str, object]) -> None:
+    with pytest.raises(InvalidParameterError, match="expected"):
+        DepthLimits(**limits)  # type: ignore[arg-type]
+
+
+def test_one_search_at_a_time() -> None:
+    with (
+        Graph.open_unevaluated(None) as graph,
+        graph.searching,
+        pytest.raises(GraphSearchError, match="one at a time"),
+    ):
+        search_to_depth(graph, KIWIPETE, DepthLimits(depth=1))
+
+
+def test_a_position_that_the_graph_knows_well_spares_the_first_iterations() -> None:
+    with Graph.open(None) as graph:
+        analyze(graph, KIWIPETE, Limits(visits=1200))
+        found = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), table_bytes=SMALL)
+        assert [iteration.depth for iteration in found.iterations] == [2, 4]
+        deeper = search_to_depth(graph, KIWIPETE, DepthLimits(depth=5), table_bytes=SMALL)
+        assert [iteration.depth for iteration in deeper.iterations] == [5]
+    alone = run(None, 4)
+    assert (found.value, found.bound) == (alone.value, alone.bound)
+    assert len(alone.iterations) == 4
+    with Graph.open(None) as graph:
+        analyze(graph, KIWIPETE, Limits(visits=1200))
+        limited = DepthLimits(depth=3, nodes=10**9)  # what ends early needs an answer early
+        every = search_to_depth(graph, KIWIPETE, limited, table_bytes=SMALL)
+        assert [iteration.depth for iteration in every.iterations] == [1, 2, 3]
+
+
+def test_a_stopped_search_answers_with_what_the_file_knew(tmp_path: Path) -> None:
+    before = run(tmp_path / "a.graph", 4)
+    with Graph.open_unevaluated(tmp_path / "a.graph") as graph:
+        limits = DepthLimits(depth=9, nodes=30)
+        stopped = search_to_depth(graph, KIWIPETE, limits, table_bytes=SMALL)
+    assert stopped.stop_reason == "nodes"
+    assert (stopped.depth, stopped.value, stopped.bound, stopped.move) == (
+        4,
+        before.value,
+        "exact",
+        before.move,
+    )
+    assert (stopped.iterations[-1].bound, stopped.iterations[-1].move) == ("", None)
+
+
+def test_an_unfinished_iteration_proves_no_upper_bound(tmp_path: Path) -> None:
+    whole = run(None, 5)
+    assert whole.value is not None
+    window = (whole.value - 1, whole.value + 2000)
+    for nodes in (200, 1000, 3000):
+        with Graph.open(None) as graph:
+            limits = DepthLimits(depth=5, window=window, nodes=nodes)
+            found = search_to_depth(graph, KIWIPETE, limits, table_bytes=SMALL).iterations[-1]
+            assert found.complete or found.bound != "upper"

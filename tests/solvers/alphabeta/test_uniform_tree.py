@@ -1,0 +1,250 @@
+"""Alpha-beta on uniform trees: the values of minimax, minimal with perfect order, and what disorder costs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import exp, lgamma
+
+import numpy as np
+import pytest
+
+from graphsearch.errors import CapacityError, InvalidParameterError
+from graphsearch.jit.compiler import JIT_OFF
+from graphsearch.solvers.alphabeta.nodetypes import uniform_tree_kernel as kernel
+from graphsearch.solvers.alphabeta.nodetypes.formulas import minimal, random_branching
+from graphsearch.solvers.alphabeta.nodetypes.rules import KINDS, Arrival, Rules, actual
+from graphsearch.solvers.alphabeta.nodetypes.synthetic import (
+    SEARCHES,
+    SyntheticTree,
+    search_uniform,
+    synthetic,
+)
+
+from ...support.nodetypes import Tracker, arrival_of
+
+_WORD = (1 << 64) - 1
+
+
+def mixed(x: int) -> int:
+    x = (x + 0x9E3779B97F4A7C15) & _WORD
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _WORD
+    return x ^ (x >> 31)
+
+
+class Plain:
+    """The same trees and searches, recursive and in plain integers."""
+
+    def __init__(self, tree: SyntheticTree, *, pvs: bool, candidates: int = 1) -> None:
+        self.tree, self.pvs, self.candidates = tree, pvs, candidates
+        self.types = np.zeros((2, 3, 3, tree.depth + 1), np.int64)
+        self.trackers = [Tracker(rules) for rules in Rules]
+        self.researches = self.first = self.cuts = 0
+
+    def run(self) -> int:
+        return self.search(mixed(self.tree.seed ^ 1), 0, 0, -kernel.BEYOND, kernel.BEYOND)
+
+    def child(self, name: int, value: int, place: int) -> tuple[int, int]:
+        below = mixed((name + (place + 1) * 0x9E3779B97F4A7C15) & _WORD)
+        draw = mixed(name ^ 0xD1B54A32D192ED03)
+        first = self.tree.branching == 1 or draw >> 11 < round((self.tree.order or 0) * 2**53)
+        best = 0 if first else 1 + mixed(draw) % (self.tree.branching - 1)
+        return below, -value if place == best else 1 - value + (below >> 32) % kernel.SPREAD
+
+    def minimax(self, name: int, value: int, ply: int) -> int:
+        if ply == self.tree.depth:
+            return value if self.tree.order is not None else (mixed(name) >> 16) - (1 << 47)
+        return max(
+            -self.minimax(*self.child(name, value, place), ply + 1) for place in range(self.tree.branching)
+        )
+
+    def search(self, name: int, value: int, ply: int, alpha: int, beta: int) -> int:
+        kinds = [tracker.kind for tracker in self.trackers]
+        if ply == self.tree.depth:
+            best = value if self.tree.order is not None else (mixed(name) >> 16) - (1 << 47)
+        else:
+            best = self.interior(name, value, ply, alpha, beta)
+        for row, kind in enumerate(kinds):
+            self.types[row, KINDS.index(kind), KINDS.index(actual(best, alpha, beta)), ply] += 1
+        return best
+
+    def interior(self, name: int, value: int, ply: int, alpha: int, beta: int) -> int:
+        best = -kernel.BEYOND
+        for place in range(self.tree.branching):
+            now = max(alpha, best)
+            scout = self.pvs and place > 0 and beta - now > 1
+            found = self.below(name, value, ply, place, (now, now + 1 if scout else beta), again=False)
+            if scout and now < found < beta:
+                self.researches += 1
+                found = self.below(name, value, ply, place, (now, beta), again=True)
+            best = max(best, found)
+            if best >= beta:
+                self.cuts += 1
+                self.first += place == 0
+                break
+        return best
+
+    def below(
+        self, name: int, value: int, ply: int, place: int, window: tuple[int, int], *, again: bool
+    ) -> int:
+        for tracker in self.trackers:
+            tracker.enter(Arrival.RESEARCH if again else arrival_of(place + 1, self.candidates))
+        found = -self.search(*self.child(name, value, place), ply + 1, -window[1], -window[0])
+        for tracker in self.trackers:
+            tracker.leave()
+        return found
+
+
+TREES = [
+    SyntheticTree(2, 0),
+    SyntheticTree(1, 5),
+    SyntheticTree(3, 4),
+    SyntheticTree(3, 4, 0.5, 1),
+    SyntheticTree(4, 4, 0.0, 2),
+    SyntheticTree(2, 7, None, 3),
+    SyntheticTree(5, 4, None, 4),
+    SyntheticTree(7, 3, 0.9, (1 << 64) - 1),
+]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=str)
+@pytest.mark.parametrize("pvs", [False, True])
+@pytest.mark.parametrize("candidates", [1, 3])
+def test_the_kernel_searches_like_a_plain_recursive_search(
+    tree: SyntheticTree, pvs: bool, candidates: int
+) -> None:
+    plain = Plain(tree, pvs=pvs, candidates=candidates)
+    value = plain.run()
+    found = search_uniform(tree, pvs=pvs, candidates=candidates)
+    assert found.value == value == plain.minimax(mixed(tree.seed ^ 1), 0, 0)
+    assert (found.cutoffs, found.first_cutoffs, found.researches) == (
+        plain.cuts,
+        plain.first,
+        plain.researches,
+    )
+    assert found.types.tolist() == plain.types.tolist()
+    assert found.nodes == plain.types[0].sum() == plain.types[1].sum()
+
+
+@pytest.mark.parametrize("depth", range(3 if JIT_OFF else 9))
+def test_with_perfect_order_a_search_visits_what_the_published_table_says(depth: int) -> None:
+    found = synthetic(SyntheticTree(40, depth))
+    assert found.exact
+    for done in found.searches:
+        leaves = minimal(40, depth)
+        assert done.actual(depth) == (leaves.pv, leaves.cut, leaves.all)
+        assert done.leaves == leaves.total
+        assert done.price == 1
+
+
+@pytest.mark.parametrize(("branching", "depth"), [(1, 9), (2, 9), (3, 7), (5, 5), (218, 2)])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_with_perfect_order_every_ply_is_minimal_and_every_type_as_expected(
+    branching: int, depth: int, seed: int
+) -> None:
+    found = synthetic(SyntheticTree(branching, depth, seed=seed))
+    assert found.exact
+    for done in found.searches:
+        for ply in range(depth + 1):
+            wanted = minimal(branching, ply)
+            assert done.actual(ply) == (wanted.pv, wanted.cut, wanted.all)
+            assert all(done.expected(rules, ply) == done.actual(ply) for rules in Rules)
+        assert done.first_cutoffs == done.cutoffs
+        assert (done.researches, done.became_all) == (0, 0)
+        assert [done.agreement(rules).share for rules in Rules] == [1, 1]
+
+
+def test_less_order_costs_more_leaves_and_fewer_first_cuts() -> None:
+    depth, seeds = (3, range(2)) if JIT_OFF else (4, range(8))
+    for pvs in (False, True):
+        done = [
+            [search_uniform(SyntheticTree(12, depth, order, seed), pvs=pvs) for seed in seeds]
+            for order in (1.0, 0.9, 0.5, 0.0, None)
+        ]
+        leaves = [sum(one.leaves for one in row) for row in done]
+        assert leaves == sorted(leaves)
+        assert leaves[0] == len(seeds) * minimal(12, depth).total
+        shares = [sum(one.first_share or 0 for one in row) for row in done]
+        assert all(more > less for more, less in pairwise(shares))
+        kappas = [sum(one.agreement(Rules.GARMS).kappa or 0 for one in row) for row in done]
+        assert all(more > less for more, less in pairwise(kappas))
+
+
+def leaves_of_depth_two(b: int) -> float:
+    """Returns the mean number of leaves at depth 2 with independent random values (Knuth and Moore)."""
+    return b + sum(
+        exp(lgamma(1 + j / b) + lgamma(i) - lgamma(i + j / b)) for i in range(2, b + 1) for j in range(b)
+    )
+
+
+@pytest.mark.parametrize("branching", [2, 8] if JIT_OFF else [2, 8, 40])
+def test_random_leaves_cost_what_theory_says_at_depth_two(branching: int) -> None:
+    count = 60 if JIT_OFF else 400
+    leaves = [
+        search_uniform(SyntheticTree(branching, 2, None, seed), pvs=False).leaves for seed in range(count)
+    ]
+    error = float(np.std(leaves)) / count**0.5
+    assert abs(float(np.mean(leaves)) - leaves_of_depth_two(branching)) < 3 * error
+
+
+@pytest.mark.skipif(JIT_OFF, reason="millions of nodes")
+def test_random_leaves_multiply_by_pearls_branching_factor() -> None:
+    leaves = [
+        sum(search_uniform(SyntheticTree(16, depth, None, seed), pvs=False).leaves for seed in range(8))
+        for depth in (4, 6)
+    ]
+    assert (leaves[1] / leaves[0]) ** 0.5 == pytest.approx(random_branching(16), rel=0.15)
+
+
+def test_a_search_in_slices_is_one_search() -> None:
+    tree = SyntheticTree(4, 5, 0.5, 9)
+    whole = search_uniform(tree)
+    seen: list[int] = []
+    sliced = search_uniform(tree, on_progress=lambda nodes, guess: seen.append(nodes), slice_nodes=7)
+    assert sliced.types.tolist() == whole.types.tolist()
+    assert seen == list(range(8, whole.nodes, 7)) or seen == list(range(8, whole.nodes + 1, 7))
+
+
+def test_a_search_that_grows_too_large_ends() -> None:
+    with pytest.raises(CapacityError, match="fewer moves or plies"):
+        search_uniform(SyntheticTree(10, 4, 0.0), most_nodes=500, slice_nodes=100)
+
+
+def test_kannans_cut_nodes_become_all_where_the_candidates_fail() -> None:
+    one, three = (search_uniform(SyntheticTree(6, 5, 0.3, 5), candidates=k) for k in (1, 3))
+    assert one.became_all > three.became_all > 0
+    assert three.became_all >= three.became_rightly > 0
+    assert three.expected(Rules.GARMS, 5) == one.expected(Rules.GARMS, 5)
+    assert three.expected(Rules.KANNAN, 5)[2] > one.expected(Rules.KANNAN, 5)[2]
+    assert one.expected(Rules.KANNAN, 5) == one.expected(Rules.GARMS, 5)
+
+
+def test_the_same_seed_gives_the_same_tree_and_another_one_another() -> None:
+    first, again, other = (search_uniform(SyntheticTree(5, 5, None, seed)) for seed in (1, 1, 2))
+    assert (first.value, first.nodes) == (again.value, again.nodes) != (other.value, other.nodes)
+    assert {done.search for done in synthetic(SyntheticTree(2, 2)).searches} == set(SEARCHES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((0, 3), "branching factor must be from 1 to 1000"),
+        ((40, -1), "depth must be from 0 to 100"),
+        ((2, 101), "depth must be from 0 to 100"),
+        ((2, 2, 1.5), "order must be from 0 to 1"),
+        ((2, 2, float("nan")), "order must be from 0 to 1"),
+        ((2, 2, 1.0, 1 << 64), "seed must be from 0"),
+        ((2, 2, 1.0, -1), "seed must be from 0"),
+        ((40, 20), "most that are searched"),
+        ((1000, 100), "most that are searched"),
+        ((40, 9, None), "most that are searched"),
+    ],
+)
+def test_a_tree_that_cannot_be_searched_is_refused(arguments: tuple[int, ...], words: str) -> None:
+    with pytest.raises(InvalidParameterError, match=words):
+        SyntheticTree(*arguments)
+
+
+def test_at_least_the_first_move_is_a_candidate() -> None:
+    with pytest.raises(InvalidParameterError, match="candidates must be at least 1"):
+        search_uniform(SyntheticTree(2, 2), candidates=0)

@@ -1,0 +1,348 @@
+"""The prover of mates: what it proves holds under all rules, and is the shortest where it says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import chess
+import chess.syzygy
+import pytest
+
+from graphsearch.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.position.board import board_of as start_of
+from graphsearch.position.scores import MATE
+from graphsearch.solvers.mate.check import check_mate
+from graphsearch.solvers.mate.limits import MOST_MOVES, MateLimits
+from graphsearch.solvers.mate.session import SLICE, MateProgress, MateResult, MateSearch, find_mate
+from graphsearch.store.record.transposition import Entry, EntryTable
+from graphsearch.store.record.transposition_layout import PROOF
+from tests.conftest import shared_data
+from tests.solvers.mate.queen_ending import NEVER, board_of, retrograde
+from tests.support.mates import mates_within
+
+SMALL = 1 << 22  # bytes of a table that is enough here
+KEY_TO_TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # Morphy: 1. Ra6
+RETI = "rnb1kb1r/pp3ppp/2p5/4q3/4n3/3Q4/PPPB1PPP/2KR1BNR w kq - 0 9"
+
+
+def mate_of(fen: str, **limits: int) -> MateResult:
+    return find_mate(start_of(fen), MateLimits(**({"visits": 50_000} | limits)), table_bytes=SMALL)
+
+
+def assert_line_mates(result: MateResult) -> None:
+    board = start_of(result.position)
+    for move in result.pv:
+        assert move in board.legal_moves
+        board.push(move)
+    assert board.is_checkmate()
+    assert result.mate is not None
+    assert len(result.pv) == (2 * result.mate - 1 if result.mate > 0 else -2 * result.mate)
+
+
+@pytest.mark.parametrize(
+    ("fen", "mate", "first"),
+    [
+        ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", 1, "d1d8"),
+        ("4R3/8/8/8/8/5k1P/7P/4K2R w K - 0 1", 1, "e1g1"),  # nothing but castling mates
+        ("4R3/8/8/8/8/5k1P/7P/3K3R w H - 0 1", 1, "d1h1"),
+        ("8/1P4Q1/k7/1R3K2/3N4/8/8/3q4 w - - 0 1", 1, "b7b8n"),  # nothing but a knight mates
+        ("1r6/8/2k1K3/2Pp4/R2Pp3/8/8/1QRB4 w - d6 0 1", 1, "c5d6"),  # nothing but en passant mates
+        ("8/5P1k/1K6/8/8/8/5B2/6R1 w - - 0 1", 2, "f7f8r"),  # a queen would stalemate
+        (KEY_TO_TWO, 2, "a1a6"),
+        (RETI, 3, "d3d8"),
+    ],
+)
+def test_the_shortest_mate_and_its_first_move(fen: str, mate: int, first: str) -> None:
+    result = mate_of(fen, visits=5000)
+    assert (result.mate, result.shortest, result.excluded) == (mate, True, mate - 1)
+    assert result.stop_reason == "proven"
+    assert result.pv[0].uci() == first
+    assert_line_mates(result)
+
+
+def test_a_side_that_is_mated_defends_as_long_as_it_can() -> None:
+    board = chess.Board(KEY_TO_TWO)
+    board.push_uci("a1a6")
+    result = mate_of(board.fen())
+    assert (result.mate, result.shortest, len(result.pv)) == (-1, True, 2)
+    assert_line_mates(result)
+
+
+@pytest.mark.parametrize(
+    ("fen", "mate", "reason"),
+    [
+        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", 0, "finished"),
+        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", None, "finished"),
+        ("7k/8/6K1/8/8/8/8/6B1 b - - 0 1", None, "finished"),
+        ("7k/8/6K1/8/8/8/8/R7 w - - 100 90", None, "finished"),
+        ("7k/8/6K1/8/8/8/8/8 w - - 0 1", None, "finished"),
+    ],
+)
+def test_a_game_that_is_over_is_not_searched(fen: str, mate: int | None, reason: str) -> None:
+    result = mate_of(fen)
+    assert (result.mate, result.stop_reason, result.visits, result.pv) == (mate, reason, 0, ())
+
+
+# ---------------------------------------------------------------- the rules of draws
+@pytest.mark.parametrize(
+    ("clock", "mate"), [(0, 2), (97, 2), (98, None), (99, None)], ids=["fresh", "just", "late", "last"]
+)
+def test_a_mate_on_the_hundredth_ply_wins_and_a_later_one_does_not(clock: int, mate: int | None) -> None:
+    fen = KEY_TO_TWO.replace(" 0 1", f" {clock} 60")
+    result = find_mate(chess.Board(fen), MateLimits(moves=2), table_bytes=SMALL)
+    if clock >= 98:  # 1. Ra6 Bh2 has no time left, but 1... bxa6 2. b7# would begin the count anew
+        assert result.mate is None
+        assert (result.excluded, result.stop_reason) == (2, "excluded")
+    else:
+        assert (result.mate, result.shortest) == (mate, True)
+        assert_line_mates(result)
+
+
+def test_a_capture_begins_the_count_anew() -> None:
+    board = chess.Board("2rr2k1/5ppp/8/8/8/8/3R1PPP/3R2K1 w - - 99 90")
+    result = find_mate(board, MateLimits(moves=2), table_bytes=SMALL)
+    assert (result.mate, result.pv[0].uci()) == (2, "d2d8")
+    assert_line_mates(result)
+    quiet = chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 99 90")  # the mate is the hundredth ply
+    assert find_mate(quiet, MateLimits(moves=1), table_bytes=SMALL).mate == 1
+
+
+def test_no_mate_leads_through_a_position_that_stood_twice() -> None:
+    board = chess.Board(KEY_TO_TWO)
+    for move in ["a1a6", "b8h2", "a6a1", "h2b8"] * 2:
+        board.push_uci(move)
+    assert find_mate(board.copy(stack=False), MateLimits(moves=2), table_bytes=SMALL).mate == 2
+    result = find_mate(board, MateLimits(moves=2), table_bytes=SMALL)
+    assert (result.mate, result.excluded) == (None, 2)
+
+
+def test_proofs_without_the_game_are_not_used_in_it() -> None:
+    table, board = EntryTable(0), chess.Board(KEY_TO_TWO)
+    assert find_mate(board, entries=table, table_bytes=SMALL).stored
+    for move in ["a1a6", "b8h2", "a6a1", "h2b8"] * 2:
+        board.push_uci(move)
+    assert find_mate(board, MateLimits(moves=2), entries=table, table_bytes=SMALL).mate is None
+
+
+# ---------------------------------------------------------------- against what knows everything
+def test_lengths_of_queen_endings_are_those_of_retrograde_analysis() -> None:
+    generator = random.Random(3)
+    wins = retrograde()
+    checked = 0
+    while checked < 30:
+        squares = [generator.randrange(64) for _ in range(3)]
+        turn = generator.random() < 0.5
+        plies = int(wins[0 if turn else 1][tuple(squares)])
+        if plies in (0, NEVER) or plies > 8:
+            continue
+        board = board_of(squares[0], squares[1], squares[2], chess.WHITE if turn else chess.BLACK)
+        board.halfmove_clock = generator.choice((0, 60, 100 - plies))
+        result = find_mate(board, MateLimits(visits=200_000), table_bytes=SMALL)
+        assert (result.mate, result.shortest) == ((plies + 1) // 2 if turn else -plies // 2, True), (
+            board.fen()
+        )
+        assert_line_mates(result)
+        board.halfmove_clock = 101 - plies  # one ply too late: nothing in this ending begins the count anew
+        late = find_mate(board, MateLimits(visits=2_000), table_bytes=SMALL)
+        assert late.mate is None, board.fen()
+        checked += 1
+
+
+def test_no_claim_contradicts_a_tablebase() -> None:
+    folder = shared_data("syzygy")
+    generator = random.Random(7)
+    claims = 0
+    with chess.syzygy.open_tablebase(str(folder)) as tables:
+        for path in sorted(Path(folder).glob("*.rtbw")):
+            if path.stem in ("KBvK", "KNvK"):
+                continue  # dead
+            for board in [placed(generator, path.stem) for _ in range(10)]:
+                wdl = tables.probe_wdl(board)
+                result = find_mate(board, MateLimits(visits=2500), table_bytes=1 << 20)
+                if result.mate is not None:
+                    claims += 1
+                    assert wdl == (2 if result.mate > 0 else -2), board.fen()
+                    assert_line_mates(result)
+    assert claims > 20
+
+
+def placed(generator: random.Random, name: str) -> chess.Board:
+    """Returns a random legal position with the pieces of a tablebase and moves to make."""
+    while True:
+        board = chess.Board(None)
+        squares = generator.sample(range(64), len(name) - 1)
+        white, black = name.split("v")
+        for square, symbol in zip(squares, white + black.lower(), strict=True):
+            board.set_piece_at(square, chess.Piece.from_symbol(symbol))
+        board.turn = generator.random() < 0.5
+        if board.is_valid() and any(board.legal_moves):
+            return board
+
+
+def test_short_mates_of_random_positions_are_those_of_trying_everything() -> None:
+    generator = random.Random(11)
+    found = 0
+    for _ in range(150):
+        board = placed(generator, generator.choice(["KQRvKN", "KQQvKR", "KRRvKB", "KQPvKP"]))
+        plies = mates_within(board, 3)
+        result = find_mate(board, MateLimits(moves=2), table_bytes=1 << 18)
+        assert result.mate == (None if plies is None else (plies + 1) // 2) or result.mate in (-1, -2)
+        if result.mate is not None and result.mate < 0:
+            assert mates_within(board, 4, attacks=False) == -2 * result.mate
+        found += result.mate is not None
+    assert found > 10
+
+
+def test_mates_of_the_collection_are_found_with_the_right_length() -> None:
+    lines = shared_data("data/mates_500.epd").read_text().splitlines()
+    cases = [(fen, int(bm.rstrip(";"))) for fen, _, bm in (line.partition(" bm #") for line in lines)]
+    cases = sorted(cases, key=lambda case: abs(case[1]))[:62:3]
+    for fen, moves in cases:
+        board = chess.Board(fen + " 0 1")
+        search = MateSearch(board, MateLimits(visits=400_000), table_bytes=1 << 26)
+        result = search.run()
+        assert (result.mate, result.shortest) == (moves, True), fen
+        assert_line_mates(result)
+        assert check_mate(board, moves, search.attack).plies == len(result.pv)
+
+
+# ---------------------------------------------------------------- limits
+def test_a_search_in_slices_goes_on_where_it_stood() -> None:
+    whole = mate_of(RETI)
+    search = MateSearch(start_of(RETI), MateLimits(visits=50_000), table_bytes=SMALL)
+    visits = [search.prover.visits for _ in search.steps()]
+    assert all(later - earlier <= SLICE for earlier, later in pairwise(visits))
+    assert (search.line(), search.is_shortest) == (whole.pv, True)
+    assert search.prover.visits == whole.visits
+
+
+def test_new_limits_count_from_now_on() -> None:
+    search = MateSearch(start_of(chess.STARTING_FEN), MateLimits(visits=3_000), table_bytes=SMALL)
+    for visits in (3_000, 8_000):
+        assert list(search.steps())
+        assert search.prover.visits == visits
+        search.limit(MateLimits(visits=5_000), threading.Event())
+
+
+def test_what_is_excluded_is_said_where_no_mate_is_found() -> None:
+    result = find_mate(chess.Board(), MateLimits(moves=2), table_bytes=SMALL)
+    assert (result.mate, result.excluded, result.stop_reason, result.pv) == (None, 2, "excluded", ())
+    limited = find_mate(chess.Board(), MateLimits(visits=3000), table_bytes=SMALL)
+    assert (limited.mate, limited.stop_reason) == (None, "visits")
+    assert 3000 <= limited.visits < 3010
+    assert limited.excluded >= 1
+
+
+def test_a_stop_ends_the_search_with_what_is_known() -> None:
+    stop = threading.Event()
+
+    def show(progress: MateProgress) -> None:
+        assert progress.mate is None
+        stop.set()
+
+    result = find_mate(chess.Board(), stop=stop, on_progress=show, table_bytes=SMALL)
+    assert (result.mate, result.stop_reason) == (None, "stop")
+
+
+@pytest.mark.parametrize("limits", [{"visits": 0}, {"seconds": 0.0}, {"moves": 0}, {"moves": MOST_MOVES + 1}])
+def test_limits_out_of_range_are_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(InvalidParameterError):
+        MateLimits(**limits)
+
+
+def test_a_position_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidPositionError):
+        find_mate(chess.Board("8/8/8/8/8/8/8/K7 w - - 0 1"))
+
+
+# ---------------------------------------------------------------- entries
+def test_a_stored_mate_is_known_at_once() -> None:
+    table, board = EntryTable(0), chess.Board(RETI)
+    first = find_mate(board, entries=table, table_bytes=SMALL)
+    entry = table.get(board)
+    assert first.stored
+    assert entry is not None
+    assert (entry.value, entry.bound, entry.depth) == (MATE - 5, "exact", PROOF)
+    assert entry.move == first.pv[0]
+    again = find_mate(board, entries=table, table_bytes=SMALL)
+    assert (again.mate, again.shortest, again.pv, again.stored) == (3, True, first.pv, False)
+    assert again.visits < first.visits
+
+
+def test_a_proof_below_ends_a_line() -> None:
+    board = chess.Board(RETI)
+    answered = MateSearch(board, table_bytes=SMALL).run()
+    table = EntryTable(0)
+    behind = board.copy()
+    behind.push(answered.pv[0])
+    find_mate(behind, entries=table, table_bytes=SMALL)
+    with_proof = find_mate(board, MateLimits(moves=3), entries=table, table_bytes=SMALL)
+    assert (with_proof.mate, with_proof.shortest) == (3, True)
+    entry = table.get(behind)
+    assert entry is not None
+    assert (entry.mate_plies, entry.bound) == (-4, "exact")
+
+
+def test_a_stored_mate_is_shortened_unless_it_is_exact() -> None:
+    table, board = EntryTable(0), chess.Board(RETI)
+    table.put(board, Entry(MATE - 9, PROOF, "lower", None, "", 0))
+    result = find_mate(board, entries=table, table_bytes=SMALL)
+    assert (result.mate, result.shortest) == (3, True)
+    entry = table.get(board)
+    assert entry is not None
+    assert (entry.mate_plies, entry.bound) == (5, "exact")
+
+
+def test_only_what_is_proven_to_be_the_shortest_is_exact() -> None:
+    lines = shared_data("data/mates_500.epd").read_text().splitlines()
+    fen = next(line.partition(" bm")[0] for line in lines if line.endswith("bm #9;"))
+    table = EntryTable(1 << 20)
+    search = MateSearch(
+        chess.Board(fen + " 0 1"), MateLimits(visits=60_000), entries=table, table_bytes=1 << 24
+    )
+    result = search.run()
+    entry = table.get(search.board)
+    if result.mate is None:
+        assert entry is None
+    else:
+        assert entry is not None
+        assert (entry.bound == "exact") == result.shortest
+        assert entry.mate_plies == len(result.pv)
+
+
+# ---------------------------------------------------------------- the same without the compiler
+SCRIPT = """
+import json, chess, warnings
+warnings.simplefilter("ignore")
+from graphsearch.solvers.mate.session import find_mate, MateLimits
+from graphsearch.store.record.transposition import EntryTable
+out = []
+for fen in ("kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1", "7k/8/5K2/8/8/8/8/6R1 w - - 90 1"):
+    table = EntryTable(0)
+    data = find_mate(chess.Board(fen), MateLimits(visits=60), entries=table, table_bytes=0).as_dict()
+    del data["seconds"]
+    out += [data, table.count]
+print(json.dumps(out))
+"""
+
+
+def test_plain_python_proves_as_compiled_code_does() -> None:
+    def answers(**environment: str) -> object:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | environment,
+            timeout=300,
+        )
+        return json.loads(done.stdout)
+
+    assert answers(NUMBA_DISABLE_JIT="1") == answers()

@@ -1,0 +1,121 @@
+"""Records as values: what is sound, and rows against columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import chess
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphsearch.errors import CorruptRecordError
+from graphsearch.position.board import pack
+from graphsearch.store.record.node import (
+    TERMINAL_FLAGS,
+    UNPROVEN,
+    Edge,
+    NodeRecord,
+    RecordBatch,
+    node_value,
+    prior_code,
+    prior_order,
+    priors_from_codes,
+    problems,
+    validate,
+)
+
+from ...store.records import node_records, random_records
+
+SOUND = NodeRecord(
+    tuple(int(word) for word in pack(chess.Board())),
+    0.25,
+    300,
+    1,
+    UNPROVEN,
+    bytes(range(20, 40)),
+    (Edge(10, 2, 0.5, 400), Edge(3, 3)),
+)
+MATED = replace(SOUND, v=-1.0, d=0, flags=TERMINAL_FLAGS[1], codes=b"", edges=())
+
+
+@pytest.mark.parametrize("record", [SOUND, MATED])
+def test_a_sound_record_has_no_problems(record: NodeRecord) -> None:
+    assert problems(record) == []
+    assert validate(record) is record
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (replace(SOUND, flags=2 << 2 | 0 << 4), "not an interval"),
+        (replace(SOUND, flags=3 << 2 | 3 << 4), "not an interval"),
+        (replace(MATED, codes=b"\x05"), "terminal node has edges"),
+        (replace(SOUND, codes=b"", edges=()), "without moves"),
+        (replace(SOUND, codes=b"\x05"), "2 visited edges of 1 moves"),
+        (replace(SOUND, codes=bytes(20)), "prior code"),
+        (replace(SOUND, codes=bytes([64] * 20)), "prior code"),
+        (replace(SOUND, v=1.25), "V has Q"),
+        (replace(SOUND, v=float("nan")), "V has Q"),
+        (replace(SOUND, d=760), "V has Q"),
+        (replace(SOUND, edges=(Edge(2, 3),)), "r = 3, n = 2"),
+        (replace(SOUND, edges=(Edge(1 << 32),)), "edge 0"),
+        (replace(SOUND, edges=(Edge(2, 2, 0.5),)), "value without visits"),
+        (replace(SOUND, edges=(Edge(2, 0, 0.5, 600),)), "edge 0 has Q"),
+    ],
+)
+def test_a_broken_invariant_is_named(broken: NodeRecord, problem: str) -> None:
+    assert problem in "; ".join(problems(broken))
+    with pytest.raises(CorruptRecordError, match=f"{SOUND.words[9]:016x}"):
+        validate(broken)
+
+
+@given(node_records())
+@settings(max_examples=50, deadline=None)
+def test_generated_records_are_sound(record: NodeRecord) -> None:
+    assert problems(record) == []
+
+
+@given(st.lists(node_records(), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_columns_hold_the_rows(records: list[NodeRecord]) -> None:
+    batch = RecordBatch.from_records(records)
+    assert [batch.record(i) for i in range(len(batch))] == records
+
+
+@given(st.lists(st.lists(node_records(), max_size=4), max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_batches_join_and_part(groups: list[list[NodeRecord]]) -> None:
+    whole = RecordBatch.concat([RecordBatch.from_records(group) for group in groups])
+    records = [record for group in groups for record in group]
+    assert [whole.record(i) for i in range(len(whole))] == records
+    part = whole.part(len(records) // 3, len(records))
+    assert [part.record(i) for i in range(len(part))] == records[len(records) // 3 :]
+    assert part.code_offsets[0] == part.edge_offsets[0] == 0
+
+
+def test_an_empty_batch_has_room_and_no_content() -> None:
+    batch = RecordBatch.empty(2, 5, 3)
+    assert (len(batch), batch.words.shape, len(batch.codes), len(batch.n)) == (2, (2, 10), 5, 3)
+    assert not batch.words.any()
+
+
+def test_priors_sum_to_one_and_keep_their_order() -> None:
+    codes = bytes([5, 63, 1, 63, 20])
+    priors = priors_from_codes(codes)
+    assert sum(priors) == pytest.approx(1.0)
+    assert prior_order(codes) == [1, 3, 4, 0, 2]
+    assert [prior_code(p * sum(c**4 for c in codes) / 63**4) for p in priors] == list(codes)
+
+
+def test_node_value_is_the_mean_over_all_visits_clamped_to_bounds() -> None:
+    edges = (Edge(3, 1, 0.5), Edge(4, 0, -0.25))
+    expected = (0.5 + 2 * 0.5 + 4 * -0.25) / 8
+    assert node_value(0.5, edges) == pytest.approx(expected)
+    assert node_value(-0.5, edges, (0, 1)) == 0.0
+    assert edges[0].value == pytest.approx(2 * 0.5 / 3)
+
+
+def test_records_of_different_seeds_differ() -> None:
+    assert random_records(1, 3) != random_records(2, 3)
+    assert random_records(1, 3) == random_records(1, 3)

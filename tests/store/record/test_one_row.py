@@ -1,0 +1,136 @@
+"""Columns of one row: numpy gives views where it gives copies for two, so that work in place shows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from graphsearch.book.workers import ledger
+from graphsearch.evaluators.lc0.canonical import planes_and_transforms
+from graphsearch.evaluators.lc0.form import INPUTS
+from graphsearch.exchange import columns, scratch
+from graphsearch.position.board import Words, pack
+from graphsearch.position.fens import fens
+from graphsearch.query import diff, filters, steps
+from graphsearch.solvers.alphabeta.nodetypes import stored
+from graphsearch.store import order, segments
+from graphsearch.store.codec import bulk
+from graphsearch.store.codec.soundness import unsound
+from graphsearch.store.record.node import NodeRecord, RecordBatch
+from graphsearch.store.upkeep import forecast, prune
+
+from ...store.records import random_board, record_of
+
+ROWS = 3
+Rows = list[Any]  # what a function says, one item for each row
+
+
+def _of_arrays(found: Any) -> Rows:
+    """Returns arrays with a row for each position, as rows that can be compared."""
+    arrays = found if isinstance(found, tuple) else (found,)
+    return [tuple(np.asarray(array)[i].tolist() for array in arrays) for i in range(len(arrays[0]))]
+
+
+OF_WORDS: dict[str, Callable[[Words], Any]] = {
+    "identities": lambda words: _of_arrays(order.identities(words)),
+    "sort keys": lambda words: _of_arrays(order.sort_keys(words)),
+    "sort keys of the kernel": lambda words: _of_arrays(bulk.sort_keys(words)),
+    "keys": lambda words: _of_arrays(segments.keys_of(words)),
+    "names of a book's ledger": ledger.names_of,
+    "identities of an export": scratch.identity_of,
+    "FENs": fens,
+    "legal moves": lambda words: _of_arrays(steps.legal_codes(words)),
+    "clocks of an export": lambda words: _of_arrays(columns._clocks(words)),
+    "clocks of node types": lambda words: _of_arrays(stored._clocks(words)),
+} | {
+    f"planes {kind}": lambda words, kind=kind: _of_arrays(
+        tuple(found for found in planes_and_transforms(words, kind) if found is not None)
+    )
+    for kind in INPUTS
+}
+
+OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
+    "node N of prune": lambda batch: _of_arrays(prune.visits_of(batch)),
+    "bounds of filters": lambda batch: _of_arrays(filters.bounds_of(batch)),
+    "bytes in memory": lambda batch: _of_arrays(forecast.arena_bytes(batch)),
+}
+CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
+    "encode": bulk.encode_blocks,
+    "encode a chunk": bulk.encode_chunk,
+    "sort": lambda batch: order.newest_in_order(batch.words, order.sort_keys(batch.words)),
+    "take": lambda batch: bulk.take(batch, np.arange(len(batch))[::-1].copy()),
+    "soundness": unsound,
+    "columns of a batch": bulk.columns_of,
+    "columns of an export": columns.columns_of,
+    "values of a diff": diff.values_of,
+    "values of filters": filters.values_of,
+}
+
+
+def _records(seed: int) -> list[NodeRecord]:
+    """Returns records of some positions, with clocks that identities forget and others."""
+    rng = random.Random(seed)
+    boards = [random_board(rng) for _ in range(ROWS)]
+    for board in boards:
+        board.halfmove_clock = rng.choice((0, 1, 40, 75, 76, 99))
+    return [record_of(board, rng) for board in boards]
+
+
+def _words(seed: int) -> Words:
+    return np.array([record.words for record in _records(seed)], np.uint64)
+
+
+def _arrays(batch: RecordBatch) -> list[NDArray[Any]]:
+    return [getattr(batch, name) for name in batch.__slots__ if isinstance(getattr(batch, name), np.ndarray)]
+
+
+@pytest.mark.parametrize("name", OF_WORDS)
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=15)
+def test_a_position_alone_says_what_it_says_among_others_and_stays_as_it_is(name: str, seed: int) -> None:
+    function, words = OF_WORDS[name], _words(seed)
+    alone: Rows = []
+    for row in words:
+        one = row.reshape(1, -1).copy()
+        alone += function(one)
+        assert (one == row).all(), "the words that were given have changed"
+    together = words.copy()
+    assert list(function(together)) == alone
+    assert (together == words).all(), "the words that were given have changed"
+
+
+@pytest.mark.parametrize("name", OF_BATCHES)
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=15)
+def test_a_record_alone_says_what_it_says_among_others(name: str, seed: int) -> None:
+    records = _records(seed)
+    function = OF_BATCHES[name]
+    alone = [row for record in records for row in function(RecordBatch.from_records([record]))]
+    assert function(RecordBatch.from_records(records)) == alone
+
+
+@pytest.mark.parametrize("name", [*OF_BATCHES, *CHANGING_NOTHING])
+@given(seed=st.integers(0, 1 << 32), rows=st.integers(1, ROWS))
+@settings(deadline=None, max_examples=15)
+def test_records_that_are_read_stay_as_they_are(name: str, seed: int, rows: int) -> None:
+    batch = RecordBatch.from_records(_records(seed)[:rows])
+    before = [array.copy() for array in _arrays(batch)]
+    (OF_BATCHES | CHANGING_NOTHING)[name](batch)
+    assert before, "a batch is made of arrays"
+    for array, old in zip(_arrays(batch), before, strict=True):
+        assert array.tobytes() == old.tobytes()
+
+
+def test_identities_of_one_position_leave_its_clock() -> None:
+    board = random_board(random.Random(1))
+    board.halfmove_clock = 62
+    words = pack(board).reshape(1, -1)
+    order.identities(words)
+    assert int(words[0, 8]) >> 12 & 255 == 62

@@ -1,0 +1,141 @@
+"""Positions with equal Polyglot keys, where an inner or an outer rook may castle: each has its own rows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, analyze
+from graphsearch.exchange.epd_export import export_epd
+from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.rows_export import export_csv, export_jsonl
+from graphsearch.exchange.sources import GivenFile
+from graphsearch.graph.sweeps.refresh import refresh
+from graphsearch.position.board import board_of, key_of, key_of_text, key_text, key_text_of_words, pack
+from graphsearch.query.filters import Filters
+from graphsearch.query.find import find
+from graphsearch.query.history import history
+from graphsearch.query.neighbourhood import neighbourhood
+from graphsearch.query.sql import sql
+from graphsearch.search.shards.parting import merge, split
+from graphsearch.store.info import info
+from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.verify import verify
+
+INNER, OUTER = (f"4k3/p6p/8/8/8/8/P6P/4KRR1 w {rook} - 0 1" for rook in "FG")
+BOARDS = [board_of(INNER), board_of(OUTER)]
+KEYS = [key_text(board) for board in BOARDS]
+TABLES = ("root", "top_position", "root_history")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a file in which both were searched, and two games of each."""
+    folder = tmp_path_factory.mktemp("equal")
+    games = folder / "games.pgn"
+    games.write_text("\n\n".join(_game(board) for board in BOARDS for _ in range(2)) + "\n")
+    file = folder / "equal.graph"
+    with Graph.open(file, evaluator="uniform") as graph:
+        for visits, board in zip((60, 90), BOARDS, strict=True):
+            analyze(graph, board, Limits(visits=visits))
+    import_pgn(file, [GivenFile(str(games))])
+    return file
+
+
+def _game(board: chess.Board) -> str:
+    head = f'[Variant "Chess960"]\n[SetUp "1"]\n[FEN "{board.fen()}"]\n[Result "1-0"]\n'
+    return f"{head}\n1. h3 Kd7 1-0"
+
+
+def keys_in(file: Path, table: str) -> list[str]:
+    """Returns which of the two positions have rows in a table, in any order."""
+    connection = sqlite3.connect(file)
+    try:
+        found = {key for (key,) in connection.execute(f"SELECT key FROM {table}")}
+    finally:
+        connection.close()
+    return [key for key in KEYS if key in found]
+
+
+def test_their_keys_are_equal_and_their_texts_are_not() -> None:
+    assert key_of(BOARDS[0]) == key_of(BOARDS[1]) == key_of_text(KEYS[0]) == key_of_text(KEYS[1])
+    assert KEYS[0] != KEYS[1]
+    assert [key_text_of_words(pack(board)) for board in BOARDS] == KEYS
+    assert key_text(chess.Board()) == f"{key_of(chess.Board()):016x}"
+
+
+@pytest.mark.parametrize("table", [*TABLES, "game_position", "game_move"])
+def test_both_have_their_rows(path: Path, table: str) -> None:
+    assert keys_in(path, table) == KEYS
+
+
+def test_both_are_listed_and_have_a_history(path: Path) -> None:
+    assert {(root.key, root.visits) for root in info(path).roots} == {(KEYS[0], 60), (KEYS[1], 90)}
+    for board, visits in zip(BOARDS, (60, 90), strict=True):
+        assert [point.n for point in history(path, board).points] == [visits]
+        assert neighbourhood(path, board, depth=1).nodes[0].n == visits
+
+
+def test_both_are_found_under_the_key_that_sql_computes(path: Path) -> None:
+    for fen, visits in ((INNER, 60), (OUTER, 90)):
+        with sql(path, f"SELECT n FROM top_position WHERE key = key('{fen}')") as result:
+            assert list(result.rows) == [(visits,)]
+    assert {found.key for found in find(path, Filters(min_n=60))} == set(KEYS)
+
+
+def test_a_file_of_both_is_sound_and_stays_so_when_it_is_refreshed_and_salvaged(
+    path: Path, tmp_path: Path
+) -> None:
+    assert verify(path).problems == []
+    refresh(path)
+    assert verify(path).problems == []
+    rescued = tmp_path / "rescued.graph"
+    salvage(path, rescued)
+    for table in (*TABLES, "game_move"):
+        assert keys_in(rescued, table) == KEYS
+
+
+def test_both_go_through_a_cluster_and_back(path: Path, tmp_path: Path) -> None:
+    split(path, tmp_path / "two.cluster", shards=2)
+    merge(tmp_path / "two.cluster", tmp_path / "one.graph")
+    for table in TABLES:
+        assert keys_in(tmp_path / "one.graph", table) == KEYS
+
+
+def test_exports_tell_them_apart(path: Path, tmp_path: Path) -> None:
+    export_jsonl(path, tmp_path / "all.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    by_key = {row["key"]: row for row in rows}
+    assert len(by_key) == len(rows)
+    assert [by_key[key]["fen"] for key in KEYS] == [board.fen() for board in BOARDS]
+    children = {move["child"] for row in rows for move in row["moves"] if move["n"]}
+    assert children <= set(by_key)
+    export_csv(path, tmp_path / "all.csv")
+    assert set(KEYS) <= {line.split(",")[0] for line in (tmp_path / "all.csv").read_text().splitlines()}
+    export_epd(path, tmp_path / "all.epd")
+    assert all(f'id "{key}";' in (tmp_path / "all.epd").read_text() for key in KEYS)
+
+
+def test_parquet_tells_them_apart(path: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from graphsearch.exchange.parquet_export import export_parquet
+
+    export_parquet(path, tmp_path / "tables")
+    nodes = parquet.read_table(tmp_path / "tables" / "nodes.parquet").to_pylist()
+    edges = parquet.read_table(tmp_path / "tables" / "edges.parquet").to_pylist()
+    known = {(row["key"], row["rooks"]): row for row in nodes}
+    assert len(known) == len(nodes)
+    assert set(KEYS) <= {row["key_hex"] for row in nodes}
+    for row in edges:
+        parent = known[row["key"], row["rooks"]]
+        board = board_of(parent["fen"])
+        board.push_uci(row["move"])
+        assert key_text(board) == _text(row["child"], row["child_rooks"])
+
+
+def _text(key: int, rooks: int) -> str:
+    return f"{key:016x}{rooks:04x}" if rooks else f"{key:016x}"

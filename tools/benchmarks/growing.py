@@ -1,0 +1,154 @@
+"""Growing a real graph inside a budget of memory, in one file or over shards, and searching on in it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import chess
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.search.results import Progress
+from graphsearch.search.shards import master, parting
+from graphsearch.search.shards.shards import ClusterSearch
+from graphsearch.store.sharded.files import open_to_read
+
+from .meter import Meter
+
+if TYPE_CHECKING:
+    from .scale_phases import Plan
+
+ROOT_VISITS = 1_000_000  # of one root, before the next one's turn
+LEAST_WAVE, MOST_WAVE, WAVE_SHARE = 1024, 16_384, 1000  # a wave is one node in so many of the graph
+SEARCH_VISITS = 500_000  # of the search that goes on
+MOST_SHARD_WAVE, LEAF_BYTES = (
+    65_536,
+    24_576,
+)  # leaves of all shards; of a shard's budget, one for so many bytes
+ROOTS, LEAST_NODES = 4, 500_000  # over shards: a root gets one node in so many, but so many at least
+OPENING = 8  # half-moves, at random, to all roots of a cluster but the first
+SHARD_PHASES = ("passing", "admitting", "evaluating", "backing", "waiting")
+
+
+def grow(plan: Plan, meter: Meter) -> None:
+    """Grows the file to its size by searches within the budget, one root after the other.
+
+    The roots are the start position, then those after one move, after two, and so on: a search stays in one
+    part of the graph for a while, as the branches of an opening book do. It goes on from what is there.
+    """
+    with Graph.open(plan.file, evaluator=UniformEvaluator(), ram_bytes=plan.ram_bytes) as graph:
+        assert graph.store is not None
+        before, visits = graph.node_count, 0
+        for board in islice(_roots(), len(graph.store.roots()), None):
+            left = plan.nodes - graph.node_count
+            if left <= 0:
+                break
+            visits += _search(graph, board, min(ROOT_VISITS, max(LEAST_WAVE, left)), meter)
+        added = graph.node_count - before
+    meter.of_all(added, visits=visits)
+
+
+def _search(graph: Graph, board: chess.Board, visits: int, meter: Meter) -> int:
+    wave = min(MOST_WAVE, max(LEAST_WAVE, graph.node_count // WAVE_SHARE))
+    params = SearchParams(minibatch_size=wave)
+    result = analyze(graph, board, Limits(visits=visits), params, on_progress=meter.tick, interval=0.0)
+    return result.new_visits
+
+
+def _roots() -> Iterator[chess.Board]:
+    """Yields the start position, then all positions after one move, after two, each once."""
+    level, seen = [chess.Board()], set[str]()
+    while True:
+        fresh = {board.epd(): board for board in level if board.epd() not in seen}
+        seen |= set(fresh)
+        yield from fresh.values()
+        level = []
+        for board in fresh.values():
+            for move in board.legal_moves:
+                level.append(board.copy(stack=False))
+                level[-1].push(move)
+
+
+def search(plan: Plan, meter: Meter) -> None:
+    """Searches on from the start position within the budget; what fills the memory first does not count."""
+    visits = min(SEARCH_VISITS, plan.nodes // 2)
+    with Graph.open(plan.part("copy"), evaluator=UniformEvaluator(), ram_bytes=plan.ram_bytes) as graph:
+        _search(graph, chess.Board(), visits // 2, meter)
+        meter.restart()
+        meter.units, meter.unit = max(1, _search(graph, chess.Board(), visits, meter)), "visit"
+
+
+# ------------------------------------------------------------------ over shards
+def grow_shards(plan: Plan, meter: Meter) -> None:
+    """Grows the cluster to its size by searches within the budget, one root after the other.
+
+    The roots are the start position, then positions after some random half-moves: as the lines of a book do,
+    they share few positions. It goes on from what is there.
+    """
+    before, root, visits = 0, 0, 0
+    if plan.file.exists():
+        with open_to_read(plan.file) as store:
+            before, root = store.node_count, len(store.roots())
+    nodes = before
+    while nodes < plan.nodes:  # an evaluation is a node, but positions without moves are nodes without one
+        some = min(plan.nodes - nodes, max(LEAST_NODES, plan.nodes // ROOTS))
+        found = _search_shards(plan, meter, _root(root), Limits(evaluations=some))
+        visits += found.result.new_visits
+        nodes, root = found.result.nodes, root + 1
+    meter.of_all(nodes - before, visits=visits)
+
+
+def _root(number: int) -> chess.Board:
+    """Returns the start position, or one after random moves; the same ones every time.
+
+    >>> _root(0).fen() == chess.STARTING_FEN, _root(1).ply(), _root(1) == _root(1)
+    (True, 8, True)
+    """
+    board, draw = chess.Board(), random.Random(number)
+    while number and board.ply() < OPENING:
+        board.push(draw.choice(list(board.legal_moves)))
+    return board
+
+
+def search_shards(plan: Plan, meter: Meter) -> None:
+    """Searches on from the start position, opening of the files included."""
+    found = _search_shards(plan, meter, chess.Board(), Limits(visits=min(SEARCH_VISITS, plan.nodes // 2)))
+    meter.units, meter.unit = max(1, found.result.new_visits), "visit"
+
+
+def merge_shards(plan: Plan, meter: Meter) -> None:
+    """Makes one file of the cluster."""
+    meter.of_all(parting.merge(plan.file, plan.part("new"), force=True, progress=meter.tick).nodes)
+
+
+def _search_shards(plan: Plan, meter: Meter, board: chess.Board, limits: Limits) -> ClusterSearch:
+    """Returns a search within the budget, whose shards the meter counts."""
+    last = 0
+
+    def tick(now: Progress) -> None:
+        nonlocal last
+        if now.new_visits > last:  # the master asks again, whatever the shards do
+            last = now.new_visits
+            meter.tick()
+
+    found = master.analyze(
+        plan.file,
+        board,
+        limits,
+        SearchParams(minibatch_size=min(MOST_SHARD_WAVE, plan.ram_bytes // LEAF_BYTES), overlap=0),
+        evaluator=EvaluatorSpec(evaluator="uniform"),
+        shards=plan.shards,
+        ram_bytes=plan.ram_bytes,
+        on_progress=tick,
+    )
+    meter.cpu_beside += sum(shard.cpu_seconds for shard in found.shards)
+    meter.peak_beside = max(meter.peak_beside, *(shard.peak_rss or 0 for shard in found.shards))
+    meter.more["read_back"] = meter.more.get("read_back", 0) + sum(s.read_back for s in found.shards)
+    for name in SHARD_PHASES:  # seconds of a shard
+        spent = sum(getattr(shard.traffic, name) for shard in found.shards) / plan.shards
+        meter.more[f"{name}_s"] = meter.more.get(f"{name}_s", 0.0) + spent
+    return found

@@ -1,0 +1,151 @@
+"""The prover of mates: problems that it solves, and what it takes of a search that it is beside."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import chess
+
+from graphsearch import Graph, Limits, SearchResult, analyze
+from graphsearch.evaluators.factory import create
+from graphsearch.search.results import Progress
+from graphsearch.solvers.mate.beside import DECIDED, TRIAL, MateFinder
+from graphsearch.solvers.mate.check import MateRefutedError, check_mate
+from graphsearch.solvers.mate.limits import MateLimits
+from graphsearch.solvers.mate.session import MateResult, MateSearch
+
+from .harness import Row, benchmark
+from .positions import MIDDLEGAMES, lines
+
+INTERVAL = 0.01  # seconds between two looks at the CPU time
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A position and the moves to its mate, negative where the side to move is mated."""
+
+    board: chess.Board
+    moves: int
+
+
+def read(path: Path) -> list[Problem]:
+    """Returns the problems of a file, shortest first: a FEN, with or without counters, and `bm #N`."""
+    found = []
+    for line in lines(path):
+        position, mark, rest = line.partition(" bm #")
+        if mark:
+            fields = position.split()
+            fen = " ".join(fields if len(fields) == 6 else [*fields[:4], "0", "1"])
+            found.append(Problem(chess.Board(fen), int(rest.split(";")[0])))
+    return sorted(found, key=lambda problem: abs(problem.moves))
+
+
+@benchmark("verdict")
+def mates(
+    *, file: Path, seconds: float = 10.0, up_to: int = 1000, every: int = 1, check: bool = False
+) -> Iterator[Row]:
+    """Solves problems with `bm #N`, and with --check plays out all defences against every claim.
+
+    Rows count the problems of each verdict, with the median seconds: `right`, `longer` than the file says,
+    `none` within --seconds; a claim that is wrong says how. --up-to: problems of at most so many moves.
+    """
+    MateSearch(chess.Board()).warm_up()
+    for problem in [problem for problem in read(file) if abs(problem.moves) <= up_to][::every]:
+        search = MateSearch(problem.board, MateLimits(seconds=seconds))
+        result = search.run()
+        yield {
+            "verdict": verdict(problem, search, result, check=check),
+            "seconds": result.seconds,
+            "shortest": result.shortest,
+            "moves": abs(problem.moves),
+        }
+
+
+def verdict(problem: Problem, search: MateSearch, result: MateResult, *, check: bool) -> str:
+    """Returns `right`, `longer`, `none` or the fault of a result."""
+    if result.mate is None:
+        return "none"
+    if check:
+        try:
+            found = check_mate(problem.board, result.mate, search.attack)
+        except MateRefutedError as error:
+            return f"REFUTED: {error}"
+        if found.plies != len(result.pv):
+            return f"LINE: {found.plies} plies"
+    if result.mate == problem.moves:
+        return "right"
+    if (result.mate > 0) != (problem.moves > 0):
+        return "SIGN"
+    if abs(result.mate) < abs(problem.moves):
+        return "shorter"
+    return "TOO LONG" if result.shortest else "longer"
+
+
+# ------------------------------------------------------------------ beside a search
+@benchmark("positions", "prover", across="prover", compare=("cpu_s", "visits_per_cpu_s"))
+def beside(
+    *,
+    visits: int = 100_000,
+    rounds: int = 3,
+    seconds: float = 1.0,
+    mates: Path | None = None,
+    up_to: int = 5,
+) -> Iterator[Row]:
+    """What the prover of mates takes of a search that it is beside, in CPU-seconds of one thread.
+
+    Medians of searches without and with the prover, in turns. decided: --visits in positions that lack a
+    queen, with Q of .5 and more. first second: visits within --seconds without other limits, in these and in
+    the same positions with all queens. With --mates (`FEN bm #N` lines): CPU-seconds until a search without
+    limits ends, and the share of mates that is found at full length within --seconds.
+    """
+    search(chess.Board(TRIAL), Limits(visits=100), prover=True)  # so that nothing is compiled later
+    whole = [chess.Board(fen) for fen in MIDDLEGAMES]
+    lacking = [without_queen(board, colour) for board in whole for colour in chess.COLORS]
+    for board in lacking:
+        for number in range(2 * rounds):
+            result, spent = search(board, Limits(visits=visits), prover=bool(number % 2))
+            if abs(result.node.q) >= DECIDED and result.stop_reason == "visits":
+                yield {"positions": "decided", "prover": bool(number % 2), "cpu_s": spent}
+    for kind, boards in (("decided", lacking), ("all queens", whole)):
+        for board in boards:
+            for prover in (False, True):
+                result, spent = search(board, Limits(), prover=prover, seconds=seconds)
+                rate = result.new_visits / spent
+                yield {
+                    "positions": f"first {seconds:g} s, {kind}",
+                    "prover": prover,
+                    "visits_per_cpu_s": rate,
+                }
+    for problem in read(mates) if mates else ():
+        if 0 < abs(problem.moves) <= up_to:
+            result, spent = search(problem.board, Limits(), prover=True, seconds=seconds)
+            found = result.node.mate == problem.moves
+            yield {"positions": "mates", "prover": True, "cpu_s": spent, "found": float(found)}
+
+
+def without_queen(board: chess.Board, colour: chess.Color) -> chess.Board:
+    """Returns a position without a queen of a side."""
+    found = board.copy()
+    found.remove_piece_at(next(iter(board.pieces(chess.QUEEN, colour))))
+    return found
+
+
+def search(
+    board: chess.Board, limits: Limits, *, prover: bool, seconds: float = 1e9
+) -> tuple[SearchResult, float]:
+    """Returns the result of a search of so many CPU-seconds on one thread, and those that it took."""
+    stop = threading.Event()
+
+    def look(_: Progress) -> None:
+        if time.process_time() - began >= seconds:
+            stop.set()
+
+    with Graph.open(None, evaluator=create("builtin", {"threads": "1"})) as graph:
+        began = time.process_time()
+        finder = MateFinder(visits=limits.visits) if prover else None
+        result = analyze(graph, board, limits, on_progress=look, interval=INTERVAL, stop=stop, mates=finder)
+        return result, time.process_time() - began

@@ -1,0 +1,194 @@
+"""A search within a budget of memory beside the same search with all of its graph in memory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from hashlib import pbkdf2_hmac
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.graph import arena_kernel
+from graphsearch.search.results import Progress
+from graphsearch.workers.process import peak_rss
+
+from .clocks import timed
+from .harness import Row, benchmark, fresh
+
+SLICES = 10  # parts of a measured search, of which the median counts
+WARM_UP = (
+    2  # part of so many of the measured work: before it counts; up to so many times, until memory is full
+)
+MOST_WARM_UP = 8
+CALIBRATION = 200_000  # rounds
+
+
+class SlowEvaluator(Evaluator):
+    """Answers like `uniform`, from outside the kernels, and keeps one core busy for so long a position.
+
+    Attributes:
+      seconds: spent so far.
+    """
+
+    identity = UniformEvaluator.identity
+
+    def __init__(self, us: float) -> None:
+        self._uniform, self.seconds = UniformEvaluator(), 0.0
+        self._rounds = us * CALIBRATION / (1e6 * min(timed(lambda: _spin(CALIBRATION))[0] for _ in range(5)))
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns equal probabilities, late."""
+        begin = time.perf_counter()
+        _spin(max(1, round(self._rounds * len(batch))))
+        found = self._uniform.evaluate(batch)
+        self.seconds += time.perf_counter() - begin
+        return found
+
+
+def _spin(rounds: int) -> None:
+    """Keeps a core busy while other threads run."""
+    pbkdf2_hmac("sha1", b"", b"", rounds)
+
+
+@benchmark(
+    "evaluator",
+    "memory",
+    across="memory",
+    compare=("per_s", "per_cpu_s"),
+)
+def beyond_memory(
+    *,
+    nodes: int = 10_000_000,
+    ram_mb: int = 256,
+    wave: int = 4096,
+    visits: int = 500_000,
+    evaluations: int = 80_000,
+    slow_us: float = 100.0,
+) -> Iterator[Row]:
+    """A search that outgrows its memory beside the same one in memory, with fast and slow evaluations.
+
+    A graph of --nodes is grown with `uniform`. The search continues it with all of it in memory and, from its
+    file, within --ram-mb, each in a process of its own: --visits of `uniform`, --evaluations of an evaluator
+    outside the kernels that takes --slow-us for a position. Rates are medians of ten parts of equal work.
+    stall_s is the longest time between two waves, busy the evaluator's share of the time.
+    """
+    with tempfile.TemporaryDirectory(prefix="graphsearch-bench-") as name:
+        file = Path(name) / "grown.graph"
+        fresh(_grow, file, nodes, wave)
+        for us, amount in ((0.0, visits), (slow_us, evaluations)):
+            for budget in (0, ram_mb * 1_000_000):
+                found = fresh(_search, file, nodes, budget, wave, us, amount)
+                evaluator = f"{us:g} us" if us else "uniform"
+                yield {"evaluator": evaluator, "memory": f"{ram_mb} MB" if budget else "all"} | found
+
+
+def _grow(file: Path | None, nodes: int, wave: int) -> None:
+    with Graph.open(file, evaluator=UniformEvaluator()) as graph:
+        _grow_graph(graph, nodes, wave)
+
+
+def _grow_graph(graph: Graph, nodes: int, wave: int) -> None:
+    while graph.node_count < nodes:
+        some = Limits(visits=max(wave, (nodes - graph.node_count) // 2))
+        analyze(graph, chess.Board(), some, SearchParams(minibatch_size=wave))
+
+
+def _search(file: Path, nodes: int, budget: int, wave: int, us: float, amount: int) -> Row:
+    """Returns the figures of a search that continues the graph."""
+    copy = file.with_name("copy.graph")
+    if budget:
+        shutil.copyfile(file, copy)
+    _rehearse(file.with_name("tiny.graph"))
+    with Graph.open(
+        copy if budget else None, evaluator=UniformEvaluator(), ram_bytes=budget or None
+    ) as graph:
+        if budget:
+            watched = _Watched("new_visits", wave, amount, graph)
+            watched.search(graph, wave)  # fills the memory
+        else:
+            _grow_graph(graph, nodes, wave)
+        slow = SlowEvaluator(us) if us else None
+        graph.evaluator = slow or graph.evaluator
+        found = _Watched("evaluations" if us else "new_visits", amount // WARM_UP, amount)
+        found.search(graph, wave)
+        busy = {"busy": slow.seconds / found.seconds} if slow else {}
+        figures = found.figures() | busy | {"resident": graph.arena.node_count}
+    return figures | {"peak_mb": (peak_rss() or 0) / 1e6}
+
+
+def _rehearse(file: Path) -> None:
+    """Loads the kernels of searches within little memory and outside the kernels."""
+    _grow(file, 3000, 64)
+    for evaluator in (UniformEvaluator(), SlowEvaluator(1.0)):
+        with Graph.open(file, evaluator=evaluator, ram_bytes=8_000_000) as graph:
+            graph.pager.start_over()
+            analyze(graph, chess.Board(), Limits(visits=2048), SearchParams(minibatch_size=64))
+            graph.arena.evict(0, 0, [np.zeros(0, np.uint64)])
+    file.unlink()
+
+
+class _Watched:
+    """A search of the start position that stops once so much was done after a warm-up.
+
+    Attributes:
+      seconds: of all of it.
+    """
+
+    def __init__(self, of: str, warm_up: int, amount: int, filled: Graph | None = None) -> None:
+        self._of, self._warm_up, self._amount = of, warm_up, amount
+        self._filled = filled  # whose memory has to be full first
+        self._marks: list[tuple[float, float, int, int]] = []  # seconds, CPU-seconds, done, records read
+        self._first = -1
+        self._stop, self.seconds = threading.Event(), 0.0
+
+    def search(self, graph: Graph, wave: int) -> None:
+        """Searches, and raises SystemExit if the search ends by itself."""
+        params = SearchParams(minibatch_size=wave)
+        began = time.perf_counter()
+        found = analyze(
+            graph, chess.Board(), None, params, on_progress=self._step, interval=0.0, stop=self._stop
+        )
+        self.seconds = time.perf_counter() - began
+        if not self._stop.is_set():
+            raise SystemExit(f"a search ended by {found.stop_reason}")
+
+    def _step(self, now: Progress) -> None:
+        if self._stop.is_set():
+            return
+        done = int(getattr(now, self._of))
+        self._marks.append((time.perf_counter(), time.process_time(), done, now.read_back))
+        if (
+            self._first < 0
+            and done >= self._warm_up
+            and (self._is_full() or done > MOST_WARM_UP * self._amount)
+        ):
+            self._first = len(self._marks) - 1
+        elif self._first >= 0 and done - self._marks[self._first][2] >= self._amount:
+            self._stop.set()
+
+    def _is_full(self) -> bool:
+        return self._filled is None or bool(self._filled.arena.counters[arena_kernel.EVICTED])
+
+    def figures(self) -> Row:
+        """Returns the figures of the measured part; the longest stall is that of all of it."""
+        marks: Any = np.array(self._marks, np.float64)
+        measured = marks[self._first :]
+        bounds = np.linspace(measured[0, 2], measured[-1, 2], SLICES + 1)
+        walls, cpus = (np.diff(np.interp(bounds, measured[:, 2], measured[:, k])) for k in (0, 1))
+        parts = np.diff(bounds)
+        return {
+            "counted": self._of,
+            "per_s": float(np.median(parts / np.maximum(walls, 1e-9))),
+            "per_cpu_s": float(np.median(parts / np.maximum(cpus, 1e-9))),
+            "reads_each": float((measured[-1, 3] - measured[0, 3]) / (measured[-1, 2] - measured[0, 2])),
+            "stall_s": float(np.diff(marks[:, 0]).max(initial=0.0)),
+        }

@@ -1,0 +1,254 @@
+"""Variants of a search, as texts, and the ways to run them: in this process, over shards, as a UCI engine.
+
+builtin MinibatchSize=256             an evaluator, its options and those of the search
+policy=builtin value=lc0:net.pb.gz    two evaluators as one
+builtin shards=4 Overlap=0            over shards that take turns in this process
+engine=lc0 WeightsFile=net.pb.gz      a UCI engine and its options; engine=graphsearch is this program
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import chess
+import chess.engine
+import numpy as np
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.evaluators.kinds import EXTERNAL
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.graph import arena_kernel
+from graphsearch.graph.view import NodeView, view
+from graphsearch.search.params import OPTION_NAMES
+from graphsearch.search.shards.job import SearchJob, board_parts
+from graphsearch.search.shards.session import ShardSearch
+from graphsearch.search.shards.shard_context import ShardContext
+from graphsearch.search.shards.talk import lines_between, run_together
+from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.sharded.ownership import even_owners, owner_of
+
+from .clocks import cpu_of
+from .positions import Case
+
+MOST_VISITS = 100  # per evaluation: where a small graph is exhausted, only visits are left
+START_SECONDS = 300  # of an engine: it may compile
+EVALUATIONS = re.compile(r"(\d+) evaluations")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a text asks for: evaluator, its options, those of the search, shards (0: none), an engine."""
+
+    spec: EvaluatorSpec
+    params: tuple[str, ...] = ()
+    shards: int = 0
+    engine: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Variant:
+        """Returns the variant of a text.
+
+        >>> found = Variant.parse("lc0:net threads=1 MinibatchSize=8 shards=2")
+        >>> found.spec.evaluator, found.spec.options, found.params, found.shards
+        ('lc0:net', (('threads', '1'),), ('MinibatchSize=8',), 2)
+        """
+        words = text.split()
+        name = words.pop(0) if "=" not in words[0] else "builtin"
+        given = dict(word.split("=", 1) for word in words)
+        known = {option.lower() for option in OPTION_NAMES}
+        shards, engine = int(given.pop("shards", 0)), given.pop("engine", "")
+        parts: dict[str, Any] = {part: given.pop(part) for part in ("policy", "value") if part in given}
+        own = {key: value for key, value in given.items() if engine or key.lower() not in known}
+        params = tuple(f"{key}={value}" for key, value in given.items() if key not in own)
+        spec = EvaluatorSpec(**(parts or {"evaluator": name}), options=tuple(own.items()))
+        return cls(spec, params, shards, engine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One search of a position.
+
+    Attributes:
+      visits: by move. root: its record, where the search is in this process. cpu: seconds.
+      counts: `new_visits`, `catch_ups` and `waves`, where they are known.
+      below: evaluations below the reply that was searched before.
+    """
+
+    move: str
+    q: float | None
+    evaluations: int
+    cpu: float
+    visits: Mapping[str, float]
+    counts: Mapping[str, float]
+    root: NodeRecord | None = None
+    below: float | None = None
+
+
+class Remembering(Evaluator):
+    """An evaluator that is asked once for each position: its answers then do not depend on the batch."""
+
+    def __init__(self, inner: Evaluator) -> None:
+        self.identity = inner.identity
+        self._inner = inner
+        self._known: dict[bytes, tuple[Any, Any]] = {}
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns the known answers, and asks for the others."""
+        keys = [words.tobytes() for words in batch.words]
+        new = np.array([key not in self._known for key in keys])
+        if new.any():
+            asked = batch.rows(new)
+            said = self._inner.evaluate(asked)
+            for i, words in enumerate(asked.words):
+                priors = said.priors[asked.offsets[i] : asked.offsets[i + 1]]
+                self._known[words.tobytes()] = said.wdl[i], priors
+        known = [self._known[key] for key in keys]
+        return Evaluation(
+            np.stack([wdl for wdl, _ in known]), np.concatenate([priors for _, priors in known])
+        )
+
+    def forget(self) -> None:
+        """Forgets all answers."""
+        self._known.clear()
+
+
+class Inside:
+    """Searches in this process, each from nothing; `remembered` are the evaluators that variants share."""
+
+    def __init__(
+        self, variant: Variant, remembered: dict[EvaluatorSpec, Remembering], head_start: int
+    ) -> None:
+        made = create(variant.spec)
+        self._evaluator = (
+            remembered.setdefault(variant.spec, Remembering(made)) if made.kernel_kind == EXTERNAL else made
+        )
+        self._params = SearchParams.from_options(variant.params)
+        self._shards, self._head_start = variant.shards, head_start
+
+    def search(self, case: Case, evaluations: int) -> Found:
+        """Returns what a search of so many evaluations finds."""
+        limits = Limits(evaluations=evaluations, visits=MOST_VISITS * evaluations)
+        if self._shards:
+            return self._over_shards(case, limits)
+        with Graph.open(None, evaluator=self._evaluator) as graph:
+            reply = self._search_reply(graph, case, evaluations) if self._head_start else None
+            had = _visits_of(graph, reply)
+            waves, began = int(graph.arena.counters[arena_kernel.WAVES]), time.process_time()
+            result = analyze(graph, case.board, limits, self._params)
+            cpu = time.process_time() - began
+            counts = {
+                "new_visits": result.new_visits,
+                "catch_ups": result.catch_ups,
+                "waves": int(graph.arena.counters[arena_kernel.WAVES]) - waves,
+            }
+            return Found(
+                move=result.bestmove.uci() if result.bestmove else "",
+                q=result.node.q,
+                evaluations=result.evaluations,
+                cpu=cpu,
+                visits=_by_move(result.node),
+                counts=counts,
+                root=graph.read(case.board),
+                below=_visits_of(graph, reply) - had if reply else None,
+            )
+
+    def _search_reply(self, graph: Graph, case: Case, evaluations: int) -> chess.Board:
+        """Searches the reply that the priors like best, for `head_start` times the evaluations."""
+        first = analyze(graph, case.board, Limits(visits=1)).node.moves
+        reply = case.board.copy()
+        reply.push(max(first, key=lambda move: move.p).move)
+        most = self._head_start * evaluations
+        analyze(graph, reply, Limits(evaluations=most, visits=MOST_VISITS * most))
+        return reply
+
+    def _over_shards(self, case: Case, limits: Limits) -> Found:
+        """Returns the outcome of a search by shards, which have no files and take turns."""
+        shards, owners, (start, moves) = self._shards, even_owners(self._shards), board_parts(case.board)
+        leader = owner_of(case.board, owners)
+        job = SearchJob(start=start, moves=moves, limits=limits, params=self._params, run=0)
+        began, stop = time.process_time(), threading.Event()
+        with ExitStack() as stack:
+            graphs = [stack.enter_context(Graph.open(None, evaluator=self._evaluator)) for _ in range(shards)]
+            wires = stack.enter_context(lines_between(shards))
+            searches = [
+                ShardSearch(
+                    graphs[k],
+                    job,
+                    ShardContext(number=k, shards=shards, owners=owners, leader=leader, lines=wires[k]),
+                    stop,
+                )
+                for k in range(shards)
+            ]
+            run_together([search.talk() for search in searches])
+
+            def read(board: chess.Board) -> NodeRecord | None:
+                return graphs[owner_of(board, owners)].read(board)
+
+            node = view(read, case.board)
+            assert node is not None
+            done = sum(int(graph.arena.counters[arena_kernel.EVALUATIONS]) for graph in graphs)
+            return Found(
+                move=node.moves[0].move.uci(),
+                q=node.q,
+                evaluations=done,
+                cpu=time.process_time() - began,
+                visits=_by_move(node),
+                counts={},
+                root=read(case.board),
+            )
+
+    def close(self) -> None:
+        """Closes the evaluator."""
+        self._evaluator.close()
+
+
+class UciEngine:
+    """A UCI engine in a process of its own, a new game for each position."""
+
+    def __init__(self, variant: Variant) -> None:
+        name = variant.engine
+        command = [sys.executable, "-m", "graphsearch", "uci"] if name == "graphsearch" else [name]
+        self._process = chess.engine.SimpleEngine.popen_uci(command, timeout=START_SECONDS)
+        self._process.configure(dict(variant.spec.options))
+        self.search(Case(chess.Board()), 1)  # whatever is loaded or compiled at the first search
+
+    def search(self, case: Case, evaluations: int) -> Found:
+        """Returns what a search of so many nodes finds; an engine that does not say it evaluates each."""
+        pid = self._process.transport.get_pid()
+        began, nodes, said = cpu_of(pid), 0, 0
+        limit = chess.engine.Limit(nodes=evaluations)
+        with self._process.analysis(case.board, limit, game=object()) as analysis:
+            for info in analysis:
+                nodes = max(nodes, info.get("nodes", 0))
+                told = EVALUATIONS.search(info.get("string", ""))
+                said = int(told[1]) if told else said
+            move = str(analysis.wait().move)
+        return Found(
+            move=move,
+            q=None,
+            evaluations=said or nodes,
+            cpu=cpu_of(pid) - began,
+            visits={},
+            counts={"new_visits": nodes},
+        )
+
+    def close(self) -> None:
+        """Ends the engine."""
+        self._process.quit()
+
+
+def _by_move(node: NodeView) -> dict[str, float]:
+    return {move.move.uci(): float(move.n) for move in node.moves}
+
+
+def _visits_of(graph: Graph, board: chess.Board | None) -> int:
+    record = graph.read(board) if board else None
+    return record.visits if record else 0

@@ -1,0 +1,26 @@
+"""`python -m tools.training make | label | begin | train | pack | judge`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+
+COMMANDS = ("make", "label", "begin", "train", "pack", "judge")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns the exit code."""
+    out = argparse.ArgumentParser(prog="tools.training", description=__doc__)
+    commands = out.add_subparsers(dest="command", required=True)
+    modules = {name: import_module(f"tools.training.{name}") for name in COMMANDS}
+    for name, module in modules.items():
+        form = argparse.RawDescriptionHelpFormatter
+        module.add_arguments(commands.add_parser(name, description=module.__doc__, formatter_class=form))
+    options = out.parse_args(arguments)
+    code: int = modules[options.command].run(options)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,146 @@
+"""Prints how well an evaluator agrees with an engine on a file of reference positions.
+
+    python -m tools.training judge sf_reference.jsonl.gz [--evaluator nnue:stockfish] [--json]
+
+A line of the file holds `fen`, `wdl` (per mille, side to move), `bestmove` and `moves_depth10`
+(`{uci: {"cp"|"mate": n}}` for every legal move, best first).
+
+Value: Q = win - loss of our evaluator against (w - l) / 1000. Policy: our priors against
+`softmax(Q(move) / temperature)` with Q = 2 / (1 + exp(-0.00368208 cp)) - 1 (lichess's formula), a mate +-1,
+at the temperatures 0.1 and 0.05 and against the best move alone. No policy can have less cross-entropy than
+the target's own entropy, so that is printed beside it. `first_choice_*`: our highest prior is `bestmove`, or
+the first of `moves_depth10`. Speed: complete evaluations (value and all priors) a CPU-second, compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphsearch.evaluators.factory import DEFAULT, create, parse_options
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch
+from graphsearch.position.board import POSITION_WORDS
+from tools.evaluation_data import Positions, all_moves, policy_target, read_reference, uci
+
+TEMPERATURES = (0.1, 0.05)
+SPEED_EVALUATIONS = 10_000  # at least, when timing
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What the evaluator says: wdl `[B, 3]`; moves and priors `[M]`, position b's from `offsets[b]` on."""
+
+    wdl: NDArray[np.float32]
+    priors: NDArray[np.float32]
+    moves: NDArray[np.uint16]
+    offsets: NDArray[np.int64]
+
+    def of(self, b: int) -> slice:
+        """Returns where the moves of a position are."""
+        return slice(int(self.offsets[b]), int(self.offsets[b + 1]))
+
+    def first_choice(self, b: int) -> str:
+        """Returns the move with the highest prior."""
+        at = self.of(b)
+        return uci(int(self.moves[at][np.argmax(self.priors[at])]))
+
+
+def batch_of(words: NDArray[np.uint64]) -> PositionBatch:
+    """Returns packed positions as evaluators take them."""
+    offsets, moves = all_moves(words)
+    return PositionBatch(words.reshape(-1, POSITION_WORDS), moves, offsets)
+
+
+def evaluate(words: NDArray[np.uint64], evaluator: Evaluator) -> Evaluated:
+    """Returns an evaluator's verdict on packed positions."""
+    batch = batch_of(words)
+    found = evaluator.evaluate(batch)
+    return Evaluated(found.wdl, found.priors, batch.moves, batch.offsets)
+
+
+def measure_value(positions: Positions, evaluator: Evaluator) -> dict[str, float]:
+    """Returns the correlation and the mean absolute error of Q, and that error of the draw chance."""
+    ours, theirs = evaluate(positions.words, evaluator).wdl, positions.wdl
+    q, target = ours[:, 0] - ours[:, 2], theirs[:, 0] - theirs[:, 2]
+    return {
+        "q_correlation": float(np.corrcoef(q, target)[0, 1]),
+        "q_mean_absolute_error": float(np.abs(q - target).mean()),
+        "draw_mean_absolute_error": float(np.abs(ours[:, 1] - theirs[:, 1]).mean()),
+    }
+
+
+def measure_policy(positions: Positions, evaluator: Evaluator, *temperatures: float) -> dict[str, float]:
+    """Returns cross-entropies of the priors and how often the first choice is the engine's."""
+    found = evaluate(positions.words, evaluator)
+    out: dict[str, float] = {}
+    for temperature in temperatures:
+        crosses, entropies = [], []
+        for b, scores in enumerate(positions.scores):
+            at = found.of(b)
+            target = policy_target(scores or {}, found.moves[at], temperature)
+            crosses.append(-float(target @ np.log(found.priors[at])))
+            entropies.append(-float(target @ np.log(target + 1e-30)))
+        out[f"cross_entropy_t{temperature}"] = float(np.mean(crosses))
+        out[f"target_entropy_t{temperature}"] = float(np.mean(entropies))
+    tops = [max(scores or {}, key=(scores or {}).__getitem__) for scores in positions.scores]
+    choices = [found.first_choice(b) for b in range(len(tops))]
+    out["first_choice_top"] = float(np.mean([c == t for c, t in zip(choices, tops, strict=True)]))
+    return out
+
+
+def measure_best(positions: Positions, best: list[str], evaluator: Evaluator) -> dict[str, float]:
+    """Returns how often the first choice is the engine's best move, and the cross-entropy against it."""
+    found = evaluate(positions.words, evaluator)
+    choices = [found.first_choice(b) for b in range(len(best))]
+    hits = [
+        found.priors[found.of(b)][[uci(int(m)) for m in found.moves[found.of(b)]].index(move)]
+        for b, move in enumerate(best)
+    ]
+    return {
+        "first_choice_bestmove": float(np.mean([c == m for c, m in zip(choices, best, strict=True)])),
+        "cross_entropy_bestmove": -float(np.log(np.array(hits)).mean()),
+    }
+
+
+def measure_speed(positions: Positions, evaluator: Evaluator) -> float:
+    """Returns complete evaluations per CPU-second."""
+    batch = batch_of(positions.words)
+    evaluator.evaluate(batch)
+    turns = -(-SPEED_EVALUATIONS // len(batch))
+    begin = time.process_time()
+    for _ in range(turns):
+        evaluator.evaluate(batch)
+    return turns * len(batch) / (time.process_time() - begin)
+
+
+def add_arguments(out: argparse.ArgumentParser) -> None:
+    """Adds what the command takes."""
+    out.add_argument("reference", type=Path, help="gzip'ed JSON lines")
+    out.add_argument("--evaluator", default=DEFAULT, help="NAME, as in `graphsearch analyze`")
+    out.add_argument("--evaluator-option", action="append", default=[], metavar="NAME=VALUE")
+    out.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the figures; returns the exit code."""
+    positions, best = read_reference(options.reference)
+    evaluator = create(options.evaluator, dict(parse_options(options.evaluator_option)))
+    figures = {"positions": float(len(best))}
+    figures |= measure_value(positions, evaluator)
+    figures |= measure_policy(positions, evaluator, *TEMPERATURES)
+    figures |= measure_best(positions, best, evaluator)
+    figures["evaluations_per_core_second"] = measure_speed(positions, evaluator)
+    if options.json:
+        json.dump(figures, sys.stdout)
+        print()
+    else:
+        for name, figure in figures.items():
+            print(f"{name:30s}{figure:12.4f}")
+    return 0

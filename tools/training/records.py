@@ -1,0 +1,100 @@
+"""Positions with labels, as the tools that make, label and learn from them exchange them.
+
+A set is a folder of shards. A shard is `NAME.positions`, an array of `RECORD`, and beside it `NAME.moves`,
+int16: the values of the moves of those records that have them, one record's after the other's, in canonical
+order.
+
+Scores are 1/361 of a pawn, seen by the side to move: the unit of Stockfish's networks. Mates are beyond
+MATED.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+RECORD = np.dtype(
+    [
+        ("words", "<u8", 9),  # the packed position without its key
+        ("score", "<i2"),
+        ("ply", "<u2"),  # of the game, as an engine's chances to win depend on it
+        ("win", "<u2"),  # per mille, by an engine; UNKNOWN: only the score is known
+        ("loss", "<u2"),
+        ("best", "<u2"),  # the engine's move, 0 if only values of the moves are known
+        ("moves", "<u2"),  # how many values of moves the record has, 0 or all
+        ("kind", "<u2"),  # IN_CHECK, PLAYED
+        ("spare", "<u2"),
+    ]
+)
+UNKNOWN = 0xFFFF
+IN_CHECK, PLAYED = 1, 2  # PLAYED: of the game itself; the others are children of its positions
+MATED, MOST_SCORE = 30_000, 20_000
+PAWN = 361
+SUFFIX, MOVES_SUFFIX = ".positions", ".moves"
+
+Records = NDArray[Any]
+Values = NDArray[np.int16]
+
+
+def write_shard(path: Path, records: Records, values: Values) -> None:
+    """Writes a shard; `path` ends in `.positions`."""
+    if int(records["moves"].astype(np.int64).sum()) != len(values):
+        raise ValueError(f"{path}: {len(values)} values for {int(records['moves'].sum())} moves")
+    values.astype("<i2").tofile(path.with_suffix(MOVES_SUFFIX))
+    records.tofile(path)
+
+
+def read_shard(path: Path) -> tuple[Records, Values]:
+    """Returns a shard's records and the values of their moves."""
+    values = path.with_suffix(MOVES_SUFFIX)
+    return np.fromfile(path, RECORD), np.fromfile(values, "<i2") if values.exists() else np.zeros(0, np.int16)
+
+
+def shards_of(folders: Sequence[Path]) -> list[Path]:
+    """Returns the shards of some folders, in order.
+
+    Raises:
+      FileNotFoundError: if a folder has none.
+    """
+    found = []
+    for folder in folders:
+        shards = sorted(folder.glob(f"*{SUFFIX}"))
+        if not shards:
+            raise FileNotFoundError(f"{folder} holds no positions")
+        found += shards
+    return found
+
+
+def read_sets(folders: Sequence[Path]) -> tuple[Records, Values]:
+    """Returns all records of some sets, and the values of their moves."""
+    parts = [read_shard(path) for path in shards_of(folders)]
+    return np.concatenate([records for records, _ in parts]), np.concatenate([values for _, values in parts])
+
+
+def hashes(folders: Sequence[Path]) -> Iterator[tuple[str, int, str]]:
+    """Yields each folder's name, its number of positions and the SHA-256 of its shards."""
+    for folder in folders:
+        digest, count = hashlib.sha256(), 0
+        for path in shards_of([folder]):
+            data = path.read_bytes()
+            digest.update(data)
+            count += len(data) // RECORD.itemsize
+        yield folder.name, count, digest.hexdigest()
+
+
+def thinned(records: Records, values: Values, chosen: NDArray[np.bool_]) -> tuple[Records, Values]:
+    """Returns some records and the values of their moves."""
+    return records[chosen], values[np.repeat(chosen, records["moves"])]
+
+
+@njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def load_words(record: Any, words: Any) -> None:
+    """Copies a record's position to uint64[10]."""
+    for j in range(9):
+        words[j] = record["words"][j]

@@ -1,0 +1,161 @@
+"""Teaches one of the built-in evaluator's networks for one stage.
+
+    python -m tools.training train STATE.npz value SET ... --epochs 4 --rate 1e-3
+
+The value network learns from all positions of the sets. The policy network learns from the moves' values of
+positions that were played, or from an engine's best moves where a set has these. STATE keeps the weights of
+both networks in float32 with what they were taught; it is made where there is none, and the stage goes on
+from it. Each stage's data, seed, rate, time and figures end in the card of the file that `pack` writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphsearch.evaluators.builtin.layout import BOARD_FEATURES, KING_BUCKETS, THREATS_AT
+from graphsearch.position.tables import load_tables
+from tools.training import policy_learning, value_learning
+from tools.training.learning import Learner, Pass, Plan, learn
+from tools.training.records import PLAYED, hashes, read_sets, thinned
+
+KEPT = 40_000  # positions that are never learned from, at most a tenth
+BATCHES = {"value": 8192, "policy": 4096}
+NETWORKS: dict[str, Any] = {"value": value_learning.ValueArrays, "policy": policy_learning.PolicyArrays}
+STAGES = "stages"  # in the file of a state
+
+
+@dataclass
+class State:
+    """Both networks while they learn, and what they were taught.
+
+    Attributes:
+      networks: by name, in float32.
+      stages: one after the other: name, sets, epochs, rate, seconds, figures.
+    """
+
+    networks: dict[str, Any]
+    stages: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def new(cls, widths: Sequence[int], seed: int) -> State:
+        """Returns networks that know nothing; `widths` of the value and of the policy network."""
+        rng = np.random.default_rng(seed)
+        value = value_learning.new_network(widths[0], rng)
+        return cls({"value": value, "policy": policy_learning.new_network(widths[1], rng)})
+
+    @classmethod
+    def read(cls, path: Path) -> State:
+        """Returns the networks of a file that `write` wrote."""
+        with np.load(path) as arrays:
+            networks = {
+                name: form(*(arrays[f"{name}.{part}"] for part in form._fields))
+                for name, form in NETWORKS.items()
+            }
+            return cls(networks, json.loads(str(arrays[STAGES])))
+
+    def write(self, path: Path) -> None:
+        """Keeps the weights."""
+        named = {
+            f"{name}.{part}": array
+            for name, network in self.networks.items()
+            for part, array in network._asdict().items()
+        }
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            np.savez(file, **named, **{STAGES: np.array(json.dumps(self.stages))})  # type: ignore[arg-type]
+        part.replace(path)
+
+
+def say(text: str) -> None:
+    """Tells how far it is."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def value_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
+    """Returns the number of samples, what passes over some, and the names of its figures."""
+    records, _ = read_sets(options.sets)
+    tables = load_tables()
+    return (
+        len(records),
+        lambda net, grad, chosen, learns: value_learning.pass_batch(
+            tables, records, chosen, net, grad, learns, options.shared
+        ),
+        ("loss", "error_of_q", "error_of_score"),
+    )
+
+
+def policy_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
+    """Returns the number of samples, what passes over some, and the names of its figures."""
+    records, values = read_sets(options.sets)
+    taught = (records["kind"] & PLAYED != 0) if not records["best"].any() else records["best"] != 0
+    lessons = policy_learning.lessons_of(*thinned(records, values, taught), options.temperature)
+    return (
+        len(lessons.seen),
+        lambda net, grad, chosen, learns: policy_learning.pass_lessons(lessons, chosen, net, grad, learns),
+        ("cross_entropy", "first_choice"),
+    )
+
+
+def share_buckets(rows: Any) -> None:
+    """Gives all buckets of the own king's square the rows of the first."""
+    rows[:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)[1:] = rows[:BOARD_FEATURES]
+
+
+def train(options: argparse.Namespace) -> dict[str, Any]:
+    """Runs a stage; returns what is noted of it."""
+    known = options.state.exists()
+    state = State.read(options.state) if known else State.new(options.widths, options.seed)
+    lessons = {"value": value_lessons, "policy": policy_lessons}[options.network]
+    count, one_pass, names = lessons(options)
+    plan = Plan(options.epochs, BATCHES[options.network], options.rate, min(KEPT, count // 10), options.seed)
+    begin = time.process_time()
+    learner = Learner(state.networks[options.network], options.threads)
+    figures = learn(learner, one_pass, count, plan, say)
+    if options.shared:
+        share_buckets(learner.weights.rows)
+    state.stages.append(
+        {
+            "name": options.network,
+            "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
+            "samples": count,
+            "shared_buckets": options.shared,
+            "epochs": options.epochs,
+            "rate": options.rate,
+            "seed": options.seed,
+            "cpu_seconds": round(time.process_time() - begin),
+            **{name: round(float(figure), 5) for name, figure in zip(names, figures, strict=True)},
+        }
+    )
+    state.write(options.state)
+    return state.stages[-1]
+
+
+def add_arguments(out: argparse.ArgumentParser) -> None:
+    """Adds what the command takes."""
+    out.add_argument("state", type=Path, help="file of the weights to go on from, made if missing")
+    out.add_argument("network", choices=list(NETWORKS))
+    out.add_argument("sets", type=Path, nargs="+", help="folders of positions")
+    out.add_argument("--epochs", type=float, default=4.0)
+    out.add_argument("--rate", type=float, default=1e-3)
+    out.add_argument("--temperature", type=float, default=60.0, help="of moves' values, 1/361 of a pawn")
+    out.add_argument("--widths", type=int, nargs=2, default=[512, 512], metavar=("VALUE", "POLICY"))
+    out.add_argument("--threads", type=int, default=2)
+    out.add_argument(
+        "--shared", action="store_true", help="value: one bucket of kings, copied to all at the end"
+    )
+    out.add_argument("--seed", type=int, default=1)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Trains; returns the exit code."""
+    say(json.dumps(train(options)))
+    return 0

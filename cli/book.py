@@ -84,8 +84,8 @@ def build(request: BuildRequest) -> None:
     seconds are lost. Repeat the command to resume: no position is evaluated twice. BOOK.toml may be changed
     between two runs. Items of the queue (`book queue`) come first, including those added in the meantime.
     """
-    from graphsearch.book.build import BuildLimits, Resources
     from graphsearch.book.build import build as build_book
+    from graphsearch.book.build_options import BuildLimits, Resources
     from graphsearch.book.toml import read_config
     from graphsearch.evaluators.factory import with_threads
 

@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..errors import GraphSearchError
 from ..position.board import board_of
 from ..store.store import Store
 from ..store.tables import games
 from . import queue, rows
+from .build_options import BuildLimits
 from .build_report import BuildReport, Counts, OnProgress
 from .config import BookConfig
 from .executor import Executor, Outcome, Task
@@ -25,9 +25,6 @@ from .queue import QueueItem
 from .requests import Requests
 from .roots import Roots
 from .tree import BookTree
-
-if TYPE_CHECKING:
-    from .build import BuildLimits
 
 SAVE_SECONDS = 5.0  # between two saves: the most that a kill costs, besides the running searches
 POLL_SECONDS = 1.0  # between two reads of the queue

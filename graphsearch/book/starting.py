@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import TYPE_CHECKING
 
 from ..errors import InvalidParameterError
 from ..evaluators.factory import create
@@ -14,11 +13,9 @@ from ..search.shards.store import open_to_write
 from ..workers import launcher
 from ..workers.launcher import LOCAL
 from . import rows
+from .build_options import Resources
 from .config import BookConfig
 from .executor import Executor
-
-if TYPE_CHECKING:
-    from .build import Resources
 
 
 def check_pool(pool: str | None, config: BookConfig) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 else:  # no generic at run time
     Pipe = object
 
+START_SECONDS = 600.0  # until a worker is ready: it may load a large network
 ENDING_SECONDS = 10.0  # to read the last messages of an ended process
 
 Hear = Callable[[Any], object]  # handles a message; a result other than None is sent back on the same pipe

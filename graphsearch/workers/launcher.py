@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..errors import InvalidParameterError
-from .child import Child, Hear, Work, WorkerProcess, nothing
+from .child import START_SECONDS, Child, Hear, Work, WorkerProcess, nothing
 from .process import ADVICE, cores_per_worker
-from .supervisor import START_SECONDS
 
 LOCAL, RAY = "local", "ray"
 

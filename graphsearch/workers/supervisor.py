@@ -16,18 +16,15 @@ from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ..errors import EvaluatorError, GraphSearchError
-from .child import ENDING_SECONDS
+from .child import ENDING_SECONDS, START_SECONDS
+from .launcher import Launcher
 from .messages import Beat, Failure, Leave, Ready
 from .process import ADVICE
 
-if TYPE_CHECKING:
-    from .launcher import Launcher
-
 MOST_LOST = 3  # workers in a row over one assignment, or at their start
-START_SECONDS = 600.0  # until a worker is ready: it may load a large network
 LONGEST_REST = 3600.0
 
 

@@ -18,7 +18,8 @@ import chess
 import pytest
 
 from graphsearch.book import rows
-from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.build import build
+from graphsearch.book.build_options import BuildLimits
 from graphsearch.book.build_report import BuildProgress, BuildReport
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Window
 from graphsearch.book.order import order_of

@@ -11,7 +11,8 @@ import chess
 import pytest
 
 from graphsearch.book import rows
-from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.build import build
+from graphsearch.book.build_options import BuildLimits
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Ruling, Window
 from graphsearch.book.growth import Growth, known_moves
 from graphsearch.book.positions import OPEN

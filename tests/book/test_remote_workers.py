@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 
 from graphsearch.book import rows
-from graphsearch.book.build import BuildLimits, Resources, build, build_at
+from graphsearch.book.build import build, build_at
+from graphsearch.book.build_options import BuildLimits, Resources
 from graphsearch.book.config import BookConfig, Leaf, Root, Window
 from graphsearch.book.workers.messages import TaskDone, TaskRequest
 from graphsearch.book.workers.worker import Setup

@@ -10,7 +10,8 @@ import chess
 import pytest
 
 from graphsearch.book import queue
-from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.build import build
+from graphsearch.book.build_options import BuildLimits
 from graphsearch.book.build_report import BuildReport
 from graphsearch.book.config import Root, Ruling
 from graphsearch.book.queue import NewItem

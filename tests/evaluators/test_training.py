@@ -184,10 +184,10 @@ def test_a_game_has_a_value_for_every_move_of_what_was_played(tmp_path: Path) ->
     network, path = tmp_path / "a.nnue", tmp_path / "a.positions"
     network.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
     code = (
-        "import sys; from pathlib import Path; from graphsearch.evaluators.nnue.file import read_network\n"
+        "import sys; from pathlib import Path; from graphsearch.evaluators.factory import create\n"
         "from tools.training import games_kernel, make as tool; tool.LEAST_PLIES, tool.MOST_PLIES = 3, 4\n"
         "games_kernel.KEPT_OPENING = games_kernel.KEPT_LEVEL = games_kernel.KEPT_DECIDED = 1.0\n"
-        "weights = read_network(sys.argv[1]).weights\n"
+        "weights = create('nnue:' + sys.argv[1]).weights\n"
         "print(tool.make_shard(Path(sys.argv[2]), weights, 2, (1, 2), ()))"
     )
     assert uncompiled(code, network, path) == len(read_shard(path)[0])

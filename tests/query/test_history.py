@@ -12,7 +12,8 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.build import build
+from graphsearch.book.build_options import BuildLimits
 from graphsearch.book.toml import parse_config
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.reevaluate import reevaluate

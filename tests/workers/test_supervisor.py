@@ -13,9 +13,9 @@ import pytest
 
 from graphsearch.errors import EvaluatorError, GraphSearchError
 from graphsearch.workers.batches import Batch, BatchSupervisor, Part
-from graphsearch.workers.child import Child, Pipe
+from graphsearch.workers.child import START_SECONDS, Child, Pipe
 from graphsearch.workers.messages import Beat, Failure, Leave, Ready
-from graphsearch.workers.supervisor import START_SECONDS, Seat
+from graphsearch.workers.supervisor import Seat
 
 from ..conftest import ROOT
 from ..support.pools import is_alive, until

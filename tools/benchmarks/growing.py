@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import chess
 
@@ -19,8 +21,44 @@ from graphsearch.store.sharded.files import open_to_read
 
 from .meter import Meter
 
-if TYPE_CHECKING:
-    from .scale_phases import Plan
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is measured, and where its files are.
+
+    Attributes:
+      ram_bytes: the budget of what has one, of each of `shards`; 0 shards: one file.
+    """
+
+    folder: Path
+    nodes: int
+    ram_bytes: int
+    shards: int = 0
+
+    @property
+    def file(self) -> Path:
+        """The graph: a file, or the folder of a cluster."""
+        return self.folder / ("grown.cluster" if self.shards else "grown.graph")
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the graph, made or not."""
+        return [self.file / f"shard-{k:03}.graph" for k in range(self.shards)] or [self.file]
+
+    def part(self, name: str) -> Path:
+        """Returns another file: `copy` may be changed, `new` is made, `a`, `b`, `small` are to be merged."""
+        return self.folder / f"{name}.graph"
+
+    def remove(self, *names: str) -> None:
+        """Removes files with all that lies beside them."""
+        for name in names:
+            for found in self.folder.glob(f"{name}.graph*"):
+                shutil.rmtree(found) if found.is_dir() else found.unlink()
+
+    def tiny(self) -> Plan:
+        """Returns the plan of a rehearsal, which loads every kernel that a phase needs."""
+        return replace(self, folder=self.folder / "warm", nodes=3000, ram_bytes=8_000_000)
+
 
 ROOT_VISITS = 1_000_000  # of one root, before the next one's turn
 LEAST_WAVE, MOST_WAVE, WAVE_SHARE = 1024, 16_384, 1000  # a wave is one node in so many of the graph

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from graphsearch.store.sharded.files import open_to_read
 
+from .growing import Plan
 from .harness import Row, benchmark, fresh
-from .scale_phases import PHASES, SHARDED, Plan, run_phase
+from .scale_phases import PHASES, SHARDED, run_phase
 
 STEP = 10  # between two sizes
 

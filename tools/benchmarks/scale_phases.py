@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
-from .growing import grow, grow_shards, merge_shards, search, search_shards
+from .growing import Plan, grow, grow_shards, merge_shards, search, search_shards
 from .meter import Meter
 
 CALLS, SLOW_CALL = 5, 2.0  # calls of a question; one of so many seconds is asked once
@@ -45,44 +45,6 @@ DEEP = 4  # plies to the position that is asked about
 WELL_VISITED = 1000  # one part of so many: positions with so large a share of the visits
 READS = 4096  # random positions that are read at once
 SMALL_SHARE = 100  # the file of `merge_small` is so many times smaller than the other one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is measured, and where its files are.
-
-    Attributes:
-      ram_bytes: the budget of what has one, of each of `shards`; 0 shards: one file.
-    """
-
-    folder: Path
-    nodes: int
-    ram_bytes: int
-    shards: int = 0
-
-    @property
-    def file(self) -> Path:
-        """The graph: a file, or the folder of a cluster."""
-        return self.folder / ("grown.cluster" if self.shards else "grown.graph")
-
-    @property
-    def files(self) -> list[Path]:
-        """The files of the graph, made or not."""
-        return [self.file / f"shard-{k:03}.graph" for k in range(self.shards)] or [self.file]
-
-    def part(self, name: str) -> Path:
-        """Returns another file: `copy` may be changed, `new` is made, `a`, `b`, `small` are to be merged."""
-        return self.folder / f"{name}.graph"
-
-    def remove(self, *names: str) -> None:
-        """Removes files with all that lies beside them."""
-        for name in names:
-            for found in self.folder.glob(f"{name}.graph*"):
-                shutil.rmtree(found) if found.is_dir() else found.unlink()
-
-    def tiny(self) -> Plan:
-        """Returns the plan of a rehearsal, which loads every kernel that a phase needs."""
-        return replace(self, folder=self.folder / "warm", nodes=3000, ram_bytes=8_000_000)
 
 
 Phase = Callable[[Plan, Meter], object]

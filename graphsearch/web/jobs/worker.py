@@ -79,7 +79,8 @@ def _do(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
 def _build(task: BuildTask, orders: Orders, tell: Tell) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from ...book.build import BuildLimits, Resources, build
+    from ...book.build import build
+    from ...book.build_options import BuildLimits, Resources
     from ...book.toml import parse_config
     from ...evaluators.factory import with_threads
 

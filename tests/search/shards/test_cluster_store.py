@@ -10,7 +10,8 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.book.build import BuildLimits, Resources, build
+from graphsearch.book.build import build
+from graphsearch.book.build_options import BuildLimits, Resources
 from graphsearch.book.queue import NewItem, add, items
 from graphsearch.book.status import status
 from graphsearch.book.toml import parse_config

@@ -45,7 +45,10 @@ def libsqlite() -> Libsqlite | None:
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     try:
-        library = ctypes.CDLL(getattr(import_module("_sqlite3"), "__file__", None))
+        module = import_module("_sqlite3")
+        if sqlite3.Connection is not module.Connection:  # another package took the place of `sqlite3`
+            return None
+        library = ctypes.CDLL(getattr(module, "__file__", None))
         library.sqlite3_libversion.restype = ctypes.c_char_p
         if library.sqlite3_libversion().decode() != sqlite3.sqlite_version:
             return None

@@ -11,8 +11,9 @@ from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables import games, history
 from ..store.tables.books import BookRow, books
+from ..store.tables.columns import TABLES
 from ..store.tables.provenance import now
-from ..store.tables.rows import rows
+from ..store.tables.rows import insert, rows
 from .config import BookConfig
 from .positions import BookMove, Position
 from .tree import BookTree
@@ -127,7 +128,7 @@ def write_roots(store: Store, book: int, roots: Sequence[tuple[str, str, str]]) 
     """Replaces the roots of a book: (key, FEN, origin)."""
     store.connection.execute("DELETE FROM book_root WHERE book = ?", (book,))
     values = [(book, *root) for root in roots]
-    store.connection.executemany("INSERT OR REPLACE INTO book_root VALUES (?, ?, ?, ?)", values)
+    insert(store.connection, "book_root", ("book", "key", "fen", "origin"), values)
 
 
 def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[Row], list[Row]]:
@@ -147,17 +148,9 @@ def write_positions(store: Store, positions: Sequence[Row], moves: Sequence[Row]
     """Writes positions, and replaces their moves."""
     connection = store.connection
     connection.executemany("DELETE FROM book_move WHERE book = ? AND key = ?", [row[:2] for row in positions])
-    columns = "book, key, fen, ply, state, searches, n, value, outside, outside_move, rest, book_run"
-    connection.executemany(
-        f"INSERT OR REPLACE INTO book_position ({columns}) VALUES ({_marks(12)})",  # noqa: S608 (constants)
-        positions,
-    )
-    columns = "book, key, move, san, child, rule, p, n, q, value, loss, games, visits, place, book_run"
-    connection.executemany(f"INSERT INTO book_move ({columns}) VALUES ({_marks(15)})", moves)  # noqa: S608
-
-
-def _marks(count: int) -> str:
-    return ", ".join("?" * count)
+    columns = [name for name in TABLES["book_position"].columns if name != "priority"]
+    insert(connection, "book_position", columns, positions)
+    insert(connection, "book_move", tuple(TABLES["book_move"].columns), moves, otherwise="ABORT")
 
 
 def write_priorities(store: Store, book: int, priorities: Sequence[tuple[str, float]]) -> None:

@@ -65,8 +65,6 @@ def strict(script: str) -> str:
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Makes an empty file a graph file, in one transaction."""
-    import sqlite_utils
-
     marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
     script = f"BEGIN IMMEDIATE;\n{marks}\n{strict(tables_sql())}\nCOMMIT;"
-    sqlite_utils.Database(connection).executescript(script)
+    connection.executescript(script)

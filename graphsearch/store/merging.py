@@ -15,7 +15,7 @@ from math import log
 from .codec.bulk import sort_keys
 from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .segments import SegmentCursor, choose_pivot, first_chunks, merge, write_records
+from .segments import SegmentCursor, choose_pivot, first_chunks, merge, write_chunks
 from .sizes import SIZES, Sizes
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
@@ -139,7 +139,7 @@ def _advance(
         drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
     del batches, batch  # encoding takes as much again
-    write_records(connection, catalog, output.id, merged, dictionary=_dictionary(catalog, output))
+    write_chunks(connection, catalog, output.id, merged, dictionary=_dictionary(catalog, output))
     set_frontier(connection, output, inputs, pivot)
 
 

@@ -17,10 +17,10 @@ from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
 from .codec.bulk import (
     BlockFault,
     bloom_of,
-    check_fits,
     decode_chunk,
     decode_stored,
     encode_chunk,
+    encode_plain,
     newest_in_order,
     sort_keys,
     take,
@@ -47,7 +47,7 @@ def keys_of(words: U64s) -> U64s:
     return words[:, KEY] ^ _CLOCK_TERMS[clocks.astype(np.intp)]
 
 
-def write_records(
+def write_chunks(
     connection: sqlite3.Connection,
     catalog: Catalog,
     segment: int,
@@ -94,7 +94,7 @@ def _fitting(batch: RecordBatch, on_unfit: OnUnfit | None) -> RecordBatch:
     """
     while True:
         try:
-            check_fits(batch)
+            encode_plain(batch)
         except UnfitRecordError as error:
             if on_unfit is None:
                 raise

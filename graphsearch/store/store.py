@@ -262,7 +262,7 @@ class Store(StoredRecords, PlainTables):
             return
         if not self.is_bound:
             raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
-        from .writing import append_segment
+        from .writing import NewSegment, dictionary_for
 
         with self._writing() as connection:
             left_out = unknown = 0
@@ -273,7 +273,12 @@ class Store(StoredRecords, PlainTables):
                 unknown += not self._is_known(words)
                 self._left_out.add(words, reason)
 
-            append_segment(connection, self._catalog, batches, note if self.leaves_out else None)
+            dictionary = dictionary_for(self._catalog, sum(map(len, batches)))
+            segment = NewSegment(connection, self._catalog, dictionary)
+            for batch in batches:
+                segment.append(batch, note if self.leaves_out else None)
+            if self.leaves_out:
+                segment.drop_if_empty()
             provenance.add_nodes(connection, fresh - min(fresh, unknown))
             self._load()
             for batch in batches:

@@ -1,9 +1,8 @@
-"""Writing a batch of records as one sorted segment."""
+"""Writing batches of records as one sorted segment."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,71 +11,55 @@ from . import order
 from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog
 from .record.node import RecordBatch
-from .segments import OnUnfit, write_records
+from .segments import OnUnfit, write_chunks
 
-# of a segment that gets the dictionaries of the one before, until merges train new ones: training takes
-# 50 ms, as long as compressing so many
+# fewer get the dictionaries of the segment before, until merges train new ones: training takes 50 ms, as long
+# as compressing so many
 FEW_RECORDS = 65_536
 
 
-def append_segment(
-    connection: sqlite3.Connection,
-    catalog: Catalog,
-    batches: Sequence[RecordBatch],
-    on_unfit: OnUnfit | None,
-) -> None:
-    """Writes records as the newest segment; of two with one position the later one of a batch counts.
+class NewSegment:
+    """A new segment, the newest of all, that records are appended to; within transactions.
 
-    Args:
-      batches: each in any order; all sort keys of one lie before those of the next, or no batch but one is
-        given.
-      on_unfit: is called for each record that has no place in the format, and the others are written; without
-        it such a record raises.
+    Attributes:
+      id: its row. dictionary: dictionaries of its last chunk as stored, which the next one shares; empty: new
+        ones are trained.
     """
-    few = sum(map(len, batches)) < FEW_RECORDS
-    dictionary = _newest_dictionary(catalog) if few else b""
-    segment = begin_segment(connection, catalog)
-    for batch in batches:
-        dictionary = add_to_segment(
-            connection, catalog, segment, batch, dictionary=dictionary, on_unfit=on_unfit
+
+    def __init__(self, connection: sqlite3.Connection, catalog: Catalog, dictionary: bytes = b"") -> None:
+        """Adds the segment, whose first chunk has the given dictionaries."""
+        self._connection = connection
+        self._catalog = catalog
+        age = max((segment.age for segment in catalog.segments), default=0) + 1
+        self.id = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
+        self.dictionary = dictionary
+
+    def append(self, batch: RecordBatch, on_unfit: OnUnfit | None = None) -> None:
+        """Writes records, in any order, behind those before, which must lie before them.
+
+        Of two with one position the later one counts.
+
+        Args:
+          on_unfit: called for each record that has no place in the format, and the others are written;
+            without it such a record raises.
+        """
+        assert self.id is not None
+        rank = -np.arange(len(batch))
+        batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
+        self.dictionary = write_chunks(
+            self._connection, self._catalog, self.id, batch, dictionary=self.dictionary, on_unfit=on_unfit
         )
-    if on_unfit:  # all of them may be left out
+
+    def drop_if_empty(self) -> None:
+        """Deletes the segment if all of its records were left out."""
         unused = "DELETE FROM segment WHERE id = ? AND id NOT IN (SELECT segment FROM chunk)"
-        connection.execute(unused, (segment,))
+        self._connection.execute(unused, (self.id,))
 
 
-def _newest_dictionary(catalog: Catalog) -> bytes:
-    """Returns the dictionaries of the newest records, nothing if there are none."""
-    chunks = catalog.segments[0].chunks if catalog.segments else []
-    if not chunks:
-        return b""
+def dictionary_for(catalog: Catalog, records: int) -> bytes:
+    """Returns the dictionaries for a segment of so many records: those of the newest if few, else none."""
+    chunks = catalog.segments[0].chunks if catalog.segments and records < FEW_RECORDS else []
     try:
-        return catalog.index(chunks[-1]).dictionary
+        return catalog.index(chunks[-1]).dictionary if chunks else b""
     except CorruptRecordError:
         return b""
-
-
-def begin_segment(connection: sqlite3.Connection, catalog: Catalog) -> int:
-    """Returns the number of a new segment without records, the newest of all."""
-    age = max((segment.age for segment in catalog.segments), default=0) + 1
-    segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
-    assert segment is not None
-    return segment
-
-
-def add_to_segment(
-    connection: sqlite3.Connection,
-    catalog: Catalog,
-    segment: int,
-    batch: RecordBatch,
-    *,
-    dictionary: bytes = b"",
-    on_unfit: OnUnfit | None = None,
-) -> bytes:
-    """Writes records, in any order, at the end of a segment, whose own records must lie before them.
-
-    `dictionary` and what is returned: as `write_records`.
-    """
-    rank = -np.arange(len(batch))
-    batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
-    return write_records(connection, catalog, segment, batch, dictionary=dictionary, on_unfit=on_unfit)

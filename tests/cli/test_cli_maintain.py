@@ -150,7 +150,7 @@ def test_ctrl_c_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch: pyt
 
     with Store.open(small_graph) as store, store.rearranging():
         merging.start(store.connection, store.catalog.segments)
-    monkeypatch.setattr(merging, "write_records", interrupted)
+    monkeypatch.setattr(merging, "write_chunks", interrupted)
     outcome = cli("store", "compact", small_graph)
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "Interrupted.\n")
     monkeypatch.undo()

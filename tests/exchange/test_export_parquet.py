@@ -18,7 +18,7 @@ from graphsearch.errors import ExportError
 from graphsearch.exchange.parquet_export import EDGE_COLUMNS, EDGES, NODE_COLUMNS, NODES, export_parquet
 from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection
-from graphsearch.position.board import key_of, legal_moves, unpack
+from graphsearch.position.board import key_of, key_text, legal_moves, unpack
 from graphsearch.position.values import wdl_from_q
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.ranking import node_mean, ranking, resets_of
@@ -59,7 +59,8 @@ def node_row(board: chess.Board, record: NodeRecord, evaluators: dict[int, str])
     fields = board.fen(en_passant="legal").split()[:3]
     return {
         "key": key_of(board),
-        "key_hex": f"{key_of(board):016x}",
+        "rooks": rooks_of(board),
+        "key_hex": key_text(board),
         "fen": " ".join([*fields, board.fen().split()[3], str(board.halfmove_clock), "1"]),
         "turn": "w" if board.turn else "b",
         "clock": board.halfmove_clock,
@@ -83,6 +84,11 @@ def node_row(board: chess.Board, record: NodeRecord, evaluators: dict[int, str])
     }
 
 
+def rooks_of(board: chess.Board) -> int:
+    """Returns the four digits that say which rooks may castle, where that is not standard."""
+    return int(key_text(board)[16:] or "0", 16)
+
+
 def edge_rows(board: chess.Board, record: NodeRecord) -> Rows:
     """Returns what the rows of its moves must be."""
     moves = legal_moves(board) if record.codes else []
@@ -98,10 +104,12 @@ def edge_rows(board: chess.Board, record: NodeRecord) -> Rows:
         rows.append(
             {
                 "key": key_of(board),
+                "rooks": rooks_of(board),
                 "move": move.uci(),
                 "san": board.san(move),
                 "rank": ranks[index],
                 "child": key_of(child),
+                "child_rooks": rooks_of(child),
                 "n": edge.n if edge else 0,
                 "r": edge.r if edge else 0,
                 "p": record.priors[index],

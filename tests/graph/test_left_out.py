@@ -125,7 +125,7 @@ def full_record(moves: int) -> NodeRecord:
 @pytest.fixture
 def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets records be read whose priors are more than the legal moves of their position."""
-    monkeypatch.setattr(soundness, "unsound", lambda batch: [])
+    monkeypatch.setattr(soundness, "_unsound_of", lambda batch, places: [])
 
 
 @pytest.mark.usefixtures("_unchecked")

@@ -14,7 +14,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import CapacityError, InvalidParameterError
 from graphsearch.graph.sweeps.parts import least_bytes
-from graphsearch.position.board import key_of
+from graphsearch.position.board import key_of, key_of_text
 from graphsearch.query.filters import Filters, read_pieces
 from graphsearch.query.find import Found, find
 from graphsearch.query.parents import parents
@@ -107,7 +107,7 @@ def expected(records: Records, passes: Passes) -> set[int]:
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_what_is_found_is_what_a_loop_over_all_records_finds(any_file: Path, case: int) -> None:
     filters, passes = CASES[case]
-    found = [int(row.key, 16) for row in find(any_file, filters)]
+    found = [key_of_text(row.key) for row in find(any_file, filters)]
     assert len(found) == len(set(found))
     assert set(found) == expected(records_of(any_file), passes)
 
@@ -121,7 +121,7 @@ def test_among_the_cases_some_find_something_and_none_but_the_first_everything(a
 def test_a_position_is_told_as_its_record_has_it(file: Path) -> None:
     records = records_of(file)
     for row in find(file, Filters(min_n=5)):
-        board, record = records[int(row.key, 16)]
+        board, record = records[key_of_text(row.key)]
         best = best_move(record, board)
         assert key_of(chess.Board(row.position)) == key_of(board)
         assert (row.n, row.q, row.bounds) == (record.visits, node_mean(record)[0], record.bounds)

@@ -187,6 +187,7 @@ def test_a_link_leads_to_the_same_lock(path: Path) -> None:
 HOLD = """
 import sys, time
 from graphsearch.store.store import Store
+store = Store.open(sys.argv[1])
 print("open", flush=True)
 time.sleep(60)
 """

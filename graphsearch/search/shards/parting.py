@@ -35,10 +35,11 @@ from ...store.sharded.tables import ROOT_TABLES, TOP_TABLES
 from ...store.store import Store
 from ...store.tables import provenance
 from ...store.tables.columns import TABLES
+from ...store.tables.rows import insert
 from ...store.upkeep.backup import new_file
 from ...store.upkeep.compact import shrink
 from ...store.upkeep.plain import PLAIN
-from ...store.writing import add_to_segment, begin_segment
+from ...store.writing import NewSegment
 from .saved_waves import Save, note_save, saves_of
 
 PROVENANCE = ("evaluator", "run")  # tables about the sources of records
@@ -71,8 +72,7 @@ class _Target:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._waiting: list[RecordBatch] = []
-        self._segment = 0
-        self._dictionary = b""
+        self._segment: NewSegment | None = None
         self.held = 0
 
     def add(self, batch: RecordBatch) -> None:
@@ -88,11 +88,9 @@ class _Target:
         batch = RecordBatch.concat(self._waiting)
         self._waiting, self.held = [], 0
         with self.store.rearranging():
-            connection, catalog = self.store.connection, self.store.catalog
-            self._segment = self._segment or begin_segment(connection, catalog)
-            self._dictionary = add_to_segment(
-                connection, catalog, self._segment, batch, dictionary=self._dictionary
-            )
+            connection = self.store.connection
+            self._segment = self._segment or NewSegment(connection, self.store.catalog)
+            self._segment.append(batch)
             provenance.add_nodes(connection, len(batch))
         shorten_log(self.store)
 
@@ -264,14 +262,9 @@ def _copy_tables(source: Store, target: Store, names: Sequence[str]) -> None:
     with sql_errors(source.path, "read it"), target.transaction():
         execute = source.connection.execute
         for name in names:
-            held = {row[1] for row in execute(f"PRAGMA table_info({name})")}
-            columns = [column for column in TABLES[name].columns if column in held]
-            if not columns:
-                continue
-            listed, marks = ", ".join(columns), ", ".join("?" * len(columns))
-            rows = execute(f"SELECT {listed} FROM {name}")  # noqa: S608 (the schema's names)
-            statement = f"INSERT OR REPLACE INTO {name} ({listed}) VALUES ({marks})"  # noqa: S608
-            target.connection.executemany(statement, rows)
+            columns = tuple(TABLES[name].columns)
+            rows = execute(f"SELECT {', '.join(columns)} FROM {name}")  # noqa: S608 (the schema's names)
+            insert(target.connection, name, columns, rows)
         if "evaluator" in names:  # after `reevaluate` it is not the first one
             target.bind_evaluator(source.evaluator_number)
         for fact in FACTS:

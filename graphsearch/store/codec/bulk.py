@@ -104,21 +104,12 @@ def encode_blocks(batch: RecordBatch) -> list[bytes]:
     Raises:
       UnfitRecordError: if a record has no place in the format.
     """
-    plain, ends = _encoded(batch)
+    plain, ends = encode_plain(batch)
     data = plain.tobytes()
     return [data[a:b] for a, b in pairwise([0, *ends.tolist()])]
 
 
-def check_fits(batch: RecordBatch) -> None:
-    """Checks that all records have a place in the format.
-
-    Raises:
-      UnfitRecordError: for the first one that has none.
-    """
-    _encoded(batch)
-
-
-def _encoded(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def encode_plain(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Returns the blocks of some records before compression, with 8 bytes more, and where each ends."""
     from .encoding_kernel import encode
 
@@ -143,7 +134,7 @@ def encode_chunk(batch: RecordBatch, dictionary: bytes = b"") -> EncodedChunk:
     """
     from .packing_kernel import seal, split
 
-    plain, ends = _encoded(batch)
+    plain, ends = encode_plain(batch)
     codes, columns = np.empty(len(ends), np.int64), np.empty(len(ends), np.int64)
     split(plain, ends, codes, columns)
     bounds = list(zip([0, *ends.tolist()], codes.tolist(), columns.tolist(), ends.tolist(), strict=False))

@@ -12,7 +12,7 @@ from ..file import sql_errors
 from ..store import Store
 from .columns import TABLES
 from .provenance import now
-from .rows import Row, rows
+from .rows import Row, insert, rows
 from .thinning import Moment, gone
 
 MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; thinned to, so that this is done now and then
@@ -98,10 +98,7 @@ def _text(pv: Sequence[str]) -> str | None:
 
 
 def _insert(store: Store, table: str, row: Row) -> None:
-    columns = tuple(TABLES[table].columns)
-    marks = ", ".join("?" * len(row))
-    statement = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
-    store.connection.execute(statement, row)
+    insert(store.connection, table, tuple(TABLES[table].columns), [row])
 
 
 def _thin(store: Store, table: str, size: str, of: dict[str, object]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...position.board import clock_of_words, key_text_of_words
 from ..file import sql_errors
 from .columns import TABLES
-from .rows import checked, rows
+from .rows import checked, insert, rows
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -77,10 +77,8 @@ def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opi
 
 def write(store: Store, opinions: Iterable[Opinion]) -> None:
     """Enters rows, in place of those of the same position and evaluator; within a transaction."""
-    marks = ", ".join("?" * len(COLUMNS))
-    statement = f"INSERT OR REPLACE INTO opinion ({', '.join(COLUMNS)}) VALUES ({marks})"  # noqa: S608
     in_order = sorted(map(_row, opinions))  # of the key: then one page after the other is written
-    store.connection.executemany(statement, in_order)
+    insert(store.connection, "opinion", COLUMNS, in_order)
 
 
 def counts(store: Store) -> dict[int, int]:

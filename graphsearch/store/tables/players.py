@@ -17,7 +17,7 @@ from ..store import Store
 from .column import MOST
 from .columns import TABLES
 from .games import ASKED_AT_ONCE, GameSource, sources
-from .rows import checked
+from .rows import checked, insert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +118,8 @@ def add(store: Store, source: int, games: Sequence[NewGame]) -> None:
     events = _numbers(
         connection, "event", ("name", "site"), sorted({game.event for game in games if game.event})
     )
-    marks = ", ".join("?" * len(TABLES["game"].columns))
-    connection.executemany(
-        f"INSERT OR REPLACE INTO game ({', '.join(TABLES['game'].columns)}) VALUES ({marks})",  # noqa: S608
-        (_row(source, game, players, events) for game in games),
-    )
+    rows = (_row(source, game, players, events) for game in games)
+    insert(connection, "game", tuple(TABLES["game"].columns), rows)
 
 
 def _row(source: int, game: NewGame, players: dict[Any, int], events: dict[Any, int]) -> tuple[object, ...]:
@@ -135,11 +132,7 @@ def _numbers(
     connection: sqlite3.Connection, table: str, columns: tuple[str, ...], wanted: Sequence[tuple[str, ...]]
 ) -> dict[tuple[str, ...], int]:
     """Returns the numbers of texts in a table of texts, which gets those that it has not."""
-    marks = ", ".join("?" * len(columns))
-    connection.executemany(
-        f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})",  # noqa: S608 (constants)
-        wanted,
-    )
+    insert(connection, table, columns, wanted, otherwise="IGNORE")
     where = " AND ".join(f"{column} = ?" for column in columns)
     select = f"SELECT id FROM {table} WHERE {where}"  # noqa: S608 (constants)
     return {texts: connection.execute(select, texts).fetchone()[0] for texts in wanted}

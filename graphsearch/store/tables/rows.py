@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from ...errors import CorruptRecordError
 from .column import Column
@@ -67,6 +67,25 @@ def _damaged(row: Row, name: str, value: object, one: Column) -> CorruptRecordEr
         f"the table {table} is damaged in the row ({where}, ...): {rest.rstrip('?')} is {shown(value)},"
         f" expected {one.form}; `graphsearch store verify` lists such rows, `store salvage` leaves them out"
     )
+
+
+def insert(
+    connection: sqlite3.Connection,
+    table: str,
+    names: Sequence[str],
+    values: Iterable[Row],
+    *,
+    otherwise: Literal["REPLACE", "IGNORE", "ABORT"] = "REPLACE",
+) -> None:
+    """Inserts rows into a table.
+
+    Args:
+      names: their columns. values: the rows.
+      otherwise: what becomes of a row whose key is there: it replaces that one, is left out, or raises.
+    """
+    marks = ", ".join("?" * len(names))
+    statement = f"INSERT OR {otherwise} INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
+    connection.executemany(statement, values)
 
 
 def rows(

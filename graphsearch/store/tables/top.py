@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from ..order import identities
 from ..record.node import Edge, NodeRecord, RecordBatch
 from ..record.ranking import edge_of, node_mean, ranking, resets_of
 from .column import KEY
+from .rows import insert
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -193,8 +194,11 @@ class TopTables:
 
     def _write(self, found: Shown) -> None:
         self._remove(found.position["key"])
-        _insert(self._connection, "top_position", POSITION_COLUMNS, [found.position])
-        _insert(self._connection, "top_edge", EDGE_COLUMNS, found.edges)
+        for table, names, rows in (
+            ("top_position", POSITION_COLUMNS, [found.position]),
+            ("top_edge", EDGE_COLUMNS, found.edges),
+        ):
+            insert(self._connection, table, names, [tuple(row[name] for name in names) for row in rows])
 
 
 def _reading(record: NodeRecord | None, read: Read) -> Read:
@@ -249,11 +253,3 @@ def _difference(row: Row, its: Row) -> str:
         if not same:
             return f"{name} is {here}, its record says {value}"
     return ""
-
-
-def _insert(
-    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
-) -> None:
-    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    statement = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 (constants)
-    connection.executemany(statement, [tuple(row[name] for name in columns) for row in rows])

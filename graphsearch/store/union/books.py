@@ -11,6 +11,7 @@ from typing import Any
 
 from ..store import Store
 from ..tables.columns import TABLES
+from ..tables.rows import insert
 from .inputs import Input
 from .rules import Rule
 from .tables import translate
@@ -78,6 +79,4 @@ def _worth(position: dict[str, Any]) -> tuple[int, int, int]:
 
 def _put(store: Store, table: str, names: Sequence[str], values: Row) -> None:
     assert set(names) <= set(TABLES[table].columns)
-    marks = ", ".join("?" * len(names))
-    statement = f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
-    store.connection.execute(statement, values)
+    insert(store.connection, table, names, [values])

@@ -17,7 +17,7 @@ from ...errors import StoreError
 from ..record.node import MAX_RUN
 from ..store import Store
 from ..tables.columns import TABLES
-from ..tables.rows import rows, shown
+from ..tables.rows import insert, rows, shown
 from .inputs import Input
 from .rules import NUMBERED, Rule
 
@@ -163,11 +163,7 @@ class _Table:
                 )
         if kept.changed:
             names = ("id", *kept.values)
-            marks = ", ".join("?" * len(names))
-            self._store.connection.execute(
-                f"INSERT OR REPLACE INTO {self._table} ({', '.join(names)}) VALUES ({marks})",  # noqa: S608
-                (kept.id, *kept.values.values()),
-            )
+            insert(self._store.connection, self._table, names, [(kept.id, *kept.values.values())])
         for member in kept.members:
             if member.file >= 0:
                 self._inputs[member.file].numbers[self._table][member.id] = kept.id

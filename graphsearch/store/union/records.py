@@ -22,7 +22,7 @@ from ..record.node import MAX_RUN, RecordBatch
 from ..store import Store
 from ..tables import provenance
 from ..upkeep.prune import visits_of
-from ..writing import add_to_segment, begin_segment
+from ..writing import NewSegment
 from .inputs import Input
 from .present import Met, Present
 
@@ -244,8 +244,8 @@ class _Writer:
     def __init__(self, store: Store, begin: Callable[[], object]) -> None:
         self._store, self._begin = store, begin
         self._waiting: list[RecordBatch] = []
-        self._fresh = self._segment = self._chunks = 0
-        self._dictionary = b""
+        self._fresh = self._chunks = 0
+        self._segment: NewSegment | None = None
 
     def add(self, part: Part) -> None:
         """Writes a part, now or with the next ones."""
@@ -264,11 +264,10 @@ class _Writer:
         with store.rearranging():
             if not self._segment:
                 self._begin()
-                self._segment = begin_segment(store.connection, store.catalog)
-            dictionary = self._dictionary if self._chunks % CHUNKS_ALIKE else b""
-            self._dictionary = add_to_segment(
-                store.connection, store.catalog, self._segment, batch, dictionary=dictionary
-            )
+                self._segment = NewSegment(store.connection, store.catalog)
+            if self._chunks % CHUNKS_ALIKE == 0:
+                self._segment.dictionary = b""
+            self._segment.append(batch)
             provenance.add_nodes(store.connection, self._fresh)
             store.records_changed(batch.words)
         self._chunks += 1

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from ..tables.columns import TABLES
-from ..tables.rows import fault_of
+from ..tables.rows import fault_of, insert
 from .damaged import Row, bisected, rows_by_id, rows_by_key
 
 # tables that other modules take care of
@@ -20,8 +20,6 @@ PARTS = 2048  # of what is looked for in one book or source, the part that is gi
 def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str) -> str:
     """Copies the rows that can be read and make sense; returns what is lost, empty if nothing is."""
     columns = tuple(TABLES[name].columns)
-    marks = ", ".join("?" * len(columns))
-    statement = f"INSERT OR REPLACE INTO {name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
     lost_any, copied, faults = False, 0, list[str]()
     for rows, lost in _rows(damaged, name, TABLES[name].key, ", ".join(columns)):
         found = [(row, fault_of(name, dict(zip(columns, row, strict=True)))) for row in rows]
@@ -29,7 +27,7 @@ def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name
         faults += [fault for _, fault in found if fault]
         lost_any |= lost
         copied += len(good)
-        connection.executemany(statement, good)
+        insert(connection, name, columns, good)
     if faults:
         return f"{len(faults):,} of its rows are damaged; of the first, {faults[0]}"
     return "some of its rows cannot be read" if lost_any or copied != _size(damaged, name) else ""

@@ -17,7 +17,7 @@ from ..codec.soundness import sound_part
 from ..damage import passed_over
 from ..log import shorten_log
 from ..record.node import RecordBatch
-from ..segments import SegmentCursor, first_chunks, write_records
+from ..segments import SegmentCursor, first_chunks, write_chunks
 from ..store import Store
 from ..tables import provenance
 
@@ -105,7 +105,7 @@ def _step(store: Store, transform: Transform) -> int:
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch
     merging.drop(store.connection, cursor, end)
-    write_records(store.connection, store.catalog, output.id, kept)
+    write_chunks(store.connection, store.catalog, output.id, kept)
     merging.set_frontier(store.connection, output, inputs, pivot)
     provenance.add_nodes(store.connection, len(kept) - len(stored))
     store.records_changed(stored.words)

@@ -22,7 +22,7 @@ from ..tables import unfinished
 from ..tables.rows import fault_of
 from ..transpositions import runs
 from ..transpositions import saved as entries
-from ..writing import add_to_segment, begin_segment
+from ..writing import NewSegment
 from . import plain
 from .backup import new_file
 from .chunks import DamagedChunk, damaged_chunks
@@ -148,7 +148,7 @@ class _Written:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._source: int | None = None
-        self._segment = 0
+        self._segment: NewSegment | None = None
         self._last = 0  # sort key of its last record
 
     def add(self, source: int, batch: RecordBatch) -> None:
@@ -161,10 +161,10 @@ class _Written:
         follows = source == self._source and int(keys.min()) > self._last
         self._source, self._last = source, int(keys.max())
         with self._store.rearranging():
-            connection, catalog = self._store.connection, self._store.catalog
-            if not follows:
-                self._segment = begin_segment(connection, catalog)
-            add_to_segment(connection, catalog, self._segment, batch)
+            if self._segment is None or not follows:
+                self._segment = NewSegment(self._store.connection, self._store.catalog)
+            self._segment.dictionary = b""
+            self._segment.append(batch)
 
 
 def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: SalvageReport) -> RecordBatch:

@@ -16,7 +16,7 @@ from ..record.provenance import EvaluatorIdentity
 from ..store import Store
 from ..tables import provenance
 from ..tables.columns import TABLES
-from ..tables.rows import fault_of
+from ..tables.rows import fault_of, insert
 from .damaged import Row, rows_by_id
 
 NUMBERS = range(1, MAX_EVALUATOR + 1)
@@ -69,11 +69,7 @@ class Sources:
             provenance.write_evaluator(store.connection, number, identity)
         if self.bound != provenance.FIRST_EVALUATOR:
             store.bind_evaluator(self.bound)
-        names, marks = ", ".join(RUN_COLUMNS), ", ".join("?" * len(RUN_COLUMNS))
-        store.connection.executemany(
-            f"INSERT INTO run ({names}) VALUES ({marks})",  # noqa: S608 (constants)
-            self.runs,
-        )
+        insert(store.connection, "run", RUN_COLUMNS, self.runs, otherwise="ABORT")
 
     def problems(self) -> list[str]:
         """Returns what records cannot say any more, one line each."""

@@ -4,7 +4,8 @@
     threads       decode    decode    decode
     search     waves | enter | enter | waves | enter     only the search's thread touches the arena
 
-One record costs some 60 times as much on its own. So the search begins with single reads, and a file is read
+One record costs some 10 times as much on its own; where kernels cannot read it, 100 times. So the search
+begins with single reads, and a file is read
 in order once those have cost a part of what that costs: a search that wants little of a file never pays for
 all of it. If the file does not fit, the records with the most visits are read, as many as fit.
 
@@ -31,9 +32,11 @@ from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.upkeep.prune import visits_of
-from .paging import BYTES_PER_NODE, Pager
+from .bring_kernel import BYTES_PER_NODE
+from .paging import Pager
 
-SINGLE_READS_SHARE = 400  # a single read costs some 100 times what a record costs in order
+# a single read costs some 10 times what a record costs in order, in Python 100 times
+SINGLE_READS_SHARE = 400
 LEAST_SINGLE_READS = 256
 FILLED_SHARE = 0.9  # of the budget: what a search adds at once needs the rest
 SAMPLES = 8  # portions of a file that does not fit, to see how many visits its records have

@@ -6,7 +6,8 @@ records are in memory never changes what a search does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import chess
 import numpy as np
@@ -14,12 +15,15 @@ import numpy as np
 from ..errors import CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
 from ..store.index.locate_kernel import FilterArrays, no_filter
+from ..store.inside import Inside
 from ..store.reading import Reader
+from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
 from ..store.record.node import NodeRecord, RecordBatch
 from ..store.store import Store
 from .arena import Arena, Words
+from .bring_kernel import BYTES_PER_NODE, bring
 
-BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
+READ_INSIDE = 64  # records of one wait at most that one kernel reads; more are worth several threads
 FREE_SHARE = 64  # one part of so many of the budget is freed at once
 OVER_SHARE = 16  # a budget may be passed by one part of so many
 LEAST_BYTES = 1 << 20
@@ -46,11 +50,12 @@ class Pager:
         self.complete = complete
         self._no_filter = no_filter()
         self._filter: FilterArrays | None = None
+        self._states = np.zeros(STATES, np.int64)  # of `store.reading_kernel`
         self._index_bytes = 0
         self.reserved = self.working = 0
         self._passed = 0  # most bytes by which one wave has passed the budget; the next may need them again
         self.under_way: tuple[Words, ...] = ()
-        self.read_back = 0
+        self._read_alone = 0  # records, by `bring` in Python
         self.evictions = 0  # how often memory was freed of what the file holds
         self.misfits = 0
 
@@ -64,6 +69,11 @@ class Pager:
         return max(LEAST_BYTES, self._ram_bytes - beside)
 
     @property
+    def read_back(self) -> int:
+        """Records read from the file so far, but for those that were read in order."""
+        return self._read_alone + int(self._states[READ])
+
+    @property
     def problems(self) -> list[str]:
         """What was damaged in the file where it was read."""
         return list(self._reader.problems) if self._reader else []
@@ -73,9 +83,19 @@ class Pager:
         if self.complete or self._reader is None:
             return self._no_filter
         if self._filter is None:
-            self._filter = self._reader.filter()
-            self._index_bytes = self._reader.ram_bytes
+            self._take_filter(self._reader.filter())
+        assert self._filter is not None
         return self._filter
+
+    @property
+    def reads_inside(self) -> bool:
+        """Whether kernels read the file, so that one record costs little."""
+        return self._reader is not None and self._reader.reads_inside
+
+    def _take_filter(self, found: FilterArrays) -> None:
+        if found is not self._filter:
+            assert self._reader is not None
+            self._filter, self._index_bytes = found, self._reader.ram_bytes
 
     def has_room_for(self, nodes: int) -> bool:
         """Returns whether so many nodes take half of the budget at most."""
@@ -111,6 +131,25 @@ class Pager:
         self._filter = None
 
     # -------------------------------------------------------------- reading
+    @contextmanager
+    def reading(self) -> Iterator[Inside | None]:
+        """Holds one state of the file, as `bring_kernel.bring` takes it; None if kernels cannot read it.
+
+        What they read is entered, so the arena must have room; they evict nothing.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self.complete or self._reader is None:
+            yield None
+            return
+        with self._reader.inside() as held:
+            if held is not None:
+                self._states = held[1].states
+                self._states[BUDGET] = self._arena.max_bytes
+                self._take_filter(held[0])
+            yield held
+
     def bring(self, words: Words, pinned: Words) -> None:
         """Enters the records of some positions, `[R, 10]`, as far as the file has them.
 
@@ -121,10 +160,32 @@ class Pager:
         Raises:
           StoreError: if the file cannot be read.
         """
+        if not (len(words) <= READ_INSIDE and self._bring_inside(words, pinned)):
+            self._bring_by_threads(words, pinned)
+
+    def _bring_inside(self, words: Words, pinned: Words) -> bool:
+        """Does what `bring` does in one kernel; returns False if it cannot."""
+        if self._reader is None:
+            return False
+        self.make_room(len(words), len(words) * BYTES_PER_NODE, pinned=pinned)
+        flat, which = np.ascontiguousarray(words).reshape(-1), np.arange(len(words))
+        for _ in range(1 + len(words)):  # each may lack the dictionaries of one chunk
+            with self.reading() as held:
+                if held is None:
+                    return False
+                count = np.array([len(words)])
+                arena = self._arena
+                if bring(arena.tables, arena.arrays, *held, flat, POSITION_WORDS, which, count, 0):
+                    return True
+            if self._states[UNKNOWN] == NO_CHUNK:
+                break
+        return False
+
+    def _bring_by_threads(self, words: Words, pinned: Words) -> None:
         assert self._reader is not None
         batches = self._reader.find_any(words)
         count = sum(map(len, batches))
-        self.read_back += count
+        self._read_alone += count
         self.make_room(count, count * BYTES_PER_NODE, pinned=pinned)
         for batch in batches:
             self.enter(batch)
@@ -149,7 +210,7 @@ class Pager:
         if missing and not self.complete and self._reader is not None:
             words = np.array([pack(boards[i]) for i in missing], np.uint64)
             found, batch = self._reader.find(words)
-            self.read_back += len(batch)
+            self._read_alone += len(batch)
             self.make_room(len(batch), len(batch) * BYTES_PER_NODE)
             self.enter(batch)
             for k, place in enumerate(np.nonzero(found)[0].tolist()):

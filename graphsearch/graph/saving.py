@@ -20,7 +20,7 @@ from ..store.log import LONGEST_LOG_BYTES
 from ..store.merging import Rules
 from ..store.place import copy_elsewhere
 from ..store.store import Store
-from .paging import BYTES_PER_NODE
+from .bring_kernel import BYTES_PER_NODE
 
 Work = Callable[[Store], object]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, prefetch, ptr
-from ..jit.types import float32, int64, uint8, uint16, uint32
+from ..jit.types import float32, int64, uint8, uint16, uint32, uint64
 from ..position.board_kernel import PW, generate_moves, hashes_of, position_key, with_clock
 from ..position.words import META, BoardTable, Position
 from ..store.codec.batch_kernel import Columns
@@ -224,6 +224,38 @@ def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
             edge += stride
 
 
+@inner
+def has_room_for_record(A: ArenaPointers) -> bool:
+    """Returns whether one more record fits into the arrays of the arena."""
+    counters = A.counters
+    return (
+        (counters[arena.NODES] + 1) * 20 <= int64(A.size) * 17
+        and counters[arena.RECORD_WORDS] + 64 <= A.record_limit
+        and counters[arena.BLOCK_WORDS] + 2048 <= A.block_limit
+    )
+
+
+@inner
+def enter_record(
+    T: BoardTable, A: ArenaPointers, s: Position, key: uint64, check: uint64, c: Columns, i: int64
+) -> bool:
+    """Enters record `i` of some columns, clean; returns False if it does not fit its position `s`."""
+    count = c.code_offsets[i + 1] - c.code_offsets[i]
+    if c.evaluator[i] > MAX_EVALUATOR or (count and generate_moves(T, s, A.moves) != count):
+        return False
+    rec = new_record(A, s, key, check, count, c.v[i], int64(c.d[i]), int64(c.flags[i]))
+    _unmark(A, rec)
+    target = code_bytes(A, rec)
+    for j in range(count):
+        target[j] = c.codes[c.code_offsets[i] + j]
+    set_source(A, rec, c.evaluator[i], c.run[i])
+    if count:
+        set_best(A, rec, A.moves)
+    if c.edge_offsets[i + 1] > c.edge_offsets[i]:
+        _fill_edges(T, A, s, rec, c.edge_offsets[i], c.edge_offsets[i + 1], c)
+    return True
+
+
 @kernel
 def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> tuple[int64, int64]:
     """Enters records from `begin` on, clean; returns (next, misfits): it stops early when space is short.
@@ -235,31 +267,12 @@ def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> 
     Tp = ptr(T, 0)
     misfits = int64(0)
     for i in range(begin, c.v.size):
-        counters = Ap.counters
-        if (
-            (counters[arena.NODES] + 1) * 20 > int64(Ap.size) * 17
-            or counters[arena.RECORD_WORDS] + 64 > Ap.record_limit
-            or counters[arena.BLOCK_WORDS] + 2048 > Ap.block_limit
-        ):
+        if not has_room_for_record(Ap):
             return int64(i), misfits
         if i + AHEAD < c.v.size:
             prefetch(Ap.table, table_index(Ap, position_key(Tp, ptr(c.words, (i + AHEAD) * PW))))
         s = ptr(c.words, i * PW)
         key, check = hashes_of(Tp, s)
-        if find(Ap, key, check):
-            continue
-        count = c.code_offsets[i + 1] - c.code_offsets[i]
-        if c.evaluator[i] > MAX_EVALUATOR or (count and generate_moves(Tp, s, Ap.moves) != count):
+        if not find(Ap, key, check) and not enter_record(Tp, Ap, s, key, check, c, int64(i)):
             misfits += 1
-            continue
-        rec = new_record(Ap, s, key, check, count, c.v[i], int64(c.d[i]), int64(c.flags[i]))
-        _unmark(Ap, rec)
-        target = code_bytes(Ap, rec)
-        for j in range(count):
-            target[j] = c.codes[c.code_offsets[i] + j]
-        set_source(Ap, rec, c.evaluator[i], c.run[i])
-        if count:
-            set_best(Ap, rec, Ap.moves)
-        if c.edge_offsets[i + 1] > c.edge_offsets[i]:
-            _fill_edges(Tp, Ap, s, rec, c.edge_offsets[i], c.edge_offsets[i + 1], c)
     return int64(c.v.size), misfits

@@ -251,6 +251,7 @@ def look_up(
     s[wave.CHECK] = check
     set_field(W, e, wave.SLOT, rec)
     if rec == 0 and not waited and may_be_stored(F, s, position_key(T, s)):
+        W.counts[wave.MISSES] = 0
         miss(W, e)
         W.counts[wave.STAGE] = wave.ON_PATH
         return int64(-1)

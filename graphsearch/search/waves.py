@@ -236,7 +236,11 @@ class WaveRunner:
         """Reads the records that a wave waits for; for a lone path also those of the next paths."""
         self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
         visits = int(self._arena.counters[arena_kernel.VISITS])
-        if self._batch == 1 and visits >= self._scouted_at + SCOUT_EVERY:
+        if (
+            self._batch == 1
+            and not self._graph.pager.reads_inside
+            and visits >= self._scouted_at + SCOUT_EVERY
+        ):
             self._scouted_at = visits
             self._send_scout(w)
 
@@ -286,21 +290,27 @@ class WaveRunner:
 
     def _run_waves(self, left: NDArray[np.int64]) -> int:
         """Runs waves inside the kernels, within the limits in `left`; returns the kernels' request."""
-        return waves_kernel.run_waves(
-            self._arena.tables,
-            self._arena.arrays,
-            self.wave,
-            self._nothing,
-            self._graph.pager.filter(),
-            self._root,
-            self._leaves.filler(self.wave).call.bound,
-            self._evaluator,
-            self._target,
-            left,
-            is_uniform=self._leaves.is_uniform,
-            overlaps=self._may_fly,
-            many=MANY_LEAVES if self._leaves.has_helpers else waves_kernel.ANY_NUMBER,
-        )
+        arena, w, pager = self._arena, self.wave, self._graph.pager
+        with pager.reading() as held:
+            bringing = waves_kernel.NOT_BOUND
+            if held:
+                bringing = waves_kernel.bring_wave(arena.tables, arena.arrays, w, *held)
+            return waves_kernel.run_waves(
+                arena.tables,
+                arena.arrays,
+                w,
+                self._nothing,
+                held[0] if held else pager.filter(),
+                self._root,
+                self._leaves.filler(w).call.bound,
+                self._evaluator,
+                self._target,
+                left,
+                bringing=bringing,
+                is_uniform=self._leaves.is_uniform,
+                overlaps=self._may_fly,
+                many=MANY_LEAVES if self._leaves.has_helpers else waves_kernel.ANY_NUMBER,
+            )
 
     def _many_leaves(self, left: NDArray[np.int64]) -> None:
         """Has several threads evaluate the gathered wave, and completes it."""

@@ -9,6 +9,7 @@ from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
+from ..graph.bring_kernel import bring
 from ..jit.calls import Bound
 from ..jit.compiler import bind, inner, kernel
 from ..jit.pointers import call_bound, ptr
@@ -18,6 +19,7 @@ from ..position.board_kernel import check_hash, clock_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
 from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers, may_be_stored
+from ..store.reading_kernel import ReaderArrays
 from ..store.record.bounds_kernel import is_decided
 from ..store.record.node_kernel import is_exact
 from ..store.record.node_layout import HEADER_WORDS, LARGEST_BLOCK
@@ -45,6 +47,7 @@ LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
 # threads, or another can be gathered meanwhile
 MANY_LEAVES, CAN_BE_FOLLOWED = 1, 2
 ANY_NUMBER = 1 << 60
+READ_INSIDE = 64  # records that a wave waits for, at most, that are read in a kernel; more by several threads
 
 WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
@@ -237,6 +240,14 @@ def _evaluate(evaluating: Bound, leaves: int64) -> None:
     call_bound(evaluating)
 
 
+@inner
+def _brings(W: WavePointers, bringing: Bound) -> bool:
+    """Reads the records that a wave waits for, if there is a kernel that does; returns whether it could."""
+    if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
+        return False
+    return call_bound(bringing) != 0
+
+
 @kernel
 def may_be_followed(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns whether the wave behind a gathered one may overlap with it: `can_be_followed`."""
@@ -248,17 +259,20 @@ def _run(
     A: ArenaArrays,
     W: WaveArrays,
     gathering: Bound,
+    bringing: Bound,
     evaluating: Bound,
     completing: Bound,
     limits: NDArray[np.int64],
     overlaps: bool,
     many: int64,
 ) -> int64:
-    """Runs waves as `run_waves` does, with the three kernels bound to their arguments."""
+    """Runs waves as `run_waves` does, with the four kernels bound to their arguments."""
     Ap = pointers(A)
     Wp = wave_pointers(W, W)
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
         leaves = call_bound(gathering)
+        while leaves == NO_RECORDS and _brings(Wp, bringing):
+            leaves = call_bound(gathering)
         if leaves < 0:
             return leaves
         if overlaps and can_be_followed(Ap, Wp):
@@ -282,6 +296,7 @@ def _run_one_by_one(
     B: WaveArrays,
     F: FilterArrays,
     root: NDArray[np.uint64],
+    bringing: Bound,
     evaluating: Bound,
     is_uniform: bool,
     evaluator: int64,
@@ -295,8 +310,9 @@ def _run_one_by_one(
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
         if lacks_space(Ap, Wp, int64(1)):
             return int64(NO_SPACE)
-        if begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), int64(1)) < 0:
-            return int64(NO_RECORDS)
+        while begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), int64(1)) < 0:
+            if not _brings(Wp, bringing):
+                return int64(NO_RECORDS)
         leaves = Wp.counts[wave.LEAVES]
         if is_uniform:
             evaluate_evenly(Wp.offsets, Wp.values, Wp.priors, int64(0), leaves)
@@ -311,6 +327,16 @@ def _run_one_by_one(
     return int64(LIMITS_REACHED)
 
 
+NOT_BOUND = Bound(0, np.zeros(0, np.int64))
+
+
+def bring_wave(
+    T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, F: FilterArrays, R: ReaderArrays
+) -> Bound:
+    """Returns `bring`, bound to the records that a wave waits for."""
+    return bind(bring, T, A, F, R, W.entries, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
+
+
 def run_waves(
     T: NDArray[np.uint64],
     A: ArenaArrays,
@@ -323,6 +349,7 @@ def run_waves(
     target: int64,
     limits: NDArray[np.int64],
     *,
+    bringing: Bound = NOT_BOUND,
     is_uniform: bool = False,
     overlaps: bool = False,
     many: int = ANY_NUMBER,
@@ -337,10 +364,11 @@ def run_waves(
     caller wants to look. All three count down, and no wave is cut: so a search that was stopped goes on as
     if it had not been. `overlaps`: whether a wave that can be followed by another is the caller's. `many`:
     leaves that are. The kernels of the single steps are called by address: they are compiled beside each
-    other, and once. `uniform` has no time for that one by one, and is compiled in.
+    other, and once. `uniform` has no time for that one by one, and is compiled in. `bringing`: `bring_wave`,
+    which reads what the wave waits for.
     """
     if len(W.leaf_entry) == 1:  # the search goes one by one, not only this wave
-        return int(_run_one_by_one(T, A, W, B, F, root, evaluating, is_uniform, evaluator, limits))
+        return int(_run_one_by_one(T, A, W, B, F, root, bringing, evaluating, is_uniform, evaluator, limits))
     gathering = bind(gather, T, A, W, B, F, root, target)
     completing = bind(complete, T, A, W, evaluator)
-    return int(_run(A, W, gathering, evaluating, completing, limits, overlaps, many))
+    return int(_run(A, W, gathering, bringing, evaluating, completing, limits, overlaps, many))

@@ -29,6 +29,7 @@ from .file import open_reader, sql_errors
 from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
+from .inside import Inside, InsideReader, open_inside
 from .record.node import RecordBatch
 from .sizes import SIZES, Sizes
 from .threads import ReadingThreads
@@ -46,9 +47,13 @@ class Reader:
     """Finds the newest records of positions in a file. Use it from one thread at a time, and close it.
 
     Attributes:
+      may_read_inside: whether kernels may read the file: one file, in the state of the moment.
       closed: whether it was closed.
       problems: what was found damaged and passed over, one line each, each once, at most 100.
     """
+
+    may_read_inside = True
+    _inside: InsideReader | None = None
 
     def __init__(self, path: Path, indexes: Indexes, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
         self._path = path
@@ -67,6 +72,8 @@ class Reader:
         if not self.closed:
             self.closed = True
             self._threads.close()
+            if self._inside:
+                self._inside.close()
             self._connection.close()
 
     def __enter__(self) -> Reader:
@@ -90,6 +97,35 @@ class Reader:
         """
         with self._state():
             return self._index.filter
+
+    @contextmanager
+    def inside(self) -> Iterator[Inside | None]:
+        """Holds one state of the file for kernels that read it; None if they cannot.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        usable = self.may_read_inside and not self.closed and self._owner == os.getpid()
+        if usable and self._inside is None:
+            self._inside = open_inside(self._path)
+            self.may_read_inside = self._inside is not None
+        reader = self._inside
+        if not usable or reader is None:
+            yield None
+            return
+        try:
+            yield (reader.filter, reader.arrays) if reader.hold(self._present_index) else None
+        finally:
+            reader.end()
+
+    @property
+    def reads_inside(self) -> bool:
+        """Whether kernels read the file."""
+        return self._inside is not None and self._inside.version is not None
+
+    def _present_index(self) -> filters.Index:
+        with self._state():
+            return self._index
 
     def find(
         self, words: NDArray[np.uint64], *, strict: bool = False

@@ -262,17 +262,19 @@ class Store(StoredRecords, PlainTables):
             return
         if not self.is_bound:
             raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
-        from .writing import NewSegment
+        from .writing import NewSegment, dictionary_for
 
         with self._writing() as connection:
-            unknown = 0
+            left_out = unknown = 0
 
             def note(words: NDArray[np.uint64], reason: str) -> None:
-                nonlocal unknown
+                nonlocal left_out, unknown
+                left_out += 1
                 unknown += not self._is_known(words)
                 self._left_out.add(words, reason)
 
-            segment = NewSegment(connection, self._catalog)
+            dictionary = dictionary_for(self._catalog, sum(map(len, batches)))
+            segment = NewSegment(connection, self._catalog, dictionary)
             for batch in batches:
                 segment.append(batch, note if self.leaves_out else None)
             if self.leaves_out:
@@ -280,7 +282,7 @@ class Store(StoredRecords, PlainTables):
             provenance.add_nodes(connection, fresh - min(fresh, unknown))
             self._load()
             for batch in batches:
-                self.records_changed(batch.words)
+                self._top.touch(keys_of(batch.words), None if left_out else batch)
 
     def records_changed(self, words: NDArray[np.uint64] | None) -> None:
         """Notes that records changed or went, `[R, 10]` packed; None: any may have.

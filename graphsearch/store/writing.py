@@ -6,11 +6,16 @@ import sqlite3
 
 import numpy as np
 
+from ..errors import CorruptRecordError
 from . import order
 from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog
 from .record.node import RecordBatch
 from .segments import OnUnfit, write_chunks
+
+# fewer get the dictionaries of the segment before, until merges train new ones: training takes 50 ms, as long
+# as compressing so many
+FEW_RECORDS = 65_536
 
 
 class NewSegment:
@@ -21,12 +26,13 @@ class NewSegment:
         ones are trained.
     """
 
-    def __init__(self, connection: sqlite3.Connection, catalog: Catalog) -> None:
+    def __init__(self, connection: sqlite3.Connection, catalog: Catalog, dictionary: bytes = b"") -> None:
+        """Adds the segment, whose first chunk has the given dictionaries."""
         self._connection = connection
         self._catalog = catalog
         age = max((segment.age for segment in catalog.segments), default=0) + 1
         self.id = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
-        self.dictionary = b""
+        self.dictionary = dictionary
 
     def append(self, batch: RecordBatch, on_unfit: OnUnfit | None = None) -> None:
         """Writes records, in any order, behind those before, which must lie before them.
@@ -48,3 +54,12 @@ class NewSegment:
         """Deletes the segment if all of its records were left out."""
         unused = "DELETE FROM segment WHERE id = ? AND id NOT IN (SELECT segment FROM chunk)"
         self._connection.execute(unused, (self.id,))
+
+
+def dictionary_for(catalog: Catalog, records: int) -> bytes:
+    """Returns the dictionaries for a segment of so many records: those of the newest if few, else none."""
+    chunks = catalog.segments[0].chunks if catalog.segments and records < FEW_RECORDS else []
+    try:
+        return catalog.index(chunks[-1]).dictionary if chunks else b""
+    except CorruptRecordError:
+        return b""

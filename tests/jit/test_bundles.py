@@ -10,6 +10,7 @@ from graphsearch.graph.arena_kernel import ArenaArrays, ArenaPointers
 from graphsearch.search.shards.messages_kernel import ShardArrays, ShardPointers
 from graphsearch.search.wave_kernel import WaveArrays, WavePointers
 from graphsearch.store.index.locate_kernel import FilterArrays, FilterPointers
+from graphsearch.store.reading_kernel import ReaderArrays
 from graphsearch.store.record.transposition_kernel import EntryArrays, EntryPointers
 
 from ..conftest import ROOT
@@ -20,6 +21,7 @@ BUNDLES = {
     "A wave": (WaveArrays, WavePointers),
     "A shard": (ShardArrays, ShardPointers),
     "What the file may hold": (FilterArrays, FilterPointers),
+    "Reading the file": (ReaderArrays, ReaderArrays),
     "Transposition entries": (EntryArrays, EntryPointers),
 }
 

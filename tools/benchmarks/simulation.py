@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.factory import create
-from graphsearch.graph.paging import BYTES_PER_NODE
+from graphsearch.graph.bring_kernel import BYTES_PER_NODE
 from graphsearch.search.shards import warm
 
 from .cluster_costs import (

@@ -95,6 +95,8 @@ class RemoteStore(WorkerStore):
 class RemoteReader(Reader):
     """Reads records from the process that has the file."""
 
+    may_read_inside = False
+
     def __init__(self, path: Path, pipe: Pipe) -> None:
         self._path, self._pipe = path, pipe
         self.closed = False

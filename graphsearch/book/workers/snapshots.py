@@ -23,6 +23,7 @@ FILE_SHIFT = 48  # the name of a chunk: number of the file in its cluster, numbe
 class SnapshotReader(Reader):
     """A reader of one state of the file, until it is stale."""
 
+    may_read_inside = False  # kernels read the state of the moment
     is_stale = True
 
     @property

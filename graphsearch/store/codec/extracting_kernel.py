@@ -75,6 +75,12 @@ class BenchPointers(NamedTuple):
 
 
 @inner
+def bench_pointers(bench: Bench) -> BenchPointers:
+    """Returns pointers to the arrays of a bench, which the caller keeps alive."""
+    return BenchPointers(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
+
+
+@inner
 def _read_positions(
     data: Bytes, reader: Reader, rows: int64, size: int64, bench: BenchPointers, start: Position
 ) -> None:
@@ -135,7 +141,7 @@ def _copy_edges(
 
 
 @inner
-def _copy_record(
+def copy_record(
     data: Bytes,
     reader: Reader,
     bench: BenchPointers,
@@ -166,7 +172,7 @@ def _copy_record(
 
 
 @inner
-def _open(data: Bytes, reader: Reader, header: int64, bench: BenchPointers, start: Position) -> int64:
+def open_plain(data: Bytes, reader: Reader, header: int64, bench: BenchPointers, start: Position) -> int64:
     """Reads the positions of an unpacked block; returns where its rows begin."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     rows = layout.HEADER + low_bytes(header) + codes
@@ -183,7 +189,7 @@ def _open(data: Bytes, reader: Reader, header: int64, bench: BenchPointers, star
 
 
 @inner
-def _find(s: Position, bench: BenchPointers, size: int64) -> int64:
+def find_in_block(s: Position, bench: BenchPointers, size: int64) -> int64:
     """Returns which position of a block is `s`, -1 for none."""
     for k in range(size):
         if is_same(s, adv(bench.words, PW * k)):
@@ -221,7 +227,7 @@ def extract(
         judge; none of their records are copied.
     """
     shop = shop_pointers(workshop)
-    room = BenchPointers(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
+    room = bench_pointers(bench)
     source, plain, reader, c = ptr(data, 0), room.plain, room.reader, pointers(columns)
     at = int64(0)
     found = int64(0)
@@ -232,15 +238,15 @@ def extract(
         if reader[END] == 0:
             continue
         header = header_at(plain, int64(0))
-        rows = _open(plain, reader, header, room, ptr(start, 0))
+        rows = open_plain(plain, reader, header, room, ptr(start, 0))
         before = found
         for i in range(firsts[b], firsts[b + 1]):
             if reader[FAILED]:
                 break
             s = ptr(words, PW * asked[i])
-            k = _find(s, room, records_in(header))
+            k = find_in_block(s, room, records_in(header))
             if k >= 0:
-                _copy_record(plain, reader, room, k, header, rows, s, c, found)
+                copy_record(plain, reader, room, k, header, rows, s, c, found)
                 hits[found] = i
                 found += 1
         refused[b] = reader[FAILED] != 0

@@ -70,7 +70,7 @@ def _are_edges(c: Columns, begin: int64, end: int64) -> bool:
 
 
 @inner
-def _is_sound(T: BoardTable, s: Position, c: Columns, i: int64, out: Pointer[uint16]) -> bool:
+def is_sound(T: BoardTable, s: Position, c: Columns, i: int64, out: Pointer[uint16]) -> bool:
     """Returns whether record `i`, whose position is `s`, can be."""
     if not is_legal(T, s):
         return False
@@ -102,6 +102,6 @@ def find_unsound(
     for k in range(len(places)):
         i = places[k]
         s = adv(ptr(columns.words, 0), PW * i)
-        bad[k] = not _is_sound(ptr(T, 0), s, columns, i, ptr(out, 0))
+        bad[k] = not is_sound(ptr(T, 0), s, columns, i, ptr(out, 0))
         found += int64(bad[k])
     return found + int64(out[0] & 0)

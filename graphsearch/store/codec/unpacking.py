@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,10 @@ class Unpacker:
             self.workshop.dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
         self._slots.move_to_end(dictionary)
         return slot
+
+    def slots_of(self, dictionaries: Sequence[bytes]) -> list[int]:
+        """Returns where the dictionaries of some chunks are kept, `UNKNOWN` for those that are not."""
+        return [self._slots.get(found, UNKNOWN) if found else NO_DICTIONARY for found in dictionaries]
 
     def _load(self, dictionary: bytes) -> tuple[Owned, Owned] | None:
         if self._library is None:

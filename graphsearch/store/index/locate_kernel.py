@@ -129,7 +129,7 @@ def _below(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64
 
 
 @inner
-def _first(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
+def first_piece(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
     """Returns the first of the pieces `low` to `high`, which begin with `keys`, that may hold a key."""
     at = _below(keys, low, high, key)
     return at - 1 if at > low else at
@@ -143,7 +143,7 @@ def bloom_walk(key: uint64) -> tuple[uint64, uint64]:
 
 
 @inner
-def _in_bloom(F: FilterPointers, c: int64, key: uint64) -> bool:
+def in_bloom(F: FilterPointers, c: int64, key: uint64) -> bool:
     """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
     bits = U(F.sizes[c]) << U(3)
     if bits == ZERO:
@@ -172,9 +172,9 @@ def may_be_stored(F: FilterPointers, s: Position, key: uint64) -> bool:
     order = sort_key(s)
     for segment in range(F.segment_count):
         end = F.segments[segment + 1]
-        c = _first(F.firsts, F.segments[segment], end, order)
+        c = first_piece(F.firsts, F.segments[segment], end, order)
         while c < end and F.firsts[c] <= order:
-            if _in_bloom(F, c, key):
+            if in_bloom(F, c, key):
                 return True
             c += 1
     return False
@@ -227,10 +227,10 @@ def find_blocks(
         begin = listed
         while segment < Fp.segment_count and listed == begin:
             end = Fp.segments[segment + 1]
-            c = _first(Fp.firsts, Fp.segments[segment], end, order)
+            c = first_piece(Fp.firsts, Fp.segments[segment], end, order)
             while c < end and (Fp.firsts[c] <= order):
-                if _in_bloom(Fp, c, key):
-                    b = _first(keys, starts[c], starts[c + 1], order)
+                if in_bloom(Fp, c, key):
+                    b = first_piece(keys, starts[c], starts[c + 1], order)
                     while b < starts[c + 1] and keys[b] <= order:
                         if listed == len(blocks):
                             return begin, int64(i)

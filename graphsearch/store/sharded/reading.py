@@ -23,6 +23,8 @@ _Answer = TypeVar("_Answer")
 class ShardedReader(Reader):
     """Finds the newest records of positions in the files of a cluster; see `Reader`."""
 
+    may_read_inside = False
+
     def __init__(self, readers: Sequence[Reader], owners: Owners) -> None:
         """Takes the readers of all files, which it closes; owners: as the manifest has them."""
         self._readers = readers

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import chess
@@ -18,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, InvalidPositionError
-from ...position.board import fen_of, key_of_text, key_text, legal_moves
+from ...position.board import fen_of, key_of_text, key_text, legal_moves, pack
 from ...position.notation import board_from_fen
 from ...position.values import wdl_from_q
-from ..record.node import Edge, NodeRecord
+from ..order import identities
+from ..record.node import Edge, NodeRecord, RecordBatch
 from ..record.ranking import edge_of, node_mean, ranking, resets_of
 from .column import KEY
 from .rows import insert
@@ -54,7 +56,7 @@ class Shown(NamedTuple):
 
 def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
     """Returns the rows of a position, visited moves best first."""
-    key, moves, ranked = key_text(board), [], []
+    key, fen, moves, ranked = key_text(board), fen_of(board), [], []
     if record.codes:
         moves = legal_moves(board)
         ranked = ranking(record, board.halfmove_clock, resets_of(record, board, moves))
@@ -63,7 +65,7 @@ def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
     wdl = wdl_from_q(q, d)
     position = {
         "key": key,
-        "fen": fen_of(board),
+        "fen": fen,
         "n": record.visits,
         "q": q,
         "win": wdl.win,
@@ -72,15 +74,35 @@ def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
         "best_move": moves[order[ranked[0]]].uci() if ranked else None,
     }
     visited = [(k, edge_of(record, k)) for k in ranked]
-    edges = [_edge(key, board, moves[order[k]], edge, priors[order[k]]) for k, edge in visited if edge.n]
+    names = _names(fen)
+    edges = [
+        _edge(key, *_named(names, board, moves[order[k]]), edge, priors[order[k]])
+        for k, edge in visited
+        if edge.n
+    ]
     return Shown(position, edges)
 
 
-def _edge(key: str, board: chess.Board, move: chess.Move, edge: Edge, prior: float) -> Row:
+@lru_cache(maxsize=1024)
+def _names(fen: str) -> dict[str, str]:
+    """Returns the SAN of the moves of a position by their UCI, as far as it is known; `_named` fills it.
+
+    A search renders the same positions with every save, and SAN took two thirds of that.
+    """
+    return {}
+
+
+def _named(names: dict[str, str], board: chess.Board, move: chess.Move) -> tuple[str, str]:
+    """Returns a move in UCI and SAN."""
+    uci = move.uci()
+    return uci, names.get(uci) or names.setdefault(uci, board.san(move))
+
+
+def _edge(key: str, uci: str, san: str, edge: Edge, prior: float) -> Row:
     return {
         "key": key,
-        "move": move.uci(),
-        "san": board.san(move),
+        "move": uci,
+        "san": san,
         "n": edge.n,
         "p": prior,
         "q": edge.value,
@@ -95,23 +117,32 @@ class TopTables:
         self._connection = connection
         self._listed: NDArray[np.uint64] | None = None  # keys of `_names`, several of which may have one
         self._names: list[str] = []
-        self._touched: set[str] = set()
+        self._touched: dict[str, NodeRecord | None] = {}
 
-    def touch(self, keys: NDArray[np.uint64] | None) -> None:
-        """Notes that records changed, by their keys, whose rows `follow` then renders; None: any may have."""
+    def touch(self, keys: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
+        """Notes that records changed, by their keys, whose rows `follow` then renders; None: any may have.
+
+        Args:
+          keys: of the records.
+          batch: the records as they are now, if they are at hand: then `follow` need not read them.
+        """
         if self._listed is None:
             self._names = [key for key in self._keys() if KEY.holds(key)]
             self._listed = np.array([key_of_text(key) for key in self._names], np.uint64)
         if keys is None:
             self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
         hit = np.ones(len(self._listed), np.bool_) if keys is None else np.isin(self._listed, keys)
-        self._touched.update(self._names[i] for i in np.flatnonzero(hit).tolist())
+        self._touched.update(dict.fromkeys(self._names[i] for i in np.flatnonzero(hit).tolist()))
+        if keys is not None and batch is not None:
+            places = {int(keys[i]): i for i in np.flatnonzero(np.isin(keys, self._listed[hit])).tolist()}
+            for name in (self._names[i] for i in np.flatnonzero(hit).tolist()):
+                self._touched[name] = batch.record(places[key_of_text(name)])
 
     def follow(self, read: Read) -> None:
         """Renders the rows of what was touched; a position without a record leaves the tables."""
-        for key in sorted(self._touched):
+        for key, record in sorted(self._touched.items()):
             stored = self._stored(key)
-            found = _rendered(stored.position, read) if stored else None
+            found = _rendered(stored.position, _reading(record, read)) if stored else None
             if found is None:
                 self._remove(key)
             elif not found.says_the_same(stored):
@@ -131,7 +162,7 @@ class TopTables:
         for key, rows in found.items():
             if not rows.says_the_same(self._stored(key)):
                 self._write(rows)
-            self._touched.discard(key)
+            self._touched.pop(key, None)
         self._listed = None
 
     def faults(self, read: Read) -> Iterator[str]:
@@ -168,6 +199,19 @@ class TopTables:
             ("top_edge", EDGE_COLUMNS, found.edges),
         ):
             insert(self._connection, table, names, [tuple(row[name] for name in names) for row in rows])
+
+
+def _reading(record: NodeRecord | None, read: Read) -> Read:
+    """Returns what reads a position's record: the given one, if it is of that position."""
+
+    def known(board: chess.Board) -> NodeRecord | None:
+        if record is None:
+            return read(board)
+        words = np.array([pack(board), record.words], np.uint64)
+        first, second = identities(words)
+        return record if (first == second).all() else read(board)
+
+    return known
 
 
 def _rendered(row: Row, read: Read) -> Shown | None:

@@ -1,0 +1,88 @@
+"""Records that a wave waits for, read from the file and entered in the arena, without Python.
+
+    positions -> not in memory -> room? -> `store/reading_kernel.py` -> columns -> arena
+
+Nothing is evicted here: where that is due, or where a record cannot be read so, the caller does it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import adv, ptr
+from ..jit.types import int64
+from ..position.board_kernel import hashes_of
+from ..position.words import BoardTable, Position
+from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
+from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, ReaderArrays, read_record
+from . import arena_kernel as arena
+from .arena_kernel import ArenaArrays, ArenaPointers, pointers
+from .heap_kernel import find
+from .transfer_kernel import enter_record, has_room_for_record
+
+BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
+
+
+@inner
+def _has_room(A: ArenaPointers, budget: int64) -> bool:
+    """Returns whether one more record may be entered without evicting any."""
+    counters = A.counters
+    records = 8 * counters[arena.RECORD_WORDS]
+    blocks = 4 * counters[arena.BLOCK_WORDS]
+    free_records = 8 * counters[arena.FREED_RECORD_WORDS]
+    free_blocks = 4 * counters[arena.FREED_WORDS]
+    wanted = 8 * int64(A.size) + records + blocks + BYTES_PER_NODE - budget  # that must be free
+    if wanted > free_records + free_blocks:
+        return False
+    if wanted > BYTES_PER_NODE and min(free_records, free_blocks) < wanted // 2:  # in pieces of no use
+        return False
+    return has_room_for_record(A)
+
+
+@inner
+def _bring_one(T: BoardTable, A: ArenaPointers, F: FilterPointers, R: ReaderArrays, s: Position) -> bool:
+    """Enters the record of a position, if there is one; returns False if the caller has to see to it."""
+    key, check = hashes_of(T, s)
+    if find(A, key, check):
+        return True
+    if not _has_room(A, R.states[BUDGET]):
+        return False
+    found = read_record(T, F, R, s, key)
+    if found == REFUSED:
+        return False
+    if found == FOUND:
+        if not enter_record(T, A, ptr(R.columns.words, 0), key, check, R.columns, int64(0)):
+            return False
+        R.states[READ] += 1
+    return True
+
+
+@kernel
+def bring(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    F: FilterArrays,
+    R: ReaderArrays,
+    words: NDArray[np.uint64],
+    stride: int64,
+    which: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    at: int64,
+) -> int64:
+    """Enters the records of some positions; returns 1, or 0 if the caller has to see to one of them.
+
+    Args:
+      T: the table of `tables.py`.
+      F, R: of the same state of the file.
+      words: a position every `stride` words.
+      which: which of them; the first `counts[at]`.
+    """
+    Ap = pointers(A)
+    Fp = filter_pointers(F)
+    Tp = ptr(T, 0)
+    for i in range(counts[at]):
+        if not _bring_one(Tp, Ap, Fp, R, adv(ptr(words, 0), which[i] * stride)):
+            return int64(0)
+    return int64(1)

@@ -1,0 +1,142 @@
+"""Reading records inside kernels: the connection, the dictionaries and the room that they work with."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
+from ..position.legality_kernel import ROOM
+from .codec.bulk import columns_of, owned, room_for_batch, start_position
+from .codec.unpacking import Unpacker
+from .codec.unpacking_kernel import PADDING
+from .index.filters import Index
+from .index.locate_kernel import FilterArrays, no_filter
+from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
+from .record.node import MAX_MOVES
+from .tables.columns import MAX_BLOCK_BYTES
+
+INDEX_ATTEMPTS = 3  # to read the index of the state that kernels read, while others commit
+_BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "
+
+Inside = tuple[FilterArrays, ReaderArrays]
+
+
+def open_inside(path: Path) -> InsideReader | None:
+    """Returns a reader for kernels, of a file that was opened and checked; None if kernels cannot."""
+    library = libsqlite()
+    try:
+        return InsideReader(library, path) if library else None
+    except sqlite3.Error:
+        return None
+
+
+class InsideReader:
+    """What kernels read a file with, for one thread.
+
+    Attributes:
+      version: of the state that `arrays` and `filter` are of, None if there is none.
+      arrays: the bundle that they take.
+      filter: of the same state of the file.
+    """
+
+    def __init__(self, library: Libsqlite, path: Path) -> None:
+        """Opens the file, which another connection of this process has opened and checked.
+
+        Raises:
+          sqlite3.OperationalError: if it cannot be opened.
+        """
+        self._connection = ReadConnection(library, f"{path.as_uri()}?mode=ro")
+        prepare = self._connection.prepare
+        self._connection.run(prepare("PRAGMA cell_size_check = ON"))
+        self._connection.run(prepare("PRAGMA trusted_schema = OFF"))
+        self._begin, self._end = prepare("BEGIN"), prepare("ROLLBACK")
+        self._data_version = prepare("PRAGMA data_version")
+        self.version: int | None = None
+        self._unpacker = Unpacker()
+        self._dictionaries: tuple[bytes, ...] = ()
+        self.filter = no_filter()
+        functions = np.zeros(FUNCTIONS, np.int64)
+        functions[:] = (
+            library.bind,
+            library.step,
+            library.blob,
+            library.size,
+            library.reset,
+            prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}"),
+        )
+        states = np.zeros(STATES, np.int64)
+        states[UNKNOWN] = NO_CHUNK
+        none = np.zeros(0, np.int64)
+        self.arrays = ReaderArrays(
+            starts=none,
+            keys=np.zeros(0, np.uint64),
+            shifts=none,
+            slots=none,
+            functions=functions,
+            states=states,
+            data=np.zeros(MAX_BLOCK_BYTES + PADDING, np.uint8),
+            start=start_position(),
+            moves=np.zeros(ROOM, np.uint16),
+            columns=columns_of(room_for_batch(1, MAX_MOVES, MAX_MOVES)),
+            workshop=self._unpacker.workshop,
+            bench=self._unpacker.bench,
+        )
+
+    def hold(self, present_index: Callable[[], Index]) -> bool:
+        """Holds the present state of the file until `end`; returns whether `arrays` are of this state.
+
+        Args:
+          present_index: reads the index, through another connection.
+        """
+        self._load_unknown()
+        for _ in range(INDEX_ATTEMPTS):
+            version = self._begin_state()
+            if version is None or version == self.version:
+                self.version = version
+                return version is not None
+            self._take(present_index())  # of this state, if the next one held is the same
+            self.version = version
+            self.end()
+        return False
+
+    def _begin_state(self) -> int | None:
+        """Begins to read one state of the file; returns its version, None if SQLite cannot.
+
+        It is that of the last call if nothing was committed since.
+        """
+        self._connection.run(self._begin)
+        return self._connection.run(self._data_version)
+
+    def end(self) -> None:
+        """Lets go of the state of the file."""
+        self._connection.run(self._end)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._connection.close()
+
+    def _take(self, index: Index) -> None:
+        """Goes on to the index of another state of the file."""
+        self.filter, self._dictionaries = index.filter, index.dictionaries
+        self.arrays = self.arrays._replace(
+            starts=owned(index.blocks.starts, np.int64),
+            keys=owned(index.blocks.keys, np.uint64),
+            shifts=owned(index.shifts, np.int64),
+            slots=np.empty(len(index.dictionaries), np.int64),
+        )
+        self._name_slots()
+
+    def _load_unknown(self) -> None:
+        """Loads the dictionaries that a kernel has missed, in place of those that were not used for long."""
+        chunk = int(self.arrays.states[UNKNOWN])
+        self.arrays.states[UNKNOWN] = NO_CHUNK
+        if 0 <= chunk < len(self._dictionaries):
+            self._unpacker.slot(self._dictionaries[chunk])
+            self._name_slots()
+
+    def _name_slots(self) -> None:
+        self.arrays.slots[:] = self._unpacker.slots_of(self._dictionaries)

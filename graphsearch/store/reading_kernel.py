@@ -1,0 +1,143 @@
+"""One record by position out of the file, without Python: its block is found, fetched, unpacked and judged.
+
+    position -> filters, keys -> row of `block` -> SQLite -> data -> unpack -> plain -> record -> columns
+
+SQLite is called by address (`jit/libsqlite.py`), within a read transaction that Python has begun, whose state
+of the file is that of the index. What is not as it should be is refused, and nothing is said about it:
+`reading.py` reads the same again, says what is damaged, and decides.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit.compiler import inner
+from ..jit.libsqlite import ROW as SQLITE_ROW
+from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
+from ..jit.types import int64, uint64
+from ..position.words import BoardTable, Position
+from .codec.batch_kernel import Columns, header_at, pointers, records_in
+from .codec.extracting_kernel import Bench, bench_pointers, copy_record, find_in_block, open_plain
+from .codec.reading_kernel import END, FAILED
+from .codec.soundness_kernel import is_sound
+from .codec.unpacking_kernel import PADDING, Workshop, shop_pointers, unpack_block
+from .index.locate_kernel import FilterPointers, first_piece, in_bloom, sort_key
+
+FOUND, NOT_THERE, REFUSED = 1, 0, -1
+BIND, STEP, BLOB, SIZE, RESET, STATEMENT, FUNCTIONS = range(7)
+READ, UNKNOWN, BUDGET, STATES = range(4)
+NO_CHUNK = -1
+
+
+class ReaderArrays(NamedTuple):
+    """What reads records inside kernels: the index of one state of a file, and room for one record.
+
+    Attributes:
+      starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
+      keys: `[blocks]` uint64, sort key of the first record of each block.
+      shifts: `[chunks]` int64, what leads from the index of a block of the chunk to its row.
+      slots: `[chunks]` int64, where the dictionaries of each are kept (`codec.unpacking.Unpacker.slot`).
+      functions: `[FUNCTIONS]` int64, addresses of functions of SQLite and of the statement.
+      states: `[STATES]` int64: records entered so far; the chunk whose dictionaries are not at hand, or
+        NO_CHUNK; bytes that the arena may take.
+      data: uint8, the block as it is stored.
+      start: the position that the first record of a block is told from.
+      moves: `[legality_kernel.ROOM]` uint16, scratch.
+      columns: `Columns` with room for one record.
+      workshop: `Workshop`. bench: `Bench`.
+    """
+
+    starts: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    shifts: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    functions: NDArray[np.int64]
+    states: NDArray[np.int64]
+    data: NDArray[np.uint8]
+    start: NDArray[np.uint64]
+    moves: NDArray[np.uint16]
+    columns: Columns
+    workshop: Workshop
+    bench: Bench
+
+
+@inner
+def _fetch(R: ReaderArrays, row: int64) -> int64:
+    """Fetches a row of `block` into `R.data`; returns its bytes, 0 if there is no such row."""
+    functions = ptr(R.functions, 0)
+    statement = functions[STATEMENT]
+    size = int64(0)
+    call_c(functions[BIND], (statement, int64(1), row))
+    if int64(U(call_c(functions[STEP], (statement,))) & LOW32) == SQLITE_ROW:
+        size = int64(U(call_c(functions[SIZE], (statement, int64(0)))) & LOW32)
+        address = call_c(functions[BLOB], (statement, int64(0)))
+        if address == 0 or size > R.data.size - PADDING:
+            size = int64(0)
+        source, out = bytes_at(address, size), ptr(R.data, 0)
+        for k in range(size):
+            out[k] = source[k]
+    call_c(functions[RESET], (statement,))
+    return size
+
+
+@inner
+def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Position) -> int64:
+    """Copies the record of a position out of the fetched block; returns FOUND, NOT_THERE or REFUSED."""
+    bench = bench_pointers(R.bench)
+    plain, reader = bench.plain, bench.reader
+    reader[END] = unpack_block(
+        ptr(R.data, 0), int64(0), size, slot, shop_pointers(R.workshop), plain, int64(0)
+    )
+    if reader[END] == 0:
+        return int64(REFUSED)
+    header = header_at(plain, int64(0))
+    rows = open_plain(plain, reader, header, bench, ptr(R.start, 0))
+    if reader[FAILED]:
+        return int64(REFUSED)
+    k = find_in_block(s, bench, records_in(header))
+    if k < 0:
+        return int64(NOT_THERE)
+    copy_record(plain, reader, bench, k, header, rows, s, pointers(R.columns), int64(0))
+    if reader[FAILED] or not is_sound(T, ptr(R.columns.words, 0), R.columns, int64(0), ptr(R.moves, 0)):
+        return int64(REFUSED)
+    return int64(FOUND)
+
+
+@inner
+def _read_block(T: BoardTable, R: ReaderArrays, c: int64, b: int64, s: Position) -> int64:
+    """Looks for a position in block `b`, of chunk `c`; returns as `_extract`."""
+    if R.slots[c] < -1:
+        R.states[UNKNOWN] = c
+        return int64(REFUSED)
+    size = _fetch(R, b + R.shifts[c])
+    return _extract(T, R, size, R.slots[c], s) if size else int64(REFUSED)
+
+
+@inner
+def read_record(T: BoardTable, F: FilterPointers, R: ReaderArrays, s: Position, key: uint64) -> int64:
+    """Reads the newest record of a position into `R.columns`; returns FOUND, NOT_THERE or REFUSED.
+
+    Args:
+      T: pointer to the table of the board.
+      F: `filter_pointers` of the same state of the file.
+      R: `ReaderArrays`.
+      s: pointer to the words of the position. key: its key in the graph.
+    """
+    order = sort_key(s)
+    keys = ptr(R.keys, 0)
+    for segment in range(F.segment_count):
+        end = F.segments[segment + 1]
+        c = first_piece(F.firsts, F.segments[segment], end, order)
+        while c < end and F.firsts[c] <= order:
+            if in_bloom(F, c, key):
+                b = first_piece(keys, R.starts[c], R.starts[c + 1], order)
+                while b < R.starts[c + 1] and keys[b] <= order:
+                    found = _read_block(T, R, c, b, s)
+                    if found != NOT_THERE:
+                        return found
+                    b += 1
+            c += 1
+    return int64(NOT_THERE)

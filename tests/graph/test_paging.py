@@ -1,0 +1,180 @@
+"""Kernels read single records as the reader does, and leave to it what they cannot read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+import graphsearch.graph
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.book.workers.snapshots import snapshot_reader
+from graphsearch.graph.arena import Words
+from graphsearch.graph.bring_kernel import bring
+from graphsearch.jit.compiler import JIT_OFF
+from graphsearch.jit.libsqlite import libsqlite
+from graphsearch.position.board import pack, unpack
+from graphsearch.store.reading import Reader
+from graphsearch.store.store import Store
+
+ONE_BY_ONE = SearchParams(minibatch_size=1)
+NO_SLOTS = np.zeros(0, np.uint64)
+
+pytestmark = pytest.mark.skipif(JIT_OFF or libsqlite() is None, reason="kernels cannot call SQLite here")
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file in several segments, of a search that was saved now and then."""
+    found = tmp_path / "a.graph"
+    with Graph.open(found, evaluator="uniform") as graph:
+        for _ in range(4):
+            analyze(graph, chess.Board(), Limits(visits=700), ONE_BY_ONE)
+            graph.flush()
+    return found
+
+
+@pytest.fixture
+def graph(path: Path) -> Iterator[Graph]:
+    with Graph.open(path, evaluator="uniform") as opened:
+        yield opened
+
+
+def merge_all(store: Store) -> None:
+    while store.merge_step():
+        pass
+
+
+def positions(path: Path) -> Words:
+    with Store.open(path, read_only=True) as store:
+        return np.concatenate([batch.words for batch in store.scan()])
+
+
+def in_memory(graph: Graph, words: Words) -> list[object]:
+    """Returns the records of some positions as the arena has them."""
+    slots = np.array([graph.arena.slot(board) for board in boards(words)], np.uint32)
+    batch = graph.arena.copy_out(slots, words)
+    return [batch.record(i) if slots[i] else None for i in range(len(slots))]
+
+
+def boards(words: Words) -> list[chess.Board]:
+    return [unpack(tuple(map(int, row))) for row in words]
+
+
+def test_kernels_read_what_the_reader_reads(path: Path, graph: Graph) -> None:
+    words = positions(path)[::3]
+    asked = [words[i : i + 64] for i in range(0, len(words), 64)]
+    graph.pager.bring(asked[0], NO_SLOTS)  # which may have to load dictionaries
+    assert all(graph.pager._bring_inside(some, NO_SLOTS) for some in asked)
+    assert graph.store
+    with graph.store.reader() as reader:
+        found, batch = reader.find(words)
+    assert found.all()
+    assert in_memory(graph, words) == [batch.record(i) for i in range(len(batch))]
+
+
+def test_what_was_written_and_merged_since_is_read(path: Path, graph: Graph) -> None:
+    """Merging moves every block, and gives rows numbers that others had."""
+    graph.pager.bring(positions(path)[:8], NO_SLOTS)
+    for _ in range(9):
+        analyze(graph, chess.Board(), Limits(visits=300), ONE_BY_ONE)
+        graph.flush()
+    graph.call(merge_all)
+    assert graph.store
+    assert len(graph.store.catalog.segments) < 9
+    words = positions(path)[::50]
+    graph.pager.start_over()
+    graph.pager.bring(words, NO_SLOTS)  # which may have to load dictionaries
+    graph.pager.start_over()
+    assert all(graph.pager._bring_inside(words[i : i + 64], NO_SLOTS) for i in range(0, len(words), 64))
+    assert None not in in_memory(graph, words)
+
+
+def test_a_position_that_the_file_does_not_have_is_looked_for_once(graph: Graph) -> None:
+    words = pack(chess.Board("8/8/8/4k3/8/8/8/KQ6 w - - 0 1")).reshape(1, 10)
+    assert graph.pager._bring_inside(words, NO_SLOTS)
+    assert in_memory(graph, words) == [None]
+
+
+def test_a_damaged_block_is_left_to_the_reader_which_names_it(path: Path) -> None:
+    words = positions(path)[:64]
+    with sqlite3.connect(path) as connection:
+        shorter = "CAST(substr(data, 1, length(data) - 4) || x'01020304' AS BLOB)"
+        connection.execute(f"UPDATE block SET data = {shorter}")
+    connection.close()
+    with Graph.open(path, evaluator="uniform") as graph:
+        assert not graph.pager._bring_inside(words, NO_SLOTS)
+        graph.pager.bring(words, NO_SLOTS)
+        assert graph.problems
+        assert graph.arena.node_count == 0
+
+
+def test_a_lone_path_asks_python_for_next_to_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    find_any = Reader.find_any
+
+    def counted(self: Reader, words: Words) -> object:
+        asked.append(len(words))
+        return find_any(self, words)
+
+    monkeypatch.setattr(Reader, "find_any", counted)
+    monkeypatch.setattr(graphsearch.graph.graph, "is_due", lambda *_: False)
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(visits=1000), ONE_BY_ONE)
+        assert graph.pager.read_back > 100
+    assert sum(asked) <= 8
+
+
+def test_no_state_of_the_file_is_held_between_two_readings(path: Path, graph: Graph) -> None:
+    graph.pager._bring_inside(positions(path)[:8], NO_SLOTS)
+    with sqlite3.connect(path) as other:
+        other.execute("INSERT INTO store_info VALUES ('another program', 'writes')")
+    busy, frames, copied = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    other.close()
+    assert (busy, frames - copied) == (0, 0)
+
+
+def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None:
+    """Another process may drop and renumber blocks meanwhile; the next slice reads the new state."""
+    words = positions(path)[:32]
+    graph.pager.bring(words, NO_SLOTS)  # which may have to load dictionaries
+    graph.pager.start_over()
+    with graph.pager.reading() as held:
+        assert held
+        with sqlite3.connect(path) as other:
+            other.execute("DELETE FROM block")
+        other.close()
+        count = np.array([len(words)])
+        arena, which = graph.arena, np.arange(len(words))
+        assert bring(arena.tables, arena.arrays, *held, words.reshape(-1), 10, which, count, 0)
+    assert None not in in_memory(graph, words)
+    graph.pager.start_over()
+    assert not graph.pager._bring_inside(words, NO_SLOTS)
+    assert in_memory(graph, words) == [None] * len(words)
+
+
+def test_kernels_do_not_read_for_a_snapshot(path: Path) -> None:
+    """A snapshot is an older state of the file than the one that kernels would read."""
+    with Store.open(path, read_only=True) as store, snapshot_reader(store) as reader:
+        with reader.inside() as held:
+            assert held is None
+        assert not reader.reads_inside
+
+
+def test_a_closed_reader_leaves_kernels_nothing(path: Path) -> None:
+    with Store.open(path, read_only=True) as store:
+        reader = store.reader()
+        with reader.inside() as held:
+            assert held is not None
+        reader.close()
+        with reader.inside() as held:
+            assert held is None

@@ -28,7 +28,7 @@ from graphsearch.exchange.naming import PositionNames
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.report import FileReport
 from graphsearch.exchange.sources import GivenFile
-from graphsearch.position.board import fen_of, key_of
+from graphsearch.position.board import fen_of, key_of, key_text
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
@@ -60,7 +60,7 @@ def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def moves_of(path: Path, board: chess.Board) -> dict[str, tuple[int, ...]]:
-    key = f"{key_of(board):016x}"
+    key = key_text(board)
     with Store.open(path, read_only=True) as store:
         found = tables.counts(store, [key]).get(key, [])
     return {m.san: (m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
@@ -212,7 +212,7 @@ def test_games_of_chess960_are_imported_as_python_chess_reads_them(path: Path) -
         games, board = games + 1, game.board()
         for ply, move in enumerate(game.mainline_moves()):
             if ply == 0:
-                openings[f"{key_of(board):016x}"] += 1
+                openings[key_text(board)] += 1
             if board.is_castling(move):
                 castled += 1
                 assert board.san(move) in moves_of(path, board)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import InvalidParameterError
-from graphsearch.position.board import key_of, legal_moves, unpack
+from graphsearch.position.board import key_text_of_words, legal_moves, unpack
 from graphsearch.position.values import cp_of
 from graphsearch.query.diff import BEST, BOUNDS, WHATS, N, Q, diff, values_of
 from graphsearch.store.record.node import NodeRecord
@@ -81,7 +81,7 @@ def test_everything_that_changed_is_counted_and_the_most_visited_is_listed(files
     unsure = sum(each[Q] is None for each in expected.values())
     assert 0 <= found.counts[Q] - sum(each[Q] is True for each in expected.values()) <= unsure
     rows = {row.key: row for row in found.changes}
-    by_key = {f"{key_of(unpack(new[key].words)):016x}": key for key in shared}
+    by_key = {key_text_of_words(new[key].words): key for key in shared}
     for text, key in by_key.items():
         whats = {what for what in WHATS if expected[key][what]}
         row = rows.get(text)

@@ -247,7 +247,7 @@ def test_a_mate_found_between_two_waves_ends_the_search(fen: str, mate: int, par
     with Graph.open(None, evaluator="builtin") as graph:
         result = searched(graph, fen, 40_000, params)
         assert (result.stop_reason, result.node.mate) == ("proven", mate)
-        assert 0 < result.new_visits < 20_000
+        assert 0 < result.new_visits < 30_000
         check_invariants(graph, chess.Board(fen))
 
 

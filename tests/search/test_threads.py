@@ -66,8 +66,8 @@ def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytes
             plain(self, portion, thread)
 
         monkeypatch.setattr(Filler, "_fill", fill)
-        result = analyze(graph, BOARD, Limits(visits=4000), searching(64))
-        assert result.visits >= 4000
+        result = analyze(graph, BOARD, Limits(visits=3000), searching(64))
+        assert result.visits >= 3000
         assert graph.in_flight, "waves overlapped to the end"
     evaluator.close()
     assert seen == {0, 1}

@@ -264,9 +264,10 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
     """Yields a FEN for each of these keys under which a table of this file has one."""
     wanted = iter(keys)
     tables = ("game_position", "top_position", "epd_position", "polyglot_entry")
+    # a range, because keys of Chess960 may go on
     statement = " UNION ALL ".join(
-        f"SELECT key, fen FROM json_each(?1) AS wanted CROSS JOIN {table}"  # noqa: S608 (constants)
-        " ON key >= wanted.value AND key < wanted.value || 'g' WHERE fen IS NOT NULL"  # of Chess960 too
+        f"SELECT {table}.key, fen FROM json_each(?1) AS wanted CROSS JOIN {table}"  # noqa: S608 (constants)
+        f" ON {table}.key >= wanted.value AND {table}.key < wanted.value || 'g' WHERE fen IS NOT NULL"
         for table in tables
     )
     while some := list(islice(wanted, ASKED_AT_ONCE)):

@@ -440,7 +440,7 @@ def test_damaged_entries_are_named(entries_file: Path) -> None:
 def test_a_position_without_an_entry_is_named(entries_file: Path) -> None:
     board = chess.Board()
     board.push_san("b3")
-    with pytest.raises(UnknownPositionError, match="no search of fixed depth"):
+    with pytest.raises(UnknownPositionError, match="no fixed-depth search"):
         classify_file(entries_file, board)
 
 

@@ -1,4 +1,4 @@
-"""The plain tables of a graph file as a `sqlite_utils.Database`."""
+"""The plain tables of a graph file as a Database of sqlite-utils."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def bring(
     """Enters the records of some positions; returns 1, or 0 if the caller has to see to one of them.
 
     Args:
-      T: the table of `tables.py`.
+      T: the table of `position/tables.py`.
       F, R: of the same state of the file.
       words: a position every `stride` words.
       which: which of them; the first `counts[at]`.

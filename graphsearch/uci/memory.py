@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SAVE_SECONDS = 8.0  # between two saves while searches follow one another
 QUIET_SECONDS = 0.7  # without a search: then everything is saved
 LOAD_SECONDS = 0.05  # of reading the file in order, between two looks at what is to be done
-LOADED_AHEAD = 20_000_000  # nodes of a file that is read before a search asks for it: 20 s of a core
+LOADED_AHEAD = 4_000_000  # nodes of a file that is read before a search asks for it: 4 s of a core
 Maker = Callable[[Settings], Evaluator]
 
 # errors of an evaluator's file, packages or device

@@ -280,4 +280,5 @@ def test_output_to_a_pipe_has_no_escape_codes(small_graph: Path) -> None:
 def test_bench_measures_every_figure_of_the_documents(cli: Cli) -> None:
     data = cli("bench", "--nodes", 3000, "--json").json
     assert set(data) == FIGURES
-    assert all(value >= 0 for value in data.values() if not isinstance(value, str | dict))
+    data.pop("sessions_of_one")  # a difference, here of nearly the same
+    assert all(value > 0 for value in data.values() if not isinstance(value, str | dict))

@@ -148,7 +148,8 @@ def check_engine(rows: list[Row]) -> None:
 def check_pool(rows: list[Row]) -> None:
     found = by(rows, "evaluator")
     assert found["uniform, 1 worker"]["ms"] > found["uniform"]["ms"], "a batch travels"
-    assert all(row["per_s"] == pytest.approx(16_000 / row["ms"], rel=0.01) for row in rows)
+    # the medians of two rounds each: the mean of reciprocals is not below the reciprocal of the mean
+    assert all(row["per_s"] > 0.99 * 16_000 / row["ms"] for row in rows)
 
 
 def check_book_workers(rows: list[Row]) -> None:

@@ -250,7 +250,7 @@ SLOW: list[tuple[str, str, Check]] = [
     ("pool", "--workers 1 --batch 16 --rounds 2", check_pool),
     ("scale", "--nodes 6000 --first 600 --ram-mb 16 --phases pv compact read", check_scale),
     ("scale", "--nodes 20000 --shards 2 --ram-mb 16 --phases verify merge", check_scale_shards),
-    ("simulation", "--visits 20000 --sizes 20000 60000 --builtin-sizes 20000 60000", check_simulation),
+    ("simulation", "--visits 3000 --sizes 4000 9000 --builtin-sizes 4000 9000", check_simulation),
     ("soak", "--minutes 2 --seconds 2 --ram 16MB", check_soak),
 ]
 

@@ -55,7 +55,8 @@ class Engine:
         self._until("bestmove")
         self._say("go infinite")
         self.begin = time.monotonic()
-        threading.Thread(target=self._until, args=("bestmove",), daemon=True).start()
+        self._reader = threading.Thread(target=self._until, args=("bestmove",), daemon=True)
+        self._reader.start()
 
     def _say(self, *lines: str) -> None:
         assert self.process.stdin is not None
@@ -88,7 +89,12 @@ class Engine:
     def stop(self) -> None:
         """Stops the search and ends the engine; raises SystemExit if it did not end well."""
         self._say("stop", "quit")
-        if code := self.process.wait(300):
+        code = self.process.wait(300)
+        self._reader.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+        if code:
             raise SystemExit(f"the engine ended with exit code {code}")
 
 

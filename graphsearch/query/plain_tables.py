@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..store.file import real_path
-from .sql import TIMEOUT_SECONDS, Clock, Functions, opened
+from .sql import Clock, Functions, opened
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -29,7 +29,7 @@ def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
 
     with (
         opened(real_path(path), 0) as connection,
-        Functions(path, Clock(connection, TIMEOUT_SECONDS)) as functions,
+        Functions(path, Clock(connection, 0)) as functions,
     ):
         functions.add_to(connection)
         yield Database(connection, recursive_triggers=False)

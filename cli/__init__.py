@@ -43,7 +43,8 @@ def main(args: Sequence[str] | None = None) -> int:
             from .app import app
             from .output import close_quietly
 
-            code = close_quietly(_execute(app, args))
+            words = sys.argv[1:] if args is None else args
+            code = close_quietly(_execute(app(words[0] if words else ""), args))
         finally:
             if args is not None:  # called by a program, which has hooks of its own
                 watched.end()
@@ -112,12 +113,21 @@ def _die_of_interrupts() -> None:
 
 def _execute(app: object, args: Sequence[str] | None) -> int:
     assert callable(app)
+    from .completing import VARIABLE, answer_shell
+    from .parsing import Refusal, refuse
+
+    if VARIABLE in os.environ:
+        answer_shell()
+
     try:
-        app(args=None if args is None else list(args), prog_name=program_name())
+        words = None if args is None else list(args)
+        code = app(args=words, prog_name=program_name(), standalone_mode=False)
     except SystemExit as finished:
         return finished.code if isinstance(finished.code, int) else int(finished.code is not None)
+    except Refusal as error:
+        return refuse(error)
     except Exception as error:  # outside all commands, as while options are read
         from .output import failed
 
         return failed(error)
-    return 0
+    return code if isinstance(code, int) else 0

@@ -15,7 +15,7 @@ from graphsearch.errors import CapacityError, UnsavedError
 
 from .alphabeta_view import iteration_display, result_view, summary
 from .commands import command
-from .options import Json, PositionOptions, StoreToSave
+from .options import Json, PositionOptions, Ram, StoreToSave, Time, byte_count, option
 from .output import ENDED_BY_READER, NOT_SAVED, print_json, print_view, say
 from .render import count, size
 from .signals import StopSignals
@@ -23,9 +23,9 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.solvers.alphabeta.limits import DepthLimits
-    from graphsearch.solvers.alphabeta.outcome import AlphaBetaResult
+    from graphsearch.solvers.alphabeta.results import AlphaBetaResult, DepthLimits
 
+DEFAULT_BYTES = 256 << 20  # of the transposition entries in memory
 LEFT_OUT_SHARE = 0.01  # of a file's entries; above it the table is too small, below it buckets are full
 MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
 _STOPPING = "Stopping: saving what is known...\n"
@@ -36,50 +36,30 @@ class Request:
     """The options of one call."""
 
     depth: Annotated[
-        int | None,
-        typer.Option(
-            "--depth", metavar="D", help="Search D plies, 1 to 126; without it, search until another limit."
-        ),
+        int | None, option("--depth D", "Search D plies, 1 to 126; without it, search until another limit.")
     ] = None
     position: PositionOptions
     store: StoreToSave = None
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", "--time", metavar="S", help="Stop after S seconds.")
-    ] = None
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", metavar="N", help="Stop after N nodes, quiescence included.")
-    ] = None
+    time: Time = None
+    nodes: Annotated[int | None, option("--nodes N", "Stop after N nodes, quiescence included.")] = None
     window: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            "--window",
-            metavar="A B",
-            help="Alpha and beta of the last iteration, in centipawns for the side to move, rounded to "
-            "0.1; values outside are only known to be at most A or at least B.",
+        option(
+            "--window A B",
+            "Alpha and beta of the last iteration, in centipawns for the side to move, rounded to 0.1; "
+            "values outside are only known to be at most A or at least B.",
         ),
     ] = None
-    hash_mb: Annotated[
-        int,
-        typer.Option(
-            "--hash",
-            metavar="MB",
-            min=1,
-            max=1 << 20,
-            help="Memory limit of the transposition entries, in MB.",
-        ),
-    ] = 256
+    ram: Ram = None
     no_graph: Annotated[
-        bool,
-        typer.Option(
-            "--no-graph", help="Ignore the positions in the file; use only its transposition entries."
-        ),
+        bool, option("--no-graph", "Ignore the positions in the file; use only its transposition entries.")
     ] = False
     compare: Annotated[
         bool,
-        typer.Option(
+        option(
             "--compare",
-            help="Search again without file and graph, within the same limits, and report how many nodes "
-            "that takes.",
+            "Search again without file and graph, within the same limits, and report how many nodes that "
+            "takes.",
         ),
     ] = False
     json: Json = False
@@ -87,16 +67,10 @@ class Request:
     @property
     def table_bytes(self) -> int:
         """The memory limit of the transposition entries."""
-        return self.hash_mb << 20
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedRequest:
-    """The checked arguments of a request."""
-
-    request: Request
-    board: chess.Board
-    limits: DepthLimits
+        wanted = DEFAULT_BYTES if self.ram is None else byte_count(self.ram)
+        if not 1 << 20 <= wanted <= 1 << 40:
+            raise typer.BadParameter(f"--ram must be 1MB to 1TB, not {self.ram}")
+        return wanted
 
 
 @command(
@@ -104,7 +78,7 @@ class CheckedRequest:
     "graphsearch alphabeta startpos --depth 8 --store first.graph",
     'graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json',
     "graphsearch alphabeta startpos --depth 6 --window -50 50",
-    "graphsearch alphabeta startpos --seconds 10 --store first.graph",
+    "graphsearch alphabeta first.graph --time 10",
 )
 def alphabeta(request: Request) -> None:
     """Search a position to a fixed depth by alpha-beta, with the built-in evaluation.
@@ -118,23 +92,19 @@ def alphabeta(request: Request) -> None:
     least the value) or upper (at most). `known` is what the file knew. `nodes_alone` and `nodes_saved` are
     null without --compare, or if a limit ended that search first.
     """
-    if (request.depth, request.seconds, request.nodes) == (None, None, None):
-        raise typer.BadParameter("give a limit: --depth, --seconds or --nodes")
-    limits = _limits(request)
-    code = _search_and_print(CheckedRequest(request, request.position.board(), limits))
-    if code:
-        raise typer.Exit(code)
+    if (request.depth, request.time, request.nodes) == (None, None, None):
+        raise typer.BadParameter("give a limit: --depth, --time or --nodes")
+    from graphsearch.solvers.alphabeta.results import MOST_DEPTH, DepthLimits
 
-
-def _limits(request: Request) -> DepthLimits:
-    from graphsearch.solvers.alphabeta.limits import MOST_DEPTH, DepthLimits
-
-    return DepthLimits(
+    limits = DepthLimits(
         depth=MOST_DEPTH if request.depth is None else request.depth,
         window=_thousandths(request.window),
         nodes=request.nodes,
-        seconds=request.seconds,
+        seconds=request.time,
     )
+    code = _search_and_print(request, request.position.board(), limits)
+    if code:
+        raise typer.Exit(code)
 
 
 def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
@@ -158,40 +128,42 @@ def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
     return alpha, beta
 
 
-def _search_and_print(call: CheckedRequest) -> int:
+def _search_and_print(request: Request, board: chess.Board, limits: DepthLimits) -> int:
     """Returns the exit code: 0, or 128 + the signal that ended the search."""
     with StopSignals(_STOPPING) as signals:
         try:
-            result = _search(call, signals)
+            result = _search(request, board, limits, signals)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                _print_result(call, error.result)
+                _print_result(error.result, json=request.json)
             raise
-        if call.request.compare:
-            result = replace(result, alone=_alone(call, result, signals))
-        _print_result(call, result)
-        for line in _epilogue(call, result):
+        if request.compare:
+            result = replace(result, alone=_alone(request, limits, result, signals))
+        _print_result(result, json=request.json)
+        for line in _epilogue(request.store, result):
             say(line)
         return signals.exit_code
 
 
-def _search(call: CheckedRequest, signals: StopSignals) -> AlphaBetaResult:
+def _search(
+    request: Request, board: chess.Board, limits: DepthLimits, signals: StopSignals
+) -> AlphaBetaResult:
     """Returns the result of the search, when everything is saved and the file is closed."""
     from graphsearch.graph.graph import Graph
     from graphsearch.solvers.alphabeta.session import search_to_depth
 
     _compile()
-    with Graph.open_unevaluated(call.request.store) as graph:
-        with _room_for_table(call):
-            graph.use_entries(call.request.table_bytes)
+    with Graph.open_unevaluated(request.store) as graph:
+        with _room_for_table(request):
+            graph.use_entries(request.table_bytes)
         signals.arm()
-        with iteration_display(call.board, signals) as show:
+        with iteration_display(board, signals) as show:
             return search_to_depth(
                 graph,
-                call.board,
-                call.limits,
-                table_bytes=call.request.table_bytes,
-                use_graph=not call.request.no_graph,
+                board,
+                limits,
+                table_bytes=request.table_bytes,
+                use_graph=not request.no_graph,
                 on_depth=show.iteration,
                 on_progress=show.progress,
                 stop=signals.stop,
@@ -199,14 +171,13 @@ def _search(call: CheckedRequest, signals: StopSignals) -> AlphaBetaResult:
 
 
 @contextmanager
-def _room_for_table(call: CheckedRequest) -> Iterator[None]:
+def _room_for_table(request: Request) -> Iterator[None]:
     """Names the option to change, if the table of entries does not fit into memory."""
     try:
         yield
     except MemoryError:
-        size = call.request.hash_mb
         raise CapacityError(
-            f"--hash {size}: not enough memory for a table of so many MB; use a smaller --hash"
+            f"--ram {request.ram}: not enough memory for a table of this size; use a smaller --ram"
         ) from None
 
 
@@ -218,29 +189,31 @@ def _compile() -> None:
 
     import chess
 
-    from graphsearch.solvers.alphabeta.alone import nodes_within
-    from graphsearch.solvers.alphabeta.limits import DepthLimits
+    from graphsearch.solvers.alphabeta.engine import nodes_within
+    from graphsearch.solvers.alphabeta.results import DepthLimits
 
     nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=threading.Event())
 
 
-def _alone(call: CheckedRequest, result: AlphaBetaResult, signals: StopSignals) -> int | None:
+def _alone(
+    request: Request, limits: DepthLimits, result: AlphaBetaResult, signals: StopSignals
+) -> int | None:
     """Returns the nodes of the same search without file and graph; None if a limit ended that first."""
-    from graphsearch.solvers.alphabeta.alone import limits_alone, nodes_within
+    from graphsearch.solvers.alphabeta.engine import limits_alone, nodes_within
 
     if not result.depth or signals.stop.is_set():
         return None
-    limits = limits_alone(call.limits, result)
+    limits = limits_alone(limits, result)
     say("Searching again without the file, to compare...")
-    with _room_for_table(call):
-        nodes = nodes_within(call.board, limits, table_bytes=call.request.table_bytes, stop=signals.stop)
+    with _room_for_table(request):
+        nodes = nodes_within(result.board, limits, table_bytes=request.table_bytes, stop=signals.stop)
     if nodes is None and not signals.stop.is_set():
         say(f"Without the file, depth {limits.depth} was not reached within the limits; nothing to compare.")
     return nodes
 
 
-def _print_result(call: CheckedRequest, result: AlphaBetaResult) -> None:
-    if call.request.json:
+def _print_result(result: AlphaBetaResult, *, json: bool) -> None:
+    if json:
         print_json(result.as_dict())
     else:
         print_view(lambda width: result_view(result, width))
@@ -249,7 +222,7 @@ def _print_result(call: CheckedRequest, result: AlphaBetaResult) -> None:
         sys.stdout.flush()
 
 
-def _epilogue(call: CheckedRequest, result: AlphaBetaResult) -> list[str]:
+def _epilogue(store: Path | None, result: AlphaBetaResult) -> list[str]:
     """Returns the closing lines: the saved results, and problems of the file."""
     report = result.report
     lines = [f"Damaged, ignored: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
@@ -258,15 +231,11 @@ def _epilogue(call: CheckedRequest, result: AlphaBetaResult) -> list[str]:
     if report.left_out > LEFT_OUT_SHARE * (report.loaded + report.left_out):
         lines.append(
             f"{_entries(report.left_out)} of the file did not fit into memory; the deepest were loaded."
-            " A larger --hash holds more."
+            " A larger --ram holds more."
         )
     if result.stop_reason == "reader":
         lines.append(ENDED_BY_READER)
-    if call.request.store is None:
-        lines.append(NOT_SAVED)
-    else:
-        lines.append(_saved(call.request.store))
-    return lines
+    return [*lines, NOT_SAVED if store is None else _saved(store)]
 
 
 def _entries(number: int) -> str:

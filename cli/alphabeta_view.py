@@ -8,45 +8,39 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from .live import RareLines, Screen, clock, live_screen
-from .render import BY_CLOCK, MAX_PV, TERMINAL_NAMES, count, cp_text, rate
+from .render import BY_CLOCK, TERMINAL_NAMES, count, line_text, rate
+from .scores import heading, pawns, seen
 from .signals import StopSignals
-from .tables import FILL, RIGHT, fitting, table
+from .tables import FILL, table
 
 if TYPE_CHECKING:
     import chess
     from rich.console import RenderableType
     from rich.table import Table
 
-    from graphsearch.solvers.alphabeta.outcome import AlphaBetaProgress, AlphaBetaResult
-    from graphsearch.solvers.alphabeta.results import Counts, DepthResult
+    from graphsearch.solvers.alphabeta.results import AlphaBetaProgress, AlphaBetaResult, Counts, DepthResult
 
 # column -> the narrowest terminal that has it
-COLUMNS = {
-    "Depth": 0,
-    "Value": 0,
-    "Nodes": 50,
-    "Nodes/s": 90,
-    "Hits": 100,
-    "Cut-offs": 110,
-    "First": 80,
-    "Time": 60,
-    "PV": 40,
-}
+LEAST = {"Nodes": 50, "Nodes/s": 90, "Hits": 100, "Cut-offs": 110, "First": 80, "Time": 60, "Line": 40}
 SIGNS = {"lower": ">=", "upper": "<=", "exact": ""}
 
 
-def value_text(value: int | None, bound: str) -> str:
-    """Returns a value in centipawns, or as a mate in moves, with the sign of its bound.
+def value_text(value: int | None, bound: str, *, white: bool = True) -> str:
+    """Returns a value of the side to move in pawns, or as a mate in moves, with the sign of its bound.
 
     >>> value_text(314, "exact"), value_text(-500, "upper"), value_text(99_995, "lower"), value_text(None, "")
-    ('+31', '<=-50', '>=#3', '')
+    ('+0.31', '<=-0.50', '>=#3', '')
+    >>> value_text(314, "lower", white=False)
+    '<=-0.31'
     """
     if value is None:
         return ""
     from graphsearch.position.scores import centipawns, mate_moves
 
     mate, cp = mate_moves(value), centipawns(value)
-    text = f"#{mate}" if mate is not None else cp_text(cp)
+    text = f"#{seen(mate, white=white):.0f}" if mate is not None else pawns(seen(cp or 0, white=white))
+    if seen(1, white=white) < 0:
+        bound = {"lower": "upper", "upper": "lower"}.get(bound, bound)
     return SIGNS.get(bound, "") + text
 
 
@@ -59,30 +53,24 @@ def per_cent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f}%" if whole else ""
 
 
-def line_text(board: chess.Board, pv: Sequence[chess.Move]) -> str:
-    """Returns the first moves of a line in SAN: `1. e4 e5 2. Nf3`."""
-    return board.variation_san(pv[:MAX_PV]) if pv else ""
-
-
 def iterations_table(rows: Sequence[dict[str, str]], width: int | None) -> Table:
     """Returns rows of iterations as a table; `width` as for `render.moves_table`."""
-    columns = {name: FILL if name == "PV" else RIGHT for name in fitting(COLUMNS, width)}
-    return table(columns, [dict.fromkeys(COLUMNS, "") | row for row in rows], width=width)
+    return table(rows, {"Line": FILL}, least=LEAST).drawn(width)
 
 
 def iteration_row(board: chess.Board, found: DepthResult) -> dict[str, str]:
     """Returns the cells of an iteration by column."""
-    counts = found.counts
+    counts, known = found.counts, found.move or found.complete
     return {
         "Depth": f"{found.depth}" if found.complete else f"({found.depth})",
-        "Value": value_text(found.value, found.bound) if found.move or found.complete else "",
+        "Score": value_text(found.value if known else None, found.bound, white=board.turn),
         "Nodes": f"{counts.nodes:,}",
         "Nodes/s": rate(counts.nodes / found.seconds) if found.seconds else "",
         "Hits": f"{counts.hits:,}",
         "Cut-offs": f"{counts.cutoffs:,}",
         "First": per_cent(counts.first_cutoffs, counts.cutoffs),
         "Time": f"{found.seconds:.2f} s",
-        "PV": line_text(board, found.pv),
+        "Line": line_text(board, found.pv),
     }
 
 
@@ -97,8 +85,8 @@ def result_view(result: AlphaBetaResult, width: int | None) -> RenderableType:
         return Text(f"{side} to move: {TERMINAL_NAMES.get(terminal_kind(result.board), BY_CLOCK)}")
     rows = [iteration_row(result.board, found) for found in result.iterations]
     if result.stop_reason == "known":
-        known = value_text(result.value, result.bound)
-        rows.append({"Depth": str(result.depth), "Value": known, "PV": line_text(result.board, result.pv)})
+        known = value_text(result.value, result.bound, white=result.board.turn)
+        rows.append({"Depth": str(result.depth), "Score": known, "Line": line_text(result.board, result.pv)})
     return iterations_table(rows, width)
 
 
@@ -106,7 +94,8 @@ def summary(result: AlphaBetaResult) -> str:
     """Returns the result, and its cost, in a few lines."""
     counts = result.counts
     best = [] if result.move is None else [f"bestmove {result.move.uci()}"]
-    value = [f"value {value_text(result.value, result.bound)}"] if result.value is not None else []
+    worth = value_text(result.value, result.bound, white=result.board.turn)
+    value = [f"score {worth} ({heading()})"] if worth else []
     first = (*best, *value, f"depth {result.depth}", f"nodes {counts.nodes:,}", f"{result.seconds:.1f} s")
     lines = ["   ".join(first), *_reuse(result)]
     if counts.nodes:

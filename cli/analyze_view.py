@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .live import Screen, clock, progress_display
 from .render import node_view, rate, size
+from .scores import detailed
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def status_line(progress: Progress) -> str:
             f"nodes {progress.nodes:,}",
             f"visits/s {rate(progress.visits_per_s)}",
             f"evaluations/s {rate(progress.evaluations_per_s)}",
-            f"catch-ups {progress.catch_ups:,}",
+            *detailed({"": f"catch-ups {progress.catch_ups:,}"}).values(),
             f"depth {progress.depth}/{progress.seldepth}",
         )
     )

@@ -1,14 +1,12 @@
-"""`graphsearch bench`: the speed of this machine, in the figures that the documents report."""
+"""`graphsearch lab bench`: the speed of this machine, in the figures that the documents report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated
 
-import typer
-
 from .commands import command
-from .options import Json
+from .options import Json, option
 from .output import print_json, say
 from .render import rate
 from .signals import interruptible
@@ -45,16 +43,13 @@ _LINES = {  # JSON name -> what it is called in the table
 
 @command(
     "Measure the speed of this machine.",
-    "graphsearch bench",
-    "graphsearch bench --json > figures.json",
+    "graphsearch lab bench",
+    "graphsearch lab bench --json > figures.json",
 )
 def bench(
     *,
     nodes: Annotated[
-        int | None,
-        typer.Option(
-            "--nodes", metavar="N", min=1000, help="Size of the largest graph to build; 1,000,000 by default."
-        ),
+        int | None, option("--nodes N", "Size of the largest graph to build; 1,000,000 by default.", min=1000)
     ] = None,
     json: Json = False,
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,24 +12,51 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import book_queue, book_todo
-from .book_live import build_display
-from .book_view import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .commands import command, group
-from .options import Json, PositionOptions, Ram, StoreOption, StoreToMake, Threads, graph_ram
-from .output import FAILED, print_json, print_part, print_view, say, say_if_unfinished
+from .live import Screen, progress_display
+from .options import (
+    Json,
+    PositionOptions,
+    Ram,
+    StoreOption,
+    StoreToMake,
+    Threads,
+    Time,
+    argument,
+    graph_ram,
+    option,
+)
+from .output import FAILED, print_json, print_parts, say, say_if_unfinished
 from .program import program_name
+from .render import count, moment, opening_line
+from .scores import detailed, heading, is_white, look, score, signed
 from .signals import StopSignals
+from .tables import LEFT, WHOLE, Cells, table
 
 if TYPE_CHECKING:
-    from graphsearch.book.build_report import BuildReport
+    from rich.console import RenderableType
 
-Config = Annotated[
-    Path,
-    typer.Argument(metavar="BOOK.toml", help="The book's settings (docs/books.md).", show_default=False),
-]
-BookName = Annotated[
-    str | None, typer.Option("--book", metavar="NAME", help="Which book, if the file has several.")
-]
+    from graphsearch.book.build_report import BuildProgress, BuildReport, RootValue
+    from graphsearch.book.status import RunRow, Status
+    from graphsearch.book.why import Why
+
+MAX_ROOTS = 20  # roots in the output; JSON has all
+ENDED = {
+    "complete": "nothing is left to search",
+    "stop": "stopped",
+    "time": "the time limit was reached",
+    "evaluations": "the evaluation limit was reached",
+    "failed": "failed",
+}
+STATES = {
+    "leaf": "not searched yet",
+    "open": "searched",
+    "end": "end: nothing follows here",
+    "apart": "no root leads here any more",
+}
+
+Config = Annotated[Path, argument("BOOK.toml", "The book's settings (docs/books.md).")]
+BookName = Annotated[str | None, option("--book NAME", "Which book, if the file has several.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,34 +65,25 @@ class BuildRequest:
 
     config: Config
     store: StoreToMake
-    time: Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")] = None
+    time: Time = None
     evaluations: Annotated[
-        int | None,
-        typer.Option(
-            "--evaluations", metavar="N", min=1, help="Start no search that might exceed N evaluations."
-        ),
+        int | None, option("--evaluations N", "Start no search that might exceed N evaluations.", min=1)
     ] = None
-    forever: Annotated[
-        bool, typer.Option("--forever", help="Wait for the queue when nothing is left to search.")
-    ] = False
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="K", min=1, max=1024, help="Search processes.")
-    ] = 1
+    forever: Annotated[bool, option("--forever", "Wait for the queue when nothing is left to search.")] = (
+        False
+    )
+    workers: Annotated[int, option("--workers K", "Search processes.", min=1, max=1024)] = 1
     pool: Annotated[
         str | None,
-        typer.Option(
-            "--pool",
-            metavar="WHERE",
-            help="Where the workers are: local (processes, the default), ray, ray:auto or ray:ADDRESS.",
+        option(
+            "--pool WHERE",
+            "Where the workers are: local (processes, the default), ray, ray:auto or ray:ADDRESS.",
         ),
     ] = None
     shards: Annotated[
         int | None,
-        typer.Option(
-            "--shards",
-            metavar="K",
-            min=1,
-            help="Build in a cluster of K shards: --store is its folder, made if missing.",
+        option(
+            "--shards K", "Build in a cluster of K shards: --store is its folder, made if missing.", min=1
         ),
     ] = None
     threads: Threads = None
@@ -73,7 +93,7 @@ class BuildRequest:
 
 @command(
     "Build a book, or resume building it.",
-    "graphsearch book build white.toml --store books.graph --time 3600",
+    "graphsearch book build white.toml --store books.graph --time 1h",
     "graphsearch book build white.toml --store books.graph --forever --workers 4",
     "graphsearch book build white.toml --store books.graph --pool ray:auto --workers 64",
 )
@@ -85,7 +105,7 @@ def build(request: BuildRequest) -> None:
     between two runs. Items of the queue (`book queue`) come first, including those added in the meantime.
     """
     from graphsearch.book.build import build as build_book
-    from graphsearch.book.build_options import BuildLimits, Resources
+    from graphsearch.book.config import BuildLimits, Resources
     from graphsearch.book.toml import read_config
     from graphsearch.evaluators.factory import with_threads
 
@@ -124,8 +144,7 @@ def _print_report(report: BuildReport, store: Path, *, json: bool) -> None:
     if json:
         print_json(report.as_dict())
         return
-    for line in report_lines(report):
-        print(line)
+    print_parts(report_lines(report))
     ask = [*program_name().split(), "book", "status", "--store", str(store)]
     say(f"See its progress: {shlex.join(ask)}")
 
@@ -134,6 +153,7 @@ def _print_report(report: BuildReport, store: Path, *, json: bool) -> None:
     "Print the progress of books and every run.",
     "graphsearch book status --store books.graph",
     "graphsearch book status --store books.graph --book white --json",
+    views=True,
 )
 def status(store: StoreOption, book: BookName = None, json: Json = False) -> None:
     """Print the progress of the books in a file: positions by ply, roots, runs, queue, and current searches.
@@ -150,16 +170,14 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
     for i, item in enumerate(found):
         if i:
             print()
-        for line in status_lines(item):
-            print(line)
-        print()
-        print_part(runs_table(item))
+        print_parts([*status_lines(item), "", runs_table(item)])
 
 
 @command(
     "Explain which moves of a position are in a book.",
     'graphsearch book why startpos --moves "1. d4" --store books.graph',
     'graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json',
+    views=True,
 )
 def why(
     store: StoreOption,
@@ -178,20 +196,203 @@ def why(
     if json:
         print_json(found.as_dict())
     else:
-        for line in position_lines(found):
-            print(line)
+        print_parts(position_lines(found))
         if found.verdicts:
-            print()
-            print_view(lambda width: verdicts_table(found, width))
+            print_parts(["", verdicts_table(found)])
     if not found.found:
         raise typer.Exit(FAILED)
 
 
+# ------------------------------------------------------------------ lines and tables
+def score_text(value: float | None, position: str) -> str:
+    """Returns a value of a book for the side to move of a position as a score: `+0.17`."""
+    from graphsearch.position.values import cp_of
+
+    return "unknown" if value is None else score(cp_of(value), None, white=is_white(position))
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in words.
+
+    >>> duration(42.4), duration(3700), duration(200_000)
+    ('42 s', '1 h 01 min', '2 d 7 h')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def report_lines(report: BuildReport) -> list[str]:
+    """Returns the report of a build, line by line."""
+    lines = [
+        f"Book {report.book}: {count(report.positions, 'position')},"
+        f" {count(report.leaves, 'leaf', 'leaves')} to search; {ENDED[report.ended]}",
+        f"This run: {count(report.searched, 'position')} searched, {report.added:,} added,"
+        f" {count(report.evaluations, 'evaluation')}, {duration(report.seconds)}",
+    ]
+    return lines + _root_lines(report.roots)
+
+
+def _root_lines(roots: Sequence[RootValue]) -> list[str]:
+    """Returns the value of each root, from White's view."""
+    from graphsearch.position.board import board_of
+    from graphsearch.position.openings import opening_at
+
+    lines = []
+    for root in roots[:MAX_ROOTS]:
+        best = f", best {root.best}" if root.best else ""
+        opening = " ".join(opening_line(opening_at(board_of(root.position))))
+        name = opening.removeprefix("Opening: ") or root.position
+        lines.append(f"{root.origin}: {score_text(root.value, root.position)}{best}   {name}")
+    if len(roots) > MAX_ROOTS:
+        lines.append(f"and {len(roots) - MAX_ROOTS:,} more roots; --json has all")
+    return lines
+
+
+def status_lines(found: Status) -> list[str]:
+    """Returns the progress of a book, line by line."""
+    total = found.open + found.leaf + found.end
+    lines = [
+        f"Book {found.name} ({found.side}): {count(total, 'position')}, {count(found.moves, 'move')};"
+        f" {found.open:,} searched, {found.leaf:,} to search, {count(found.end, 'end')}",
+        f"Begun {moment(found.created)}, last built {moment(found.updated)} (UTC)",
+    ]
+    lines += _root_lines(found.roots)
+    if found.queue:
+        lines.append("Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(found.queue.items())))
+    if found.apart:
+        lines.append(f"{count(found.apart, 'position')} more, which no root leads to any more")
+    for lease in found.leases:
+        pid = f" (pid {lease.pid})" if lease.pid else ""  # of this machine
+        lines.append(f"Worker {lease.worker}{pid} searches {lease.position}")
+    return [*lines, "", *_plies(found)]
+
+
+def _plies(found: Status) -> list[str]:
+    """Returns a row of a bar chart for each ply: # searched, . to search, - ends."""
+    most = max((row.open + row.leaf + row.end for row in found.plies), default=1)
+    lines = ["Ply  searched  to search      ends"]
+    for row in found.plies:
+        parts = ((row.open, "#"), (row.leaf, "."), (row.end, "-"))
+        bar = "".join(sign * (-(-30 * number // most)) for number, sign in parts)
+        lines.append(f"{row.ply:>3}{row.open:>10,}{row.leaf:>11,}{row.end:>10,}  {bar}")
+    return lines
+
+
+def runs_table(found: Status) -> Cells:
+    """Returns the runs of a book as a table."""
+    return table(map(_run_cells, found.runs), {"Started (UTC)": LEFT, "Ended": LEFT})
+
+
+def _run_cells(run: RunRow) -> dict[str, str]:
+    return {
+        "Run": str(run.number),
+        "Started (UTC)": moment(run.started),
+        "Time": duration(run.seconds),
+        "Workers": str(run.workers),
+        "Searched": f"{run.searched:,}",
+        "Added": f"{run.positions:,}",
+        "Evaluations": f"{run.evaluations:,}",
+        "Ended": "active, or killed" if run.ended is None else ENDED.get(run.ended, run.ended),
+    }
+
+
+def position_lines(found: Why) -> list[str]:
+    """Returns a book's data on a position, line by line."""
+    from graphsearch.position.board import board_of
+    from graphsearch.position.openings import opening_at
+
+    lines = [f"{found.position}   key {found.key}" if look.details else found.position]
+    lines += opening_line(opening_at(board_of(found.position)))
+    if not found.found:
+        lines.append(f"Not in book {found.book}.")
+        if found.left_at:
+            left = found.left_at
+            where = f"after {left.line}" if left.line else "at a root"
+            lines.append(f"The game leaves the book {where}: {left.move} is not in it.")
+            reason = left.verdict.reason if left.verdict else f"that position is {STATES[left.state]}"
+            lines.append(f"Why: {reason}.")
+        elif found.roots:
+            more = f", and at {count(len(found.roots) - 1, 'more position')}" if len(found.roots) > 1 else ""
+            lines.append(f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here.")
+        return lines
+    assert found.state is not None
+    times = "" if not found.searches else f" {count(found.searches, 'time')}, {count(found.n or 0, 'visit')}"
+    lines.append(f"Book {found.book}, ply {found.ply}: {STATES[found.state]}{times}")
+    lines.append(f"Line: {found.line or 'a root'}")
+    lines.append(f"Score: {score_text(found.value, found.position)}   ({heading()})")
+    if found.outside is not None:
+        lines.append(
+            f"Best outside the book: {found.outside_san} {score_text(found.outside, found.position)}"
+        )
+    if found.rank is not None and found.priority is not None:
+        lines.append(
+            f"To search: number {found.rank:,} of {found.leaves:,} leaves, cost {found.priority:.2f}"
+        )
+    return lines
+
+
+def verdicts_table(found: Why) -> Cells:
+    """Returns every legal move with its decision, best value first."""
+    has_games = any(verdict.candidate.games for verdict in found.verdicts)
+    white = is_white(found.position)
+    rows = []
+    for verdict in found.verdicts:
+        move = verdict.candidate
+        since = found.since.get(move.move)
+        rows.append(
+            {
+                "Move": move.san,
+                "": "in" if verdict.rule else "out",
+                "Score": "" if move.value is None else score_text(move.value, found.position),
+                "Loss": "" if verdict.loss is None else f"{verdict.loss / 100:.2f}",
+                "Visits": f"{move.n:,}",
+                **detailed({"P": f"{100 * move.p:.1f}%", "Value": signed(move.value, white=white)}),
+                "Games": f"{move.games:,}" if has_games else "",
+                "Run": "" if since is None else str(since),
+                "Why": verdict.reason,
+            }
+        )
+    return table(rows, {"Move": WHOLE, "": WHOLE, "Why": LEFT})
+
+
+# ------------------------------------------------------------------ the progress of a build
+def build_display(signals: StopSignals) -> AbstractContextManager[Callable[[BuildProgress], None]]:
+    """Returns the context of a build; it yields the function that the build calls with its progress."""
+
+    def view(now: BuildProgress, screen: Screen) -> RenderableType:
+        from rich.text import Text
+
+        return Text("\n".join(progress_lines(now)), overflow="ellipsis", no_wrap=True)
+
+    return progress_display(signals, lambda now: "   ".join(progress_lines(now)), view)
+
+
+def progress_lines(now: BuildProgress) -> list[str]:
+    """Returns the progress of a build, line by line."""
+    if now.stage != "building":
+        return [f"{now.stage.capitalize()} the book, {duration(now.seconds)}"]
+    rate = now.evaluations / now.seconds if now.seconds else 0.0
+    left = "" if now.left is None else f"; about {duration(now.left)} to search them all"
+    waiting = f"; {count(now.waiting, 'item')} of the queue" if now.waiting else ""
+    return [
+        f"{duration(now.seconds)}: {count(now.searched, 'position')} searched, {now.added:,} added,"
+        f" {count(now.evaluations, 'evaluation')} ({rate:,.0f}/s)",
+        f"Book: {count(now.positions, 'position')}, {count(now.leaves, 'leaf', 'leaves')}{left}{waiting}",
+        f"Now: {now.line} (ply {now.ply})" if now.line else "Now: nothing",
+    ]
+
+
 app = group(
-    "Build opening books in a graph file and explain their moves.",
+    "Opening books: build, status, why, todo, queue.",
     build,
     status,
     why,
     book_todo.todo,
+    book_queue.queue_items,
 )
-app.add_typer(book_queue.app, name="queue")

@@ -5,100 +5,87 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from .commands import command, group
-from .options import Json, StoreOption
-from .output import FAILED, print_json, print_part, say
+from .commands import command
+from .options import Json, LineOptions, OfBook, StoreOption, argument, option
+from .output import FAILED, print_json, print_parts, say
 from .render import count, moment
-from .tables import LEFT, RIGHT, WHOLE, table
+from .tables import LEFT, WHOLE, table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from graphsearch.book.queue import Added, NewItem, QueueItem
-    from graphsearch.book.queue_items import GivenItem
+    from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
 
 STDIN = "-"
 MAX_DUPLICATES = 5  # duplicates that are named one by one
 ALL_STATES = "all"
 
-Book = Annotated[
-    str | None,
-    typer.Option("--book", metavar="NAME", help="For this book; by default for whichever is built next."),
-]
-OfBook = Annotated[str | None, typer.Option("--book", metavar="NAME", help="Only items for this book.")]
 
-
-# ------------------------------------------------------------------------ add
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddRequest:
-    """The options of `book queue add`."""
+class Request:
+    """The options of `book queue`."""
 
     positions: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="POSITION...",
-            help="startpos, chess960:N, FENs in quotes, PGN files (the first game of each), or - for stdin, "
-            "with one item per line: a FEN, an EPD line, moves from the start position, or POSITION moves "
-            "LIST.",
-            show_default=False,
+        list[str] | None,
+        argument(
+            "POSITION...",
+            "What to add: startpos, chess960:N, FENs or moves in quotes, PGN files (all games), files with a "
+            "FEN, an EPD line or moves on each line, or - for such lines on stdin.",
         ),
-    ]
+    ] = None
     store: StoreOption
-    moves: Annotated[
-        str | None,
-        typer.Option(
-            "--moves",
-            metavar="MOVES",
-            help='A line from that position, in SAN or UCI: "d4 d5 c4". All its positions are added.',
-        ),
+    line: LineOptions
+    book: OfBook = None
+    drop: Annotated[
+        list[str] | None, option("--drop ITEM", "Remove this waiting item, or all. May be repeated.")
     ] = None
-    game: Annotated[
-        int | None,
-        typer.Option(
-            "--game",
-            metavar="K",
-            min=1,
-            help="Number of the game in a PGN file, counted from 1; the first by default.",
-        ),
-    ] = None
-    all_games: Annotated[bool, typer.Option("--all", help="All games of a PGN file, each as one item.")] = (
-        False
+    kind: Annotated[str, option("--kind KIND", "List what is waiting, done, refused, dropped or all.")] = (
+        "waiting"
     )
-    ply: Annotated[
-        int | None,
-        typer.Option("--ply", metavar="P", min=0, help="Half-moves of a game to add; all by default."),
-    ] = None
-    book: Book = None
     json: Json = False
 
 
 @command(
-    "Add positions, lines or games.",
-    'graphsearch book queue add startpos --moves "1. d4 d5 2. c4" --store first.graph',
-    "graphsearch book queue add games.pgn --game 2 --ply 12 --store first.graph",
+    "List, add and remove what a book searches first.",
+    "graphsearch book queue first.graph",
+    'graphsearch book queue first.graph "1. d4 d5 2. c4"',
+    "graphsearch book queue first.graph games.pgn --game 2 --ply 12",
+    "graphsearch book queue first.graph --drop 1",
+    name="queue",
 )
-def add(request: AddRequest) -> None:
-    """Add positions, lines and games that a book searches first, even while it is being built.
+def queue_items(request: Request) -> None:
+    """List the queue of a book; with POSITION, add to it; with --drop, remove from it.
 
-    Every position of a line or a game goes into the book, up to its maximum ply. Items that are already
-    waiting are not added again. What cannot be read, in a file or on stdin, is reported; the rest is added,
-    and the exit code is 1.
+    A book searches its queue first, even while it is being built. Every position of a line or a game goes
+    into the book, up to its maximum ply. Items that already wait are not added again. What cannot be read is
+    reported, the rest is added, and the exit code is 1. Items that a builder has started are not removed.
+    Without --book, an item is for whichever book is built next.
 
-    JSON: `added` are the numbers of the new items; `duplicates` were already waiting, as item `id`;
-    `problems` could not be read.
+    JSON: `items`, each with the columns of the table `book_queue` (`schema/store.md`); of what was added:
+    `added` are the numbers of new items, `duplicates` already waited as item `id`, `problems` could not be
+    read; of what was removed: `dropped` is their number, `left` no longer waited.
     """
+    if request.positions and request.drop:
+        raise typer.BadParameter("give positions to add or --drop, one of the two")
+    if request.positions or request.line.given:
+        _add(request, request.positions or ["startpos"])
+    elif request.drop:
+        _drop(request, request.drop)
+    else:
+        _list(request)
+
+
+# ------------------------------------------------------------------------ add
+def _add(request: Request, positions: list[str]) -> None:
     from graphsearch.book import queue
 
-    if request.game is not None and request.all_games:
-        raise typer.BadParameter("give either --game or --all")
-    if request.moves is not None and len(request.positions) > 1:
+    if request.line.moves is not None and len(positions) > 1:
         raise typer.BadParameter("--moves needs exactly one position")
-    reading = _Reading(request)
+    reading = _Reading(request.line, positions)
     added = queue.add(request.store, reading.items(), book=request.book)
     _note_new_book(request.store, request.book)
     if request.json:
@@ -112,13 +99,14 @@ def add(request: AddRequest) -> None:
 class _Reading:
     """Reads the items to add, prints notes about them, and collects those that cannot be read."""
 
-    def __init__(self, request: AddRequest) -> None:
+    def __init__(self, line: LineOptions, positions: list[str]) -> None:
         self.problems: list[str] = []
-        self._request = request
+        self._line = line
+        self._positions = positions
 
     def items(self) -> Iterator[NewItem]:
         """Yields the items of all positions, one after the other."""
-        for text in self._request.positions:
+        for text in self._positions:
             for given in self._given(text):
                 for note in given.notes:
                     say(f"note: {note}")
@@ -129,31 +117,36 @@ class _Reading:
                     say(f"graphsearch: {given.problem}")
 
     def _given(self, text: str) -> Iterable[GivenItem]:
-        from graphsearch.book import queue_items
+        from graphsearch.book import queue
+        from graphsearch.position.notation import holds_positions
 
         if text == STDIN:
-            self._refuse_options("stdin")
-            return queue_items.from_lines(_lines())
+            if self._line.given:
+                raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
+            return queue.from_lines(_lines())
         path = Path(text)
         if not path.exists():
-            if self._request.game is not None or self._request.ply is not None or self._request.all_games:
-                raise typer.BadParameter("--game, --all and --ply need a PGN file")
-            return [queue_items.from_text(text, moves=self._request.moves)]
-        if self._request.moves is not None:
+            if (self._line.game, self._line.ply) != (None, None):
+                raise typer.BadParameter("--game and --ply need a PGN file")
+            return [queue.from_text(text, moves=self._line.moves)]
+        if self._line.moves is not None:
             raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
-        only = None if self._request.all_games else [self._request.game or 1]
-        return queue_items.from_games(path, ply=self._request.ply, only=only)
+        if holds_positions(text):
+            return self._numbered(path)
+        only = None if self._line.game is None else [self._line.game]
+        return queue.from_games(path, ply=self._line.ply, only=only)
 
-    def _refuse_options(self, where: str) -> None:
-        given = {
-            "--moves": self._request.moves,
-            "--game": self._request.game,
-            "--ply": self._request.ply,
-            "--all": self._request.all_games or None,
-        }
-        for name, value in given.items():
-            if value is not None:
-                raise typer.BadParameter(f"{name} cannot be used with {where}")
+    def _numbered(self, path: Path) -> Iterator[GivenItem]:
+        """Yields the items of a file with a position on each line, or the one that --game names."""
+        from graphsearch.book import queue
+        from graphsearch.limits import open_file, text_lines
+
+        if self._line.ply is not None:
+            raise typer.BadParameter(f"{path} holds positions, not games: there is no --ply")
+        with open_file(path, piped=True) as file:
+            found = queue.from_lines(text_lines(file, str(path)))
+            first = (self._line.game or 1) - 1
+            yield from islice(found, first, None if self._line.game is None else first + 1)
 
 
 def _lines() -> Iterator[str]:
@@ -212,99 +205,48 @@ def line_text(fen: str, moves: tuple[str, ...]) -> str:
 
 
 # ----------------------------------------------------------------- list, drop
-@command(
-    "List what waits and what was done.",
-    "graphsearch book queue list --store first.graph",
-    "graphsearch book queue list --store first.graph --state all --json",
-    name="list",
-)
-def list_items(
-    store: StoreOption,
-    state: Annotated[
-        str,
-        typer.Option("--state", metavar="STATE", help="waiting, done, refused, dropped or all."),
-    ] = "waiting",
-    book: OfBook = None,
-    json: Json = False,
-) -> None:
-    """List the items of the queue in the order in which they were added.
-
-    JSON: `items`, each with the columns of the table `book_queue` (`schema/store.md`); `moves` is a list.
-    """
+def _list(request: Request) -> None:
     from graphsearch.book import queue
 
-    chosen = next((known for known in get_args(queue.State) if known == state), None)
-    if chosen is None and state != ALL_STATES:
+    chosen = next((known for known in get_args(queue.State) if known == request.kind), None)
+    if chosen is None and request.kind != ALL_STATES:
         names = ", ".join([*queue.STATES, ALL_STATES])
-        raise typer.BadParameter(f"must be one of {names}, not {state!r}", param_hint="'--state'")
-    found = list(queue.items(store, state=chosen, book=book))
-    if json:
+        raise typer.BadParameter(f"--kind must be one of {names}, not {request.kind!r}")
+    found = list(queue.items(request.store, state=chosen, book=request.book))
+    if request.json:
         print_json({"items": [item.as_dict() for item in found]})
         return
-    if found:
-        print_part(_table(found))
-    else:
+    texts = {"State": WHOLE, "Book": LEFT, "Added (UTC)": WHOLE, "From": LEFT, "Line": LEFT, "Note": LEFT}
+    print_parts([table(map(_cells, found), texts)])
+    if not found:
         say("The queue is empty." if chosen is None else f"No item is {chosen}.")
 
 
-def _table(found: list[QueueItem]) -> Table:
-    columns = {
-        "Item": RIGHT,
-        "State": WHOLE,
-        "Book": LEFT,
-        "Added (UTC)": WHOLE,
-        "From": LEFT,
-        "Line": LEFT,
-        "Note": LEFT,
+def _cells(item: QueueItem) -> dict[str, str]:
+    return {
+        "Item": str(item.id),
+        "State": item.state,
+        "Book": item.book or "any",
+        "Added (UTC)": moment(item.added),
+        "From": item.origin,
+        "Line": line_text(item.fen, item.moves),
+        "Note": item.note or "",
     }
-    rows = [
-        [
-            str(item.id),
-            item.state,
-            item.book or "any",
-            moment(item.added),
-            item.origin,
-            line_text(item.fen, item.moves),
-            item.note or "",
-        ]
-        for item in found
-    ]
-    return table(columns, rows)
 
 
-@command(
-    "Remove items from the queue.",
-    "graphsearch book queue drop 1 --store first.graph",
-    "graphsearch book queue drop --all --store first.graph",
-)
-def drop(
-    store: StoreOption,
-    items: Annotated[
-        list[int] | None,
-        typer.Argument(metavar="ITEM...", help="Numbers, as `list` prints them.", show_default=False),
-    ] = None,
-    all_items: Annotated[bool, typer.Option("--all", help="All waiting items.")] = False,
-    book: OfBook = None,
-    json: Json = False,
-) -> None:
-    """Remove waiting items from the queue; items that a builder has started stay.
-
-    JSON: `dropped` is the number of removed items; `left` are items that were no longer waiting.
-    """
+def _drop(request: Request, texts: list[str]) -> None:
     from graphsearch.book import queue
+    from graphsearch.limits import whole_number
 
-    if bool(items) == all_items:
-        raise typer.BadParameter("give either item numbers or --all")
-    if book is not None and not all_items:
-        raise typer.BadParameter("--book needs --all")
-    left = [] if items is None or all_items else queue.drop(store, items)
-    dropped = queue.drop_all(store, book=book) if all_items else len(set(items or ())) - len(left)
-    if json:
+    every = ALL_STATES in texts
+    if request.book is not None and not every:
+        raise typer.BadParameter("--book needs --drop all")
+    items = [] if every else [whole_number(text) for text in texts]
+    left = [] if every else queue.drop(request.store, items)
+    dropped = queue.drop_all(request.store, book=request.book) if every else len(set(items)) - len(left)
+    if request.json:
         print_json({"dropped": dropped, "left": [item.as_dict() for item in left]})
         return
     for item in left:
         say(f"note: item {item.id} is already {item.state} and stays as it is")
     print(f"Dropped {count(dropped, 'item')}")
-
-
-app = group("Choose what a book searches first.", add, list_items, drop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,64 +10,54 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .commands import command
-from .options import Json, StoreOption
-from .output import print_json, print_part, say, say_if_unfinished
-from .render import count, signed
-from .tables import LEFT, RIGHT, table
+from .options import Json, Lines, StoreOption, argument, option
+from .output import print_json, print_parts, say, say_if_unfinished
+from .render import count
+from .scores import detailed, heading, is_white, score
+from .tables import LEFT, table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from graphsearch.book.todo import MissingReply, Rivalry, Todo, UnsearchedLeaf
+
+    Row = UnsearchedLeaf | MissingReply | Rivalry
 
 EMPTY = {
     "leaves": "Every position of the book has been searched.",
     "gaps": "Every likely or popular reply has an answer.",
     "bottlenecks": "No change of a few leaves can overturn the best move of a root.",
 }
+TEXTS = dict.fromkeys(("Line", "ECO", "Opening", "Position", "Leaf", "Best", "Rival"), LEFT)
+LEAST = {"ECO": 70, "Opening": 140}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodoRequest:
     """The options of `book todo`."""
 
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The book's name.", show_default=False)]
+    name: Annotated[str, argument("NAME", "The book's name.")]
     store: StoreOption
     kind: Annotated[
         str,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="leaves: positions not searched yet; gaps: likely or popular replies without an answer; "
+        option(
+            "--kind KIND",
+            "leaves: positions not searched yet; gaps: likely or popular replies without an answer; "
             "bottlenecks: the fewest leaves on which the best move of a root depends.",
         ),
     ] = "leaves"
-    top: Annotated[int, typer.Option("--top", metavar="K", min=0, help="Items to list; 0 for all.")] = 20
-    min_p: Annotated[
-        float,
-        typer.Option("--min-p", metavar="P", min=0, max=1, help="Gaps: replies with at least this prior."),
-    ] = 0.05
+    lines: Lines = 20
     min_games: Annotated[
-        int,
-        typer.Option(
-            "--min-games", metavar="N", min=1, help="Gaps: or replies with at least N imported games."
-        ),
+        int, option("--min-games N", "Gaps: or replies with at least N imported games.", min=1)
     ] = 20
-    change: Annotated[
-        float,
-        typer.Option(
-            "--change", metavar="X", help="Bottlenecks: how far a leaf's V may change; 2 allows any value."
-        ),
-    ] = 2.0
-    queue: Annotated[bool, typer.Option("--queue", help="Also add them to the book's queue.")] = False
+    queue: Annotated[bool, option("--queue", "Also add them to the book's queue.")] = False
     json: Json = False
 
 
 @command(
     "List what a book needs next.",
     "graphsearch book todo white --store white.graph",
-    "graphsearch book todo white --kind gaps --min-p 0.1 --top 50 --queue --store white.graph",
-    "graphsearch book todo white --kind bottlenecks --change 0.3 --json --store white.graph",
+    "graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph",
+    "graphsearch book todo white --kind bottlenecks --json --store white.graph",
+    views=True,
 )
 def todo(request: TodoRequest) -> None:
     """List what a book needs next, the most urgent first; works while the book is built.
@@ -93,10 +83,8 @@ def todo(request: TodoRequest) -> None:
         request.store,
         request.name,
         chosen,
-        top=request.top,
-        min_p=request.min_p,
+        top=request.lines,
         min_games=request.min_games,
-        change=request.change,
     )
     say_if_unfinished(request.store)
     for note in found.notes:
@@ -104,7 +92,9 @@ def todo(request: TodoRequest) -> None:
     if request.json:
         print_json(found.as_dict())
     elif found.rows:
-        print_part(_table(found))
+        rows = [cells for row in found.rows for cells in _cells(row)]
+        scored = [f"({heading()})"] if request.kind == "bottlenecks" else []
+        print_parts([*scored, table(rows, TEXTS, least=LEAST)])
     else:
         say(EMPTY[found.kind])
     if request.queue:
@@ -119,52 +109,63 @@ def _queue(store: Path, found: Todo) -> None:
     say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
 
-def _table(found: Todo) -> Table:
-    from graphsearch.book.todo import MissingReply, Rivalry, UnsearchedLeaf
+def _cells(row: Row) -> Iterator[dict[str, str]]:
+    """Yields the rows of the table for an item: one for each leaf of a bottleneck, one for any other."""
+    from graphsearch.book.todo import MissingReply, UnsearchedLeaf
 
-    if found.kind == "leaves":
-        rows = [_leaf(row) for row in found.rows if isinstance(row, UnsearchedLeaf)]
-        return _filled(("Priority", "Ply", "Line", "Position"), rows)
-    if found.kind == "gaps":
-        rows = [_gap(row) for row in found.rows if isinstance(row, MissingReply)]
-        return _filled(("Reach %", "P %", "Games", "Line", "Position"), rows)
-    rows = [cells for row in found.rows if isinstance(row, Rivalry) for cells in _verdict(row)]
-    names = ("Leaves", "Change", "Best", "V", "Rival", "V of it", "Leaf", "V here", "V needed")
-    return _filled(names, rows)
-
-
-def _filled(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
-    wide = ("Line", "Position", "Leaf", "Best", "Rival")
-    return table({name: LEFT if name in wide else RIGHT for name in names}, rows)
-
-
-def _leaf(row: UnsearchedLeaf) -> tuple[str, ...]:
-    priority = "" if row.priority is None else f"{row.priority:.3f}"
-    return (priority, str(row.target.ply), row.target.line, row.target.position)
-
-
-def _gap(row: MissingReply) -> tuple[str, ...]:
-    p = "" if row.p is None else f"{100 * row.p:.1f}"
-    line = row.target.line if row.target.move else f"{row.target.line}, no move yet"
-    return (f"{100 * row.reach:.2f}", p, f"{row.games:,}" if row.games else "", line, row.target.position)
+    if isinstance(row, UnsearchedLeaf):
+        yield {
+            **_line(row.target.line or "start", row.target.position),
+            "Priority": "" if row.priority is None else f"{row.priority:.3f}",
+            "Ply": str(row.target.ply),
+        }
+    elif isinstance(row, MissingReply):
+        yield {
+            **_line(
+                row.target.line if row.target.move else f"{row.target.line}, no move yet", row.target.position
+            ),
+            "Reach": f"{100 * row.reach:.2f}%",
+            "P": "" if row.p is None else f"{100 * row.p:.1f}%",
+            "Games": f"{row.games:,}" if row.games else "",
+        }
+    else:
+        yield from _bottleneck(row)
 
 
-def _verdict(row: Rivalry) -> list[tuple[str, ...]]:
-    """Returns a row of the table for each leaf of a bottleneck."""
-    rival = f"{row.rival_san} (outside)" if row.outside else row.rival_san
-    head = (
-        str(len(row.leaves)),
-        f"{row.change:.3f}",
-        row.best_san,
-        signed(row.best_value),
-        rival,
-        signed(row.rival_value),
-    )
+def _line(line: str, position: str) -> dict[str, str]:
+    """Returns the first columns of a row: the line, its opening, and with `--details` the position."""
+    from graphsearch.position.board import board_of
+    from graphsearch.position.openings import opening_at
+
+    opening = opening_at(board_of(position))
+    names = {"ECO": opening.eco, "Opening": opening.name} if opening else {}
+    return {"Line": line, **names, **detailed({"Position": position})}
+
+
+def _bottleneck(row: Rivalry) -> Iterator[dict[str, str]]:
+    white = is_white(row.root)
+    head = {
+        "Best": row.best_san,
+        "Score": _score(row.best_value, white=white),
+        "Rival": f"{row.rival_san} (outside)" if row.outside else row.rival_san,
+        "Its score": _score(row.rival_value, white=white),
+        "Leaves": str(len(row.leaves)),
+        "Change": f"{row.change:.3f}",
+    }
     if not row.leaves:
-        return [(*head, "none: already as good", "", "")]
-    lines: list[tuple[str, ...]] = []
+        yield {"Leaf": "none: already as good"} | head
     for leaf in row.leaves:
         text = f"{leaf.target.line} (outside)" if leaf.target.move else leaf.target.line
-        lines.append((*head, text, signed(leaf.value), signed(leaf.needed)))
-        head = ("",) * 6
-    return lines
+        here = is_white(leaf.target.position)
+        values = {
+            "Score here": _score(leaf.value, white=here),
+            "Score needed": _score(leaf.needed, white=here),
+        }
+        yield {"Leaf": text} | values | head
+        head = dict.fromkeys(head, "")
+
+
+def _score(value: float, *, white: bool) -> str:
+    from graphsearch.position.values import cp_of
+
+    return score(cp_of(value), None, white=white)

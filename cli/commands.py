@@ -7,24 +7,36 @@ listed them itself. So an option that several commands share is written once.
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from graphsearch.errors import InvalidParameterError
 
-from .options import ScoreType
-from .output import Group
+from .options import Details, Json, ScoreType, View
+from .output import print_json, print_parts, say_if_unfinished
+from .parsing import HELP_NAMES, ProgramCommand, ProgramGroup
 from .program import program_name
+from .scores import WHITE, looking
+from .tables import Part
 
 _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
+
+
+class Report(Protocol):
+    """What a command has found."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns it for JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +56,101 @@ class Command:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Subgroup:
+    """A group of commands within a group."""
+
+    name: str
+    app: typer.Typer
+
+
 def command(
-    summary: str, *examples: str, name: str = "", scores: bool = False
+    summary: str, *examples: str, name: str = "", scores: bool = False, views: bool = False
 ) -> Callable[[Callable[..., None]], Command]:
     """Returns a decorator that declares a command; its name is the function's unless given.
 
-    With `scores`, its option `--score-type` sets the unit of centipawns.
+    With `scores`, its option `--score-type` sets the unit of scores. With `views`, it has that option, and
+    `--view` and `--details` for its tables.
     """
 
     def declared(function: Callable[..., None]) -> Command:
-        return Command(with_options(function, scores=scores), summary, examples, name or function.__name__)
+        flat = with_options(function, scores=scores, views=views)
+        return Command(flat, summary, examples, name or function.__name__)
 
     return declared
 
 
-def group(about: str, *commands: Command, epilog: str = "", **options: Any) -> typer.Typer:
-    """Returns a group of commands, in the order in which help lists them."""
+def report(
+    summary: str,
+    *examples: str,
+    view: Callable[..., Iterable[Part]],
+    name: str = "",
+    scores: bool = False,
+    views: bool = False,
+    noted: str = "",
+) -> Callable[[Callable[..., Report]], Command]:
+    """Returns a decorator that declares a command which prints what it returns: with `--json` as JSON.
+
+    Args:
+      view: yields the lines and tables for a person; it takes the result, and options by their names.
+      noted: the option that names a graph file; a note says if it is being moved to another evaluator.
+    """
+
+    asked = list(signature(view).parameters)[1:]
+
+    def answer(found: Report, values: Mapping[str, Any]) -> None:
+        if noted:
+            say_if_unfinished(values[noted])
+        if values["json"]:
+            print_json(found.as_dict())
+        else:
+            print_parts(view(found, **{name: values[name] for name in asked}))
+
+    def declared(function: Callable[..., Report]) -> Command:
+        flat = with_options(function, scores=scores, views=views, answer=answer)
+        return Command(flat, summary, examples, name or function.__name__)
+
+    return declared
+
+
+def group(
+    about: str,
+    *commands: Command,
+    sections: Mapping[str, Sequence[Command | Subgroup]] | None = None,
+    epilog: str = "",
+    **options: Any,
+) -> typer.Typer:
+    """Returns a group of commands, in the order in which help lists them, under headings if it has any."""
     # plain help, not Rich's: it starts in half the time, and reads the same in a pipe
+    kind = type("SectionedGroup", (ProgramGroup,), {"headings": tuple(sections or ())})
     app = typer.Typer(
-        cls=Group, no_args_is_help=True, rich_markup_mode=None, help=about, epilog=epilog, **options
+        cls=kind,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help=about,
+        epilog=epilog,
+        context_settings=HELP_NAMES,
+        **options,
     )
-    for one in commands:
-        declare = app.command(one.name, epilog=example_text(*one.examples), short_help=one.summary)
-        declare(one.function)
+    for heading, entries in {"": commands, **(sections or {})}.items():
+        for one in entries:
+            _add(app, one, heading or None)
     return app
+
+
+def _add(app: typer.Typer, one: Command | Subgroup, heading: str | None) -> None:
+    if isinstance(one, Subgroup):
+        app.add_typer(one.app, name=one.name, rich_help_panel=heading)
+        return
+    declare = app.command(
+        one.name,
+        cls=ProgramCommand,
+        context_settings=HELP_NAMES,
+        epilog=example_text(*one.examples),
+        short_help=one.summary,
+        rich_help_panel=heading,
+    )
+    declare(one.function)
 
 
 def example_text(*examples: str) -> str:
@@ -77,10 +160,19 @@ def example_text(*examples: str) -> str:
 
 
 # ---------------------------------------------------------------- bundles
-def with_options(function: Callable[..., None], *, scores: bool = False) -> Callable[..., None]:
+def with_options(
+    function: Callable[..., Any],
+    *,
+    scores: bool = False,
+    views: bool = False,
+    answer: Callable[[Any, Mapping[str, Any]], None] | None = None,
+) -> Callable[..., None]:
     """Returns a function with the options of its bundles in place of the bundles, for Typer.
 
-    With `scores` it has `--score-type` too, and the function runs with that type.
+    Args:
+      scores: it has `--score-type` too, and the function runs with that type.
+      views: it has `--score-type`, `--view` and `--details`, and prints by them.
+      answer: it has `--json` too; `answer` prints what the function returns, by the values of all options.
 
     >>> from .options import LineOptions
     >>> def show(position: str, line: LineOptions) -> None:
@@ -91,15 +183,21 @@ def with_options(function: Callable[..., None], *, scores: bool = False) -> Call
     >>> flat(position="startpos", moves="e4", game=None, ply=None)
     startpos e4 True
     """
+    function.__annotations__.pop("return", None)  # known to type checkers only
     hints = get_type_hints(function, include_extras=True)
     given = [(one.name, hints[one.name], one.default) for one in signature(function).parameters.values()]
 
-    more = [("score_type", ScoreType, "WDL_mu")] if scores else []
+    more: list[_Declared] = [("json", Json, False)] if answer else []
+    more += [("view", View, WHITE), ("details", Details, False)] if views else []
+    more += [("score_type", ScoreType, "WDL_mu")] if scores or views else []
 
     def flat(**values: Any) -> None:
         _check_numbers(options, values)
-        with _scores_by(values.get("score_type")):
-            function(**{name: _value(name, hint, values) for name, hint, _ in given})
+        looks = looking(values.get("view"), details=values.get("details", False))
+        with looks, _scores_by(values.get("score_type")), _without_leftover(values.get("store")):
+            found = function(**{name: _value(name, hint, values) for name, hint, _ in given})
+            if answer:
+                answer(found, values)
 
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_counted(hint))
@@ -130,14 +228,43 @@ def _counted(hint: Any) -> Any:
 
 
 def _count_of(text: str | int) -> int:
+    """Returns a count: a whole number, or a number with k (thousand) or M (million) behind it.
+
+    >>> _count_of("1500"), _count_of("10k"), _count_of("2.5M")
+    (1500, 10000, 2500000)
+    """
     if isinstance(text, int):  # a default
         return text
-    from graphsearch.limits import count_of
+    from graphsearch.limits import DIGITS, shortened, whole_number
 
+    found = re.fullmatch(rf"\s*([0-9]{{1,{DIGITS.most}}})(?:\.([0-9]{{1,6}}))?([kKmM])\s*", text)
+    if not found:
+        try:
+            return whole_number(text)
+        except InvalidParameterError:
+            raise typer.BadParameter(
+                f"expected a whole number, such as 5000, 10k or 2M, not {shortened(text)!r}"
+            ) from None
+    power = 3 if found[3] in "kK" else 6
+    fraction = (found[2] or "").rstrip("0")
+    if len(fraction) > power:
+        raise typer.BadParameter(f"expected a whole number, not {shortened(text)}")
+    return int(found[1] + fraction.ljust(power, "0"))
+
+
+@contextmanager
+def _without_leftover(store: Path | None) -> Iterator[None]:
+    """Deletes a graph file that a failing command has made and put nothing into."""
+    if store is None or store.exists():
+        yield
+        return
     try:
-        return count_of(text)
-    except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from None
+        yield
+    except BaseException:
+        from graphsearch.store.upkeep.leftover import delete_if_empty
+
+        delete_if_empty(store)
+        raise
 
 
 @contextmanager

@@ -18,24 +18,24 @@ from . import main
 COMMANDS = {
     "waves": """
 analyze startpos --visits 300 --store a.graph
-refresh a.graph
+lab refresh a.graph
 reevaluate a.graph --evaluator uniform
 store verify a.graph
-query transpositions --all --store a.graph
-query find --min-n 9 --store a.graph
-export pgn --root startpos --store a.graph -o a.pgn
-export csv --store a.graph -o a.csv
-perft startpos 3
+lab transpositions --all --store a.graph
+find --min-visits 9 --store a.graph
+export startpos --store a.graph -o a.pgn
+export --store a.graph -o a.csv
+lab perft startpos 3
 """,
     "few": """
-perft startpos 3
+lab perft startpos 3
 """,  # for a test of the build backend
     "rest": """
-analyze startpos --visits 300 --gather budget
+analyze startpos --visits 300 --param Gather=budget
 mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1" --store b.graph
 alphabeta startpos --depth 3 --store b.graph
-nodetypes --synthetic 3 3
-nodetypes startpos --store b.graph
+lab nodetypes --synthetic 3 3
+lab nodetypes startpos --store b.graph
 """,  # proving is cheap to compile, the other gatherers are not
 }
 
@@ -63,9 +63,9 @@ def _search_outside() -> None:
     import chess
 
     from graphsearch import Graph, Limits, SearchParams, analyze
-    from graphsearch.uci.memory import Idle
+    from graphsearch.evaluators.uniform import OutsideUniform
 
-    with Graph.open(None, evaluator=Idle()) as graph:
+    with Graph.open(None, evaluator=OutsideUniform()) as graph:
         analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
 
 

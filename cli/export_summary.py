@@ -1,4 +1,4 @@
-"""Shared by the commands of `graphsearch export`: their target, and their summary."""
+"""Shared by the formats of `graphsearch export`: their target, and their summary."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,14 +14,9 @@ from .output import FAILED, print_json, say
 from .render import count
 
 if TYPE_CHECKING:
-    from graphsearch.exchange.export_report import ExportReport
+    from graphsearch.exchange.output import ExportReport
 
 STDOUT = "-"
-
-Output = Annotated[
-    str,
-    typer.Option("-o", "--output", metavar="OUT", help="File to write; - for stdout.", show_default=False),
-]
 
 
 @contextmanager

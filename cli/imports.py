@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from .commands import command, group
-from .options import Json, StoreToMake
+from .commands import command
+from .options import Json, StoreToMake, argument, option
 from .output import FAILED, print_json, say
 from .progress import titled_bar
 from .render import count
@@ -21,109 +21,103 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from graphsearch.exchange.importing import ImportProgress
-    from graphsearch.exchange.report import FileReport
+    from graphsearch.exchange.importing import FileReport, ImportProgress
     from graphsearch.exchange.sources import GivenFile
     from graphsearch.store.tables.games import Imported
 
 MAX_PROBLEMS = 20  # listed of each file; JSON has all
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE...", help="Files, plain, .gz or .zst; - for standard input.", show_default=False
-    ),
-]
-Again = Annotated[bool, typer.Option("--again", help="Import files again that were imported before.")]
-Variations = Annotated[
-    bool, typer.Option("--variations", help="Also count the moves of variations, in a separate column.")
-]
-MaxPly = Annotated[
-    int | None,
-    typer.Option(
-        "--max-ply",
-        metavar="N",
-        min=1,
-        help="Count only the first N half-moves of a game, by its move numbers.",
-    ),
-]
+ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
+NOUNS = {"pgn": "game", "polyglot": "entry", "epd": "position"}
+PACKED = {".gz", ".zst"}
 
+Files = Annotated[list[str], argument("FILE...", "Files, plain, .gz or .zst; - for standard input.")]
+Format = Annotated[
+    str | None,
+    option("--format FORMAT", "pgn, polyglot (.bin) or epd; by default the ending of each file says it."),
+]
+Again = Annotated[bool, option("--again", "Import files again that were imported before.")]
+Variations = Annotated[
+    bool, option("--variations", "Of PGN: also count the moves of variations, in a separate column.")
+]
+Depth = Annotated[
+    int | None,
+    option("--depth N", "Of PGN: count only the first N half-moves of a game, by its move numbers.", min=1),
+]
 Players = Annotated[
     bool,
-    typer.Option(
+    option(
         "--players",
-        help="Also keep who played each game: names, Elo, date, event, result and moves; also of files "
+        "Of PGN: also keep who played each game: names, Elo, date, event, result and moves; also of files "
         "that were imported before without them.",
     ),
 ]
 
 
 @command(
-    "Count games and their results, move by move.",
-    "graphsearch import pgn games.pgn --store first.graph",
-    "graphsearch import pgn games.pgn --store books.graph --players",
-    "graphsearch import pgn games.pgn --store games.graph --players --variations --max-ply 40 --json",
+    "Import games, Polyglot books and positions into a graph file.",
+    "graphsearch import first.graph games.pgn",
+    "graphsearch import books.graph games.pgn --players",
+    "graphsearch import first.graph book.bin",
+    "graphsearch import games.graph games.pgn --players --variations --depth 40 --json",
+    name="import",
 )
-def pgn(
+def import_files(
     files: Files,
     store: StoreToMake,
+    form: Format = None,
     variations: Variations = False,
-    max_ply: MaxPly = None,
+    depth: Depth = None,
     players: Players = False,
     again: Again = False,
     json: Json = False,
 ) -> None:
-    """Count the games of PGN files in a graph file: how often each move was played, and with which results.
+    """Import games (PGN), books (Polyglot, .bin) or positions (EPD) into a graph file.
 
-    The counts go into separate tables; the search graph does not change. Games are read strictly: a game with
-    an illegal or unreadable move is reported with its line and not counted. Games of other variants are
-    counted by variant and skipped. A file that was imported before is recognised by its bytes and skipped.
-    After Ctrl-C or a kill, repeat the command to resume.
+    Games: how often each move was played, and with which results, goes into separate tables; the search graph
+    does not change. Games are read strictly: one with an illegal or unreadable move is reported with its line
+    and not counted. Games of other variants are counted by variant and skipped. With --players, `players`,
+    `prepare` and `lab game` work; without it nothing is kept of who played. A file that was imported without
+    it is read once more, only for that: its games count no second time.
 
-    Without --players nothing is kept of who played. With it, `query players`, `query prepare` and
-    `query game` work. A file that was imported without it is read once more, only for that: its games count
-    no second time. Exit code 1 if a file cannot be read, or none of its
-    games counts.
+    Books: every entry, unchanged. A book identifies positions only by their keys; their FENs are looked up in
+    the graph file and by following the moves of the book.
 
-    JSON: for each of `files`, `taken` and `skipped` count all its games, `new_taken` and `new_skipped` only
-    those of this call; `players` counts games whose players were kept in this call; `problems` has the line
-    and reason of every broken game.
+    A file that was imported before is recognised by its bytes and skipped. After Ctrl-C or a kill, repeat the
+    command to resume. Exit code 1 if a file cannot be read, or nothing of it counts.
+
+    JSON: for each of `files`, `taken` and `skipped` count all of it, `new_taken` and `new_skipped` only
+    what is of this call; `players` counts games whose players were kept in this call; `problems` has the line
+    and reason of everything broken.
     """
-    from graphsearch.exchange.pgn_import import import_pgn
+    forms = {form or _format(name) for name in files}
+    form = forms.pop()
+    if forms or form not in NOUNS:
+        raise typer.BadParameter("give files of one format, or name it: --format pgn, polyglot or epd")
+    if form != "pgn" and (variations or players or depth is not None):
+        raise typer.BadParameter("--variations, --players and --depth are options of PGN files")
+    if form == "pgn":
+        from graphsearch.exchange.pgn_import import import_pgn
 
-    work = partial(import_pgn, variations=variations, max_ply=max_ply, players=players)
-    _import(files, store, work, "game", again=again, json=json)
+        work: Callable[..., list[FileReport]] = partial(
+            import_pgn, variations=variations, max_ply=depth, players=players
+        )
+    elif form == "polyglot":
+        from graphsearch.exchange.polyglot_import import import_polyglot as work
+    else:
+        from graphsearch.exchange.epd_import import import_epd as work
+    _import(files, store, work, NOUNS[form], again=again, json=json)
 
 
-@command(
-    "Import the entries of Polyglot books.",
-    "graphsearch import polyglot book.bin --store first.graph",
-)
-def polyglot(files: Files, store: StoreToMake, again: Again = False, json: Json = False) -> None:
-    """Import every entry of Polyglot books into a graph file, unchanged.
+def _format(name: str) -> str:
+    """Returns the format that the ending of a file says; PGN for standard input and other endings.
 
-    A book identifies positions only by their keys. Their FENs are looked up in the graph file, and found by
-    following the moves of the book, and single moves that it omits, from those positions and from the start
-    position. The command reports how many positions are known, and what is odd: illegal moves, entries out of
-    order or with weight 0, a truncated book.
+    >>> _format("book.bin"), _format("games.pgn.zst"), _format("-")
+    ('polyglot', 'pgn', 'pgn')
     """
-    from graphsearch.exchange.polyglot_import import import_polyglot
-
-    _import(files, store, import_polyglot, "entry", again=again, json=json)
-
-
-@command(
-    "Import the positions of EPD files.",
-    "graphsearch import epd positions.epd --store first.graph --json",
-)
-def epd(files: Files, store: StoreToMake, again: Again = False, json: Json = False) -> None:
-    """Import the positions of EPD files into a graph file, with their operations.
-
-    A line that cannot be read is reported with its reason and skipped.
-    """
-    from graphsearch.exchange.epd_import import import_epd
-
-    _import(files, store, import_epd, "position", again=again, json=json)
+    path = Path(name)
+    path = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    return ENDINGS.get(path.suffix.lower(), "pgn")
 
 
 def _import(
@@ -237,6 +231,3 @@ def title(now: ImportProgress) -> str:
     """Returns the present step of an import; the bar counts bytes."""
     rate = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
     return f"{now.stage} {now.name}{rate}"
-
-
-app = group("Import games, books and positions into a graph file.", pgn, polyglot, epd)

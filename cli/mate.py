@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.solvers.mate.limits import MOST_MOVES
+from graphsearch.errors import InvalidPositionError
 
 from .commands import command
 from .live import Screen, clock, progress_display
-from .options import Json, PositionOptions
-from .output import print_json, say
+from .options import Json, PositionOptions, StoreToSave, Time, option
+from .output import FAILED, print_json, say
 from .render import count, rate
 from .signals import StopSignals
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from graphsearch.solvers.mate.check import MateCheck
-    from graphsearch.solvers.mate.limits import MateLimits
-    from graphsearch.solvers.mate.session import MateProgress, MateResult, MateSearch
+    from graphsearch.solvers.mate.session import MateProgress, MateResult
+    from graphsearch.solvers.mate.sides import MateLimits
     from graphsearch.store.record.transposition import EntryTable
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
@@ -38,37 +38,10 @@ WHY = {
     "finished": "the game is over (stalemate, dead position or 50-move rule)",
 }
 
-Store = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        metavar="FILE",
-        help="A graph file whose proofs are used and to which new proofs are saved; created if missing.",
-    ),
-]
-Visits = Annotated[
-    int | None, typer.Option("--visits", metavar="N", help="Stop after expanding N nodes.", min=1)
-]
-Seconds = Annotated[
-    float | None,
-    typer.Option(
-        "--seconds",
-        "--time",
-        metavar="S",
-        help="Stop after S seconds; 60 by default, or no limit with --visits.",
-    ),
-]
-Within = Annotated[
-    int | None,
-    typer.Option(
-        "--within", metavar="M", min=1, max=MOST_MOVES, help="Look only for mates in up to M moves."
-    ),
-]
+Visits = Annotated[int | None, option("--visits N", "Stop after expanding N nodes.", min=1)]
+Within = Annotated[int | None, option("--within M", "Look only for mates in up to M moves.", min=1)]
 Check = Annotated[
-    bool,
-    typer.Option(
-        "--check", help="Play the mate out against every defence, using only the rules of python-chess."
-    ),
+    bool, option("--check", "Play the mate out against every defence, using only the rules of python-chess.")
 ]
 
 
@@ -76,60 +49,84 @@ Check = Annotated[
     "Find the shortest mate in a position.",
     'graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"',
     'graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json',
+    "graphsearch mate positions.epd --time 10",
 )
 def mate(
     position: PositionOptions,
     within: Within = None,
     visits: Visits = None,
-    seconds: Seconds = None,
-    store: Store = None,
+    time: Time = None,
+    store: StoreToSave = None,
     check: Check = False,
     json: Json = False,
 ) -> None:
     """Find the shortest mate in a position by proof-number search, for either side.
 
-    A mate is proven against every defence. Where the output says so, it is also proven that no shorter mate
-    exists. Ctrl-C ends the search and prints what is known.
+    Of a file with a position on each line (EPD), all are searched in turn, each within the limits; --game K
+    takes one of them. A mate is proven against every defence. Where the output says so, it is also proven
+    that no shorter mate exists. Without --time and --visits, a search ends after 60 seconds. Ctrl-C ends it
+    and prints what is known.
 
-    JSON: `mate` is in moves: negative if the side to move is mated, 0 for checkmate, null if none is proven.
-    `pv` is the whole line, with best attack and longest defence; `shortest` tells whether no shorter mate
-    exists; `excluded` is the number of moves within which neither side can force mate.
+    JSON: one object for each position. `mate` is in moves: negative if the side to move is mated, 0 for
+    checkmate, null if none is proven. `pv` is the whole line, with best attack and longest defence;
+    `shortest` tells whether no shorter mate exists; `excluded` is the number of moves within which neither
+    side can force mate.
     """
-    board = position.board()
-    limits = _limits(visits, seconds, within)
+    from graphsearch.solvers.mate.sides import DEFAULT_SECONDS, MateLimits
+
+    if time is None and visits is None:
+        time = DEFAULT_SECONDS
+    limits = MateLimits(visits=visits, seconds=time, moves=within)
+    found, bad = 0, 0
     with StopSignals(STOPPING) as signals:
-        result, checked = _find(board, limits, store, signals, check=check)
-    if json:
-        print_json(result.as_dict() | ({} if checked is None else {"checked": checked.as_dict()}))
-    else:
-        print(*_answer(board, result, checked), sep="\n")
-    if store is None and result.mate is not None and not json:
+        for line, board in _problems(position):
+            if signals.stop.is_set():
+                break
+            if isinstance(board, InvalidPositionError):
+                bad += 1
+                say(f"graphsearch: line {line}: {board}")
+                continue
+            with _proofs_of(store, board) as entries:
+                result, checked = _search(board, limits, entries, signals, check=check)
+            found += result.mate is not None
+            if json:
+                print_json(result.as_dict() | ({} if checked is None else {"checked": checked.as_dict()}))
+                continue
+            if line:
+                print(f"line {line}: {board.fen()}")
+            print(*_answer(board, result, checked), sep="\n")
+    if store is None and found and not json:
         say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
-    if signals.exit_code:
-        raise typer.Exit(signals.exit_code)
+    if signals.exit_code or bad:
+        raise typer.Exit(signals.exit_code or FAILED)
 
 
-def _limits(visits: int | None, seconds: float | None, within: int | None) -> MateLimits:
-    from graphsearch.solvers.mate.limits import DEFAULT_SECONDS, MateLimits
+def _problems(position: PositionOptions) -> Iterator[tuple[int, chess.Board | InvalidPositionError]]:
+    """Yields the positions to solve: those of a file, each with its line, or the named one with line 0."""
+    from graphsearch.limits import open_file, text_lines
+    from graphsearch.position.notation import holds_positions, read_fen_lines
 
-    if seconds is None and visits is None:
-        seconds = DEFAULT_SECONDS
-    return MateLimits(visits=visits, seconds=seconds, moves=within)
+    one = (position.moves, position.game, position.ply) != (None, None, None)
+    if one or not holds_positions(position.position):
+        yield 0, position.board()
+        return
+    with open_file(position.position, piped=True) as file:
+        yield from read_fen_lines(text_lines(file, position.position))
 
 
-def _find(
-    board: chess.Board, limits: MateLimits, store: Path | None, signals: StopSignals, *, check: bool
-) -> tuple[MateResult, MateCheck | None]:
-    """Returns the result, saved, and the check if one is wanted."""
+@contextmanager
+def _proofs_of(store: Path | None, board: chess.Board) -> Iterator[EntryTable | None]:
+    """Yields the proofs of a file, which is saved at the end; None without a file."""
+    if store is None:
+        yield None
+        return
     from graphsearch.graph.graph import Graph
     from graphsearch.solvers.mate.session import note_proof
 
-    if store is None:
-        return _search(board, limits, None, signals, check=check)
     with Graph.open_unevaluated(store) as graph:
         entries = graph.use_entries(TABLE_BYTES)
         note_proof(graph, board)
-        return _search(board, limits, entries, signals, check=check)
+        yield entries
 
 
 def _search(
@@ -140,6 +137,8 @@ def _search(
     *,
     check: bool,
 ) -> tuple[MateResult, MateCheck | None]:
+    """Returns the result, and the check if one is wanted and there is a mate."""
+    from graphsearch.solvers.mate.check import check_mate
     from graphsearch.solvers.mate.session import MateSearch
 
     search = MateSearch(board, limits, entries=entries)
@@ -147,13 +146,9 @@ def _search(
     signals.arm()
     with _display(signals) as show:
         result = search.run(signals.stop, show)
-    return result, _checked(board, result, search) if check else None
-
-
-def _checked(board: chess.Board, result: MateResult, search: MateSearch) -> MateCheck | None:
-    from graphsearch.solvers.mate.check import check_mate
-
-    return None if result.mate is None else check_mate(board, result.mate, search.attack)
+    if not check or result.mate is None:
+        return result, None
+    return result, check_mate(board, result.mate, search.attack)
 
 
 # ---------------------------------------------------------------- output
@@ -180,6 +175,8 @@ def _answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -
 
 def _verdict(board: chess.Board, result: MateResult) -> str:
     """Returns the result in one line."""
+    from graphsearch.solvers.mate.sides import MOST_MOVES
+
     if result.mate is None:
         why = WHY[result.stop_reason]
         if result.stop_reason == "excluded" and result.excluded >= MOST_MOVES:

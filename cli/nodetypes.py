@@ -1,4 +1,4 @@
-"""`graphsearch nodetypes`: the node types of a file or of a uniform tree, compared with the formulas."""
+"""`graphsearch lab nodetypes`: the node types of a file or of a uniform tree, compared with the formulas."""
 
 from __future__ import annotations
 
@@ -10,55 +10,38 @@ import typer
 
 from .commands import command, named_values
 from .nodetypes_view import stored_lines, synthetic_lines
-from .options import Json, LineOptions, check_plot_file
-from .output import FAILED, print_json, print_part, say, say_if_unfinished
+from .options import Json, LineOptions, argument, check_plot_file, option
+from .output import FAILED, print_json, print_parts, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import chess
-    from rich.console import RenderableType
 
     from graphsearch.solvers.alphabeta.nodetypes.classify import Classification
-    from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
     from graphsearch.solvers.alphabeta.nodetypes.synthetic import Synthetic
+    from graphsearch.solvers.alphabeta.nodetypes.theory import Rules
 
 SomePosition = Annotated[
     str | None,
-    typer.Argument(
-        metavar="POSITION",
-        help="Where to start: startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
-        show_default=False,
+    argument(
+        "POSITION",
+        "Where to start: startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
     ),
 ]
 SomeStore = Annotated[
-    Path | None,
-    typer.Option(
-        "--store", metavar="FILE", help="The graph file with the transposition entries of a search."
-    ),
+    Path | None, option("--store FILE", "The graph file with the transposition entries of a search.")
 ]
 RulesOption = Annotated[
-    str,
-    typer.Option("--rules", metavar="RULES", help="Whose expected types the table shows: garms or kannan."),
+    str, option("--rules RULES", "Whose expected types the table shows: garms or kannan.")
 ]
 MaxNodes = Annotated[
     int | None,
-    typer.Option(
-        "--max-nodes",
-        metavar="N",
-        min=1,
-        help="With POSITION: read at most N stored positions; 5,000,000 by default.",
-    ),
+    option("--nodes N", "With POSITION: read at most N stored positions; 5,000,000 by default.", min=1),
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE.png|svg",
-        help="Plot the counts by ply and type against the formulas; needs matplotlib.",
-    ),
+    option("--plot FILE.png|svg", "Plot the counts by ply and type against the formulas; needs matplotlib."),
 ]
 
 
@@ -68,46 +51,36 @@ class TreeOptions:
 
     synthetic: Annotated[
         tuple[int, int] | None,
-        typer.Option(
-            "--synthetic",
-            metavar="B N",
-            help="Search a uniform tree instead: B moves at every node, N plies.",
-            show_default=False,
-        ),
+        option("--synthetic B N", "Search a uniform tree instead: B moves at every node, N plies."),
     ] = None
     order: Annotated[
         str | None,
-        typer.Option(
-            "--order",
-            metavar="ORDER",
-            help="With --synthetic: perfect (the default): the best move comes first; a number from 0 to "
-            "1: it comes first with that probability; random: leaves have independent values.",
+        option(
+            "--order ORDER",
+            "With --synthetic: perfect (the default): the best move comes first; a number from 0 to 1: it "
+            "comes first with that probability; random: leaves have independent values.",
         ),
     ] = None
     seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", metavar="S", min=0, help="With --synthetic: seed of the tree's values; 0 by default."
-        ),
+        int | None, option("--seed S", "With --synthetic: seed of the tree's values; 0 by default.", min=0)
     ] = None
     candidates: Annotated[
         int | None,
-        typer.Option(
-            "--candidates",
-            metavar="K",
+        option(
+            "--candidates K",
+            "With --synthetic: number of first moves of a Cut node that are candidates in Kannan's rules; 1 "
+            "by default.",
             min=1,
-            help="With --synthetic: number of first moves of a Cut node that are candidates in Kannan's "
-            "rules; 1 by default.",
         ),
     ] = None
 
 
 @command(
     "Compare PV, Cut and All nodes with the minimal tree.",
-    "graphsearch nodetypes startpos --store first.graph",
-    "graphsearch nodetypes startpos --store first.graph --rules kannan --plot types.png",
-    "graphsearch nodetypes --synthetic 40 6",
-    "graphsearch nodetypes --synthetic 40 4 --order random --json",
+    "graphsearch lab nodetypes startpos --store first.graph",
+    "graphsearch lab nodetypes startpos --store first.graph --rules kannan --plot types.png",
+    "graphsearch lab nodetypes --synthetic 40 6",
+    "graphsearch lab nodetypes --synthetic 40 4 --order random --json",
 )
 def nodetypes(
     *,
@@ -116,7 +89,7 @@ def nodetypes(
     line: LineOptions,
     tree: TreeOptions,
     rules: RulesOption = "garms",
-    max_nodes: MaxNodes = None,
+    nodes: MaxNodes = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -144,14 +117,14 @@ def nodetypes(
     if (position is None) == (tree.synthetic is None):
         raise typer.BadParameter("give either a POSITION with --store FILE, or --synthetic B N")
     if tree.synthetic is not None:
-        _refuse({"--store": store, **named_values(line), "--max-nodes": max_nodes}, "a POSITION")
+        _refuse({"--store": store, **named_values(line), "--nodes": nodes}, "a POSITION")
         _show_synthetic(_search(*tree.synthetic, tree), chosen, plot, json=json)
         return
     _refuse(named_values(tree), "--synthetic")
     if store is None:
         raise typer.BadParameter("a POSITION needs a graph file: --store FILE")
     assert position is not None
-    found = _classify(store, line.board_after(position), max_nodes)
+    found = _classify(store, line.board_after(position), nodes)
     _show_stored(found, chosen, plot, json=json)
     if found.problems:
         say(f"graphsearch: {store} is damaged; only what could be read was counted")
@@ -159,7 +132,7 @@ def nodetypes(
 
 
 def _rules(name: str) -> Rules:
-    from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
+    from graphsearch.solvers.alphabeta.nodetypes.theory import Rules
 
     try:
         return Rules(name)
@@ -210,7 +183,7 @@ def _show_synthetic(found: Synthetic, rules: Rules, plot: Path | None, *, json: 
     if json:
         print_json(found.as_dict())
         return
-    _print(synthetic_lines(found, rules))
+    print_parts(synthetic_lines(found, rules))
 
 
 # ------------------------------------------------------------------ stored positions
@@ -238,7 +211,7 @@ def _show_stored(found: Classification, rules: Rules, plot: Path | None, *, json
     if found.ignored:
         say(f"note: {count(found.ignored, 'entry', 'entries')} of another evaluation ignored")
     if not found.complete:
-        say(f"note: the limit of {count(found.nodes, 'position')} was reached; raise it with --max-nodes")
+        say(f"note: the limit of {count(found.nodes, 'position')} was reached; raise it with --nodes")
     if plot is not None:
         from graphsearch.solvers.alphabeta.nodetypes.plot import draw_stored
 
@@ -247,12 +220,4 @@ def _show_stored(found: Classification, rules: Rules, plot: Path | None, *, json
     if json:
         print_json(found.as_dict())
         return
-    _print(stored_lines(found, rules))
-
-
-def _print(parts: Iterable[str | RenderableType]) -> None:
-    for part in parts:
-        if isinstance(part, str):
-            print(part)
-        else:
-            print_part(part)
+    print_parts(stored_lines(found, rules))

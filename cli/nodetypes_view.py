@@ -7,15 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from .render import count
-from .tables import LEFT, RIGHT, table
+from .tables import LEFT, Cells, Part, table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from graphsearch.solvers.alphabeta.nodetypes.agreement import Agreement
     from graphsearch.solvers.alphabeta.nodetypes.classify import Classification
-    from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
     from graphsearch.solvers.alphabeta.nodetypes.synthetic import Searched, Synthetic
+    from graphsearch.solvers.alphabeta.nodetypes.theory import Agreement, Rules
 
 NAMES = {"pv": "PV", "cut": "Cut", "all": "All"}
 SEARCH_NAMES = {"alphabeta": "alpha-beta", "pvs": "PVS"}
@@ -25,7 +22,7 @@ MUCH = 10**7  # products of mean values from here on, too
 LITTLE = 0.001  # smaller quotients are written as "less than"
 
 
-def stored_lines(found: Classification, rules: Rules) -> Iterator[str | Table]:
+def stored_lines(found: Classification, rules: Rules) -> Iterator[Part]:
     """Yields the lines and tables about stored positions."""
     yield found.position
     entries, deep = count(found.entries, "entry", "entries"), count(len(found.plies) - 1, "ply", "plies")
@@ -46,11 +43,8 @@ def stored_lines(found: Classification, rules: Rules) -> Iterator[str | Table]:
     yield from _facts(found)
 
 
-def _stored_table(found: Classification) -> Table:
+def _stored_table(found: Classification) -> Cells:
     unknown = found.actual["unknown"] > 0
-    columns = {"Ply": RIGHT, "Moves": RIGHT, "PV": RIGHT, "Cut": RIGHT, "All": RIGHT}
-    columns |= {"No bound": RIGHT} if unknown else {}
-    columns |= {"Leaves": RIGHT, "Minimal Cut": RIGHT, "Minimal All": RIGHT, "Times": RIGHT}
     rows = []
     for ply in found.plies:
         formula = ply.measured
@@ -58,14 +52,14 @@ def _stored_table(found: Classification) -> Table:
             "Ply": f"{ply.ply}",
             "Moves": "" if ply.moves is None else f"{ply.moves:.1f}",
             **{NAMES[kind]: f"{ply.nodes[kind]:,}" for kind in NAMES},
-            "No bound": f"{ply.nodes['unknown']:,}",
+            "No bound": f"{ply.nodes['unknown']:,}" if unknown else "",
             "Leaves": f"{sum(ply.leaves.values()):,}",
             "Minimal Cut": number(formula.cut),
             "Minimal All": number(formula.all),
             "Times": ratio(ply.total, formula.total),
         }
         rows.append(row)
-    return table(columns, rows)
+    return table(rows)
 
 
 def _facts(found: Classification) -> Iterator[str]:
@@ -94,14 +88,17 @@ def _became(candidates: str, nodes: int, rightly: int) -> str:
     )
 
 
-def _agreements(agreements: Mapping[str, Agreement], rules: Rules) -> Iterator[str | Table]:
+def _agreements(agreements: Mapping[str, Agreement], rules: Rules) -> Iterator[Part]:
     """Yields the matrix of the chosen rules, and the figures of all rules."""
-    chosen = agreements[rules.value].matrix
-    columns = {f"Expected by {WHOSE[rules.value]}": LEFT} | {
-        f"found {name}": RIGHT for name in NAMES.values()
-    }
-    rows = [[NAMES[kind], *(f"{n:,}" for n in row)] for kind, row in zip(NAMES, chosen, strict=True)]
-    yield table(columns, rows)
+    expected = f"Expected by {WHOSE[rules.value]}"
+    yield table(
+        [
+            {expected: NAMES[kind]}
+            | {f"found {NAMES[other]}": f"{n:,}" for other, n in zip(NAMES, row, strict=True)}
+            for kind, row in zip(NAMES, agreements[rules.value].matrix, strict=True)
+        ],
+        {expected: LEFT},
+    )
     for name, agreement in agreements.items():
         yield f"Expected by {WHOSE[name]}: {_agreement(agreement)}"
 
@@ -114,7 +111,7 @@ def _agreement(agreement: Agreement) -> str:
 
 
 # ------------------------------------------------------------------ uniform trees
-def synthetic_lines(found: Synthetic, rules: Rules) -> Iterator[str | Table]:
+def synthetic_lines(found: Synthetic, rules: Rules) -> Iterator[Part]:
     """Yields the lines and tables about a uniform tree."""
     tree = found.tree
     yield (
@@ -134,19 +131,19 @@ def synthetic_lines(found: Synthetic, rules: Rules) -> Iterator[str | Table]:
         yield _became(candidates, pvs.became_all, pvs.became_rightly)
 
 
-def _synthetic_table(found: Synthetic) -> Table:
-    from graphsearch.solvers.alphabeta.nodetypes.formulas import minimal
+def _synthetic_table(found: Synthetic) -> Cells:
+    from graphsearch.solvers.alphabeta.nodetypes.theory import minimal
 
-    columns = {"Ply": RIGHT, "b^n": RIGHT}
-    columns |= {f"minimal {name}": RIGHT for name in NAMES.values()} | {"minimal": RIGHT, "alpha-beta": RIGHT}
-    columns |= {f"PVS {name}": RIGHT for name in NAMES.values()} | {"PVS": RIGHT}
     plain, pvs = found.searches
     rows = []
     for ply in range(found.tree.depth + 1):
         wanted, actual = minimal(found.tree.branching, ply), pvs.actual(ply)
-        values = (wanted.worst, wanted.pv, wanted.cut, wanted.all, wanted.total, sum(plain.actual(ply)))
-        rows.append([f"{ply}", *map(number, (*values, *actual, sum(actual)))])
-    return table(columns, rows)
+        row = {"Ply": f"{ply}", "b^n": number(wanted.worst)}
+        row |= {f"minimal {NAMES[kind]}": number(getattr(wanted, kind)) for kind in NAMES}
+        row |= {"minimal": number(wanted.total), "alpha-beta": number(sum(plain.actual(ply)))}
+        row |= {f"PVS {name}": number(n) for name, n in zip(NAMES.values(), actual, strict=True)}
+        rows.append(row | {"PVS": number(sum(actual))})
+    return table(rows)
 
 
 def _summary(done: Searched) -> str:
@@ -160,7 +157,7 @@ def _summary(done: Searched) -> str:
 
 def _verdict(found: Synthetic) -> str:
     """Returns the conclusion from the counts."""
-    from graphsearch.solvers.alphabeta.nodetypes.formulas import random_branching
+    from graphsearch.solvers.alphabeta.nodetypes.theory import random_branching
 
     tree = found.tree
     if found.exact:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from graphsearch.errors import InvalidParameterError
 
+from . import completing
 from .output import say
 
 if TYPE_CHECKING:
@@ -20,64 +21,105 @@ if TYPE_CHECKING:
 
     from graphsearch.evaluators import protocol
     from graphsearch.evaluators.factory import EvaluatorSpec
+    from graphsearch.exchange.selection import Selection
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+def option(names: str, help_text: str, **more: Any) -> Any:
+    """Declares an option by its names and its metavar, `--seconds --time S`; `more` is for Typer."""
+    words = names.split(" ")
+    flags = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(flags) :]) or None
+    return typer.Option(*flags, metavar=metavar, help=help_text, **more)
+
+
+def argument(metavar: str, help_text: str, **more: Any) -> Any:
+    """Declares an argument."""
+    return typer.Argument(metavar=metavar, help=help_text, show_default=False, **more)
+
+
+Json = Annotated[bool, option("--json", "Print JSON instead of a table.")]
+_POSITIONS = "startpos, chess960:N, a FEN or moves in quotes, a PGN file (its last position) or an EPD file"
 Position = Annotated[
-    str,
-    typer.Argument(
-        metavar="POSITION",
-        help="startpos, chess960:N, a FEN in quotes, a PGN file (its last position) or an EPD file.",
-        show_default=False,
-    ),
+    str, argument("POSITION", f"{_POSITIONS}; startpos by default.", autocompletion=completing.positions)
 ]
 AnyPosition = Annotated[
     str | None,
-    typer.Argument(
-        metavar="POSITION",
-        help="startpos, chess960:N, a FEN in quotes, a PGN file (its last position) or an EPD file.",
-        show_default=False,
-    ),
+    argument("POSITION", f"{_POSITIONS}; the file's roots by default.", autocompletion=completing.positions),
 ]
-StoreFile = Annotated[Path, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
-StoreOption = Annotated[
-    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
-]
+_STORE = "The graph file; it may also come first, without --store"
+StoreOption = Annotated[Path, option("--store FILE", f"{_STORE}.", autocompletion=completing.graph_files)]
 StoreToMake = Annotated[
-    Path,
-    typer.Option("--store", metavar="FILE", help="The graph file; created if missing.", show_default=False),
+    Path, option("--store FILE", f"{_STORE}. Created if missing.", autocompletion=completing.graph_files)
 ]
 StoreToSave = Annotated[
     Path | None,
-    typer.Option(
-        "--store", metavar="FILE", help="The graph file to resume from and save to; created if missing."
+    option(
+        "--store FILE",
+        f"{_STORE}. The search resumes from it and is saved to it; created if missing.",
+        autocompletion=completing.graph_files,
     ),
+]
+OfBook = Annotated[str | None, option("--book NAME", "Only what belongs to this book.")]
+Depth = Annotated[int | None, option("--depth D", "Plies below the position or the roots.", min=0)]
+Side = Annotated[str | None, option("--side SIDE", "white or black; both by default.")]
+Since = Annotated[
+    str | None, option("--since DATE", "Only games of this date or later: 2024, 2024-05 or 2024-05-17.")
+]
+Lines = Annotated[int, option("--lines K", "Lines to print; 0 for all.", min=0)]
+LinesOutput = Annotated[Path | None, option("-o --output OUT", "Also write the lines to this PGN file.")]
+Force = Annotated[bool, option("--force", "Overwrite an existing file; merge: also if the disk may be full.")]
+Param = Annotated[
+    list[str] | None,
+    option("--param NAME=VALUE", "A search parameter such as CPuct=2; `help parameters` lists them."),
+]
+ALL_LINES = 1 << 40  # for --lines 0, where a function has to have a number
+
+
+def _seconds(text: str | float) -> float:
+    """Returns seconds: a number, or a number with s, m, h or d behind it.
+
+    >>> _seconds("90"), _seconds("1.5m"), _seconds("2h")
+    (90.0, 90.0, 7200.0)
+    """
+    if isinstance(text, float | int):  # a default
+        return text
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "s")
+    try:
+        return float(number) * UNITS[unit]
+    except ValueError:
+        raise typer.BadParameter(f"expected a time, such as 30, 5m or 2h, not {text!r}") from None
+
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+Time = Annotated[
+    float | None, option("--time TIME", "Stop after this time: 30 (seconds), 5m or 2h.", parser=_seconds)
 ]
 
 ScoreType = Annotated[
     str,
-    typer.Option(
-        "--score-type",
-        metavar="TYPE",
-        help="What cp means, by lc0's names: WDL_mu (100 is an even chance to win) or centipawn (a tangent of"
-        " Q).",
+    option(
+        "--score-type TYPE",
+        "What a pawn means, by lc0's names: WDL_mu (1.00: an even chance to win) or centipawn (by Q alone).",
     ),
 ]
+View = Annotated[
+    str, option("--view white|mover", "Whose view scores are: White's, or that of the side to move.")
+]
+Details = Annotated[bool, option("--details", "All columns: N, P and Q, positions as FEN, counters.")]
 Ram = Annotated[
     str | None,
-    typer.Option(
-        "--ram",
-        metavar="SIZE",
-        help="Memory limit of the graph, such as 256MB or 4GB; 80 % of the machine's memory by default.",
+    option(
+        "--ram SIZE",
+        "Memory limit of the graph, such as 256MB or 4GB; 80 % of the machine's memory by default.",
     ),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(
-        "--threads",
-        metavar="K",
+    option(
+        "--threads K",
+        "Threads that evaluate: those of builtin, or of a network on a CPU; all cores by default. With "
+        "several processes, the threads of each.",
         min=1,
-        help="Threads that evaluate: those of builtin, or of a network on a CPU; all cores by default. With"
-        " several processes, the threads of each.",
     ),
 ]
 
@@ -88,23 +130,23 @@ class LineOptions:
 
     moves: Annotated[
         str | None,
-        typer.Option(
-            "--moves", metavar="MOVES", help='Moves to play from that position, in SAN or UCI: "e4 e5 Nf3".'
+        option(
+            "--moves MOVES",
+            'Moves to play from that position, in SAN or UCI: "e4 e5 Nf3".',
+            autocompletion=completing.moves,
         ),
     ] = None
     game: Annotated[
         int | None,
-        typer.Option(
-            "--game",
-            metavar="K",
+        option(
+            "--game K",
+            "Number of the game in the PGN file, or of the position in the EPD file, from 1; the first by "
+            "default.",
             min=1,
-            help="Number of the game in the PGN file, or of the position in the EPD file, from 1; the first"
-            " by default.",
         ),
     ] = None
     ply: Annotated[
-        int | None,
-        typer.Option("--ply", metavar="P", min=0, help="Half-moves of the game to play; all by default."),
+        int | None, option("--ply P", "Half-moves of the game to play; all by default.", min=0)
     ] = None
 
     @property
@@ -126,7 +168,7 @@ class LineOptions:
 class PositionOptions(LineOptions):
     """One position: a starting point and the moves from there."""
 
-    position: Position
+    position: Position = "startpos"
 
     def board(self) -> chess.Board:
         """Returns the position, after printing notes about it."""
@@ -139,17 +181,56 @@ class AnyPositionOptions(LineOptions):
 
     position: AnyPosition = None
 
+    @property
+    def given(self) -> bool:
+        """Whether a position or moves are given."""
+        return (self.position, self.moves, self.game, self.ply) != (None, None, None, None)
+
     def board(self) -> chess.Board | None:
-        """Returns the position, None if none is named.
+        """Returns the position, None if none is named; moves alone start from the start position."""
+        if not self.given:
+            return None
+        return self.board_after(self.position or "startpos")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionOptions:
+    """The positions and moves to export."""
+
+    book: OfBook = None
+    side: Side = None
+    depth: Depth = None
+    min_visits: Annotated[
+        int | None, option("--min-visits N", "Only positions and moves with N or more visits.", min=0)
+    ] = None
+    max_moves: Annotated[
+        int | None,
+        option(
+            "--max-moves K",
+            "At most the K best moves of the side in a position; the other side's replies are not limited.",
+            min=1,
+        ),
+    ] = None
+
+    def selection(self, roots: tuple[chess.Board, ...]) -> Selection:
+        """Returns the selection for an export.
 
         Raises:
-          typer.BadParameter: if there are moves to play and no position.
+          InvalidParameterError: if a number is out of range.
         """
-        if self.position is not None:
-            return self.board_after(self.position)
-        if self.given:
-            raise typer.BadParameter("--moves, --game and --ply need a POSITION")
-        return None
+        from graphsearch.exchange.selection import Selection
+
+        wanted: Literal["white", "black", "both"] | None = None
+        if self.side is not None:
+            wanted = side_of(self.side) or "both"
+        return Selection(
+            roots=roots,
+            book=self.book,
+            side=wanted,
+            depth=self.depth,
+            min_visits=self.min_visits or 0,
+            max_moves=self.max_moves,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,50 +239,39 @@ class EvaluatorOptions:
 
     evaluator: Annotated[
         str | None,
-        typer.Option(
-            "--evaluator",
-            metavar="NAME",
-            help="builtin (the default): the program's own networks; uniform: knows only the rules, for "
+        option(
+            "--evaluator NAME",
+            "builtin (the default): the program's own networks; uniform: knows only the rules, for "
             "benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, from a .nnue file or the program "
             "(nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
             "engine.",
+            autocompletion=completing.evaluators,
         ),
     ] = None
     policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy", metavar="NAME", help="Take priors from this evaluator and values from another."
-        ),
+        str | None, option("--policy NAME", "Take priors from this evaluator and values from another.")
     ] = None
     value: Annotated[
-        str | None,
-        typer.Option(
-            "--value", metavar="NAME", help="Take values from this evaluator and priors from another."
-        ),
+        str | None, option("--value NAME", "Take values from this evaluator and priors from another.")
     ] = None
     evaluator_option: Annotated[
         list[str] | None,
-        typer.Option(
-            "--evaluator-option",
-            metavar="NAME=VALUE",
-            help="An evaluator option, such as nodes=500 or workers=2; with two evaluators, policy.NAME or"
-            " value.NAME. May be repeated.",
+        option(
+            "--evaluator-option NAME=VALUE",
+            "An evaluator option, such as nodes=500 or workers=2; with two evaluators, policy.NAME or "
+            "value.NAME. May be repeated.",
         ),
     ] = None
     syzygy: Annotated[
-        str | None,
-        typer.Option(
-            "--syzygy", metavar="DIR", help="Folder of Syzygy tablebases; separate several as in PATH."
-        ),
+        str | None, option("--syzygy DIR", "Folder of Syzygy tablebases; separate several as in PATH.")
     ] = None
     threads: Threads = None
     pool: Annotated[
         str | None,
-        typer.Option(
-            "--pool",
-            metavar="WHERE",
-            help="Where the evaluator's workers are started: local (processes, the default), ray, "
-            "ray:auto or ray:ADDRESS.",
+        option(
+            "--pool WHERE",
+            "Where the evaluator's workers are started: local (processes, the default), ray, ray:auto or "
+            "ray:ADDRESS.",
         ),
     ] = None
 
@@ -244,6 +314,21 @@ class EvaluatorOptions:
         for note in getattr(made, "notes", ()):
             say(f"note: {note}")
         return made, others
+
+
+def side_of(text: str | None) -> Literal["white", "black"] | None:
+    """Returns the side that a text names, None for both.
+
+    Raises:
+      typer.BadParameter: if it names none.
+    """
+    if text is None or text.lower() == "both":
+        return None
+    if text.lower() in ("w", "white"):
+        return "white"
+    if text.lower() in ("b", "black"):
+        return "black"
+    raise typer.BadParameter(f"--side must be white, black or both, not {text!r}")
 
 
 def byte_count(text: str) -> int:

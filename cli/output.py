@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-import typer
-from typer.core import TyperGroup
+from graphsearch.errors import (
+    InputFileError,
+    InvalidParameterError,
+    InvalidPositionError,
+    MissingPackageError,
+)
+from graphsearch.faults import DEFECT, error_line, is_defect, line_of
 
-from graphsearch.errors import InputFileError, InvalidParameterError, InvalidPositionError
-from graphsearch.faults import DEFECT, is_defect, line_of, told, watch_logs
-
-from .program import PROGRAM
+from .tables import Cells, Part
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -34,40 +36,14 @@ PIPE_WIDTH = (
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
 
-# Typer's exception for wrong use; its name for it is private
-_Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-
-
-class Group(TyperGroup):
-    """A command group whose commands end with one clear line and an exit code, whatever goes wrong."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Runs the command and returns its result.
-
-        Raises:
-          typer.Exit: with the exit code, after printing the error.
-        """
-        watch_logs(lambda line: say(f"{PROGRAM}: {line}"))
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise typer.Exit(PIPE_CLOSED) from None
-        except KeyboardInterrupt:
-            say("Interrupted.")
-            raise typer.Exit(INTERRUPTED) from None
-        except (typer.Exit, typer.Abort, _Refusal):
-            raise
-        except Exception as error:
-            raise typer.Exit(failed(error)) from None
-
 
 def failed(error: Exception) -> int:
     """Prints an error, in one line or one for each problem; returns the exit code."""
-    for text in getattr(error, "problems", [told(error)]):
+    for text in getattr(error, "problems", [error_line(error)]):
         say(f"graphsearch: {text}")
     if is_defect(error):
         return DEFECT
-    wrong = InvalidPositionError | InvalidParameterError | InputFileError
+    wrong = InvalidPositionError | InvalidParameterError | InputFileError | MissingPackageError
     return WRONG_USE if isinstance(error, wrong) else FAILED
 
 
@@ -97,12 +73,11 @@ def say_if_unfinished(path: str | os.PathLike[str]) -> None:
         say(f"note: {state}")
 
 
-def print_problems(problems: Sequence[str], found: int) -> None:
-    """Prints the problems of a file, and how many more there are."""
-    for problem in problems:
-        print(one_line(problem))
+def problem_lines(problems: Sequence[str], found: int) -> Iterator[str]:
+    """Yields the problems of a file, and how many more there are."""
+    yield from map(one_line, problems)
     if found > len(problems):
-        print(f"and {found - len(problems):,} more")
+        yield f"and {found - len(problems):,} more"
 
 
 def print_json(data: Mapping[str, Any]) -> None:
@@ -144,9 +119,15 @@ def print_view(view: Callable[[int | None], RenderableType]) -> None:
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
-def print_part(part: RenderableType) -> None:
-    """Prints something of fixed width on stdout."""
-    print_view(lambda _: part)
+def print_parts(parts: Iterable[Part]) -> None:
+    """Prints lines, tables unless they are empty, and other things that Rich draws, on stdout."""
+    for part in parts:
+        if isinstance(part, str):
+            print(part)
+        elif not isinstance(part, Cells):
+            print_view(lambda _, part=part: part)  # type: ignore[misc]
+        elif part.rows:
+            print_view(part.drawn)
 
 
 def speaks_unicode() -> bool:

@@ -1,13 +1,11 @@
-"""`graphsearch perft`: counts positions, the standard test of a move generator."""
+"""`graphsearch lab perft`: counts positions, the standard test of a move generator."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from .commands import command
-from .options import Json, LineOptions, Position
+from .options import Json, LineOptions, Position, argument, option
 from .output import print_json
 from .signals import interruptible
 
@@ -17,14 +15,14 @@ if TYPE_CHECKING:
 
 @command(
     "Count the positions at a given depth.",
-    "graphsearch perft startpos 6",
-    'graphsearch perft startpos 5 --moves "e4 e5" --divide',
+    "graphsearch lab perft startpos 6",
+    'graphsearch lab perft startpos 5 --moves "e4 e5" --divide',
 )
 def perft(
     *,
     position: Position,
-    depth: Annotated[int, typer.Argument(metavar="DEPTH", min=0, help="Depth in plies.", show_default=False)],
-    divide: Annotated[bool, typer.Option("--divide", help="Count separately below each move.")] = False,
+    depth: Annotated[int, argument("DEPTH", "Depth in plies.", min=0)],
+    divide: Annotated[bool, option("--divide", "Count separately below each move.")] = False,
     line: LineOptions,
     json: Json = False,
 ) -> None:

@@ -1,124 +1,115 @@
-"""`graphsearch query diff`: changes between two graph files, or of one since a run."""
+"""`graphsearch diff`: changes between two graph files, or of one since a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .commands import command
-from .options import Json, StoreFile
-from .output import print_json, print_part, print_view, say, say_if_unfinished
+from .options import ALL_LINES, Json, Lines, LinesOutput, StoreOption, argument, option
+from .output import print_json, print_parts, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, cp_text, signed
-from .tables import LEFT, RIGHT, WHOLE, fitting, table
+from .render import WAY, WAY_LEAST, count, proven_result, way_cells
+from .scores import detailed, heading, is_white, score, signed
+from .tables import LEFT, WHOLE, Cells, Part, table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from graphsearch.book.changes import BookChanges
     from graphsearch.query.diff import Alone, Difference, Worth
-    from graphsearch.query.since import Since
+    from graphsearch.query.routes import Way
+    from graphsearch.query.since import RootThen, Since
 
-BOUNDS = {(1, 1): "won", (0, 0): "drawn", (-1, -1): "lost", (0, 1): ">= draw", (-1, 0): "<= draw"}
+TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 # column -> the narrowest terminal that has it
-CHANGES = {"N before": 110, "N": 0, "Q before": 150, "Q": 150, "cp before": 70, "cp": 0}
-CHANGES |= {"Best before": 60, "Best": 0, "Proven": 130, "Position": 0}
-ALONE = {"N": 0, "Q": 100, "cp": 0, "Best": 60, "Position": 0}
-ROOTS = {"N before": 100, "N": 0, "cp before": 70, "cp": 0, "Best before": 60, "Best": 0, "Root": 0}
+LEAST = WAY_LEAST | {"Score before": 60, "Best before": 80, "Best": 60, "Proven": 100}
 
-Other = Annotated[
-    Path | None, typer.Argument(metavar="NEWER", help="The newer graph file.", show_default=False)
-]
-Cp = Annotated[int, typer.Option("--cp", metavar="X", min=1, help="Changes of X centipawns or more count.")]
-What = Annotated[
+Other = Annotated[Path | None, argument("NEWER", "The newer graph file.")]
+Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]
+Kind = Annotated[
     list[str] | None,
-    typer.Option(
-        "--what",
-        metavar="CHANGE",
-        help="List positions whose best, q, bounds or n changed. May be repeated; by default all but n.",
+    option(
+        "--kind CHANGE",
+        "List positions whose best, q, bounds or n changed. May be repeated; by default all but n.",
     ),
 ]
-Top = Annotated[int, typer.Option("--top", metavar="K", min=0, help="Positions to list of each kind.")]
 When = Annotated[
     str | None,
-    typer.Option(
-        "--since",
-        "--run",
-        metavar="MOMENT",
-        help="Instead of a second file: a run's number or a time such as 2026-01-31T12:00 (UTC).",
+    option(
+        "--since MOMENT",
+        "Instead of a second file: a run's number or a time such as 2026-01-31T12:00 (UTC).",
     ),
-]
-Pgn = Annotated[
-    Path | None,
-    typer.Option("--pgn", metavar="OUT", help="Write the changed lines as PGN.", show_default=False),
 ]
 
 
 @command(
     "List what changed between two graph files.",
-    "graphsearch query diff sunday.graph first.graph",
-    "graphsearch query diff sunday.graph first.graph --cp 50 --what best --pgn changed.pgn --json",
-    "graphsearch query diff first.graph --since 1",
-    scores=True,
+    "graphsearch diff sunday.graph first.graph",
+    "graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json",
+    "graphsearch diff first.graph --since 1",
+    views=True,
 )
 def diff(
-    file: StoreFile,
+    store: StoreOption,
     other: Other = None,
     since: When = None,
     cp: Cp = 20,
-    what: What = None,
-    top: Top = 20,
-    pgn: Pgn = None,
+    kind: Kind = None,
+    lines: Lines = 20,
+    output: LinesOutput = None,
     json: Json = False,
 ) -> None:
     """List the positions whose best move, value, bounds or visits differ between two graph files.
 
-    The most visited positions come first. Then follow positions that only one of the files holds, and moves
-    that came into books or went, with reasons. Values are seen by the side to move.
+    What changed most in most visits comes first. Then follow the most visited positions that only one of the
+    files holds, and moves that came into books or went, with reasons.
 
     With --since, one file is compared with itself as it was before a run. A file remembers what its roots
     were worth at every save, which run evaluated a position, and which build took a move into a book; of
     other positions it does not know the former values.
 
-    JSON: `changes` has the listed positions with `old` and `new` values; `counts` counts all changes of the
-    `both` common positions by kind; `gone` and `come` are positions of one file alone.
+    JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
+    `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
+    file alone.
     """
+    top = lines or ALL_LINES
     if (other is None) == (since is None):
         raise typer.BadParameter("name a second graph file, or a moment with --since")
     if other is None:
-        if pgn or what:
-            raise typer.BadParameter("--pgn and --what compare two files")
-        _since(file, str(since), top=top, json=json)
+        if output or kind:
+            raise typer.BadParameter("-o and --kind compare two files")
+        _since(store, str(since), top=top, json=json)
         return
     from graphsearch.book.changes import changes
     from graphsearch.exchange.output import check_target
     from graphsearch.query.diff import diff as ask
     from graphsearch.store.file import real_path
 
-    check_target(pgn, store=real_path(other), source=real_path(file))
-    chosen = {} if not what else {"what": tuple(what)}
+    check_target(output, store=real_path(other), source=real_path(store))
+    chosen = {} if not kind else {"what": tuple(kind)}
     with progress_bar("Comparing") as advance:
-        found = ask(file, other, cp=cp, top=top, on_progress=advance, **chosen)
-    books = changes(file, other, top=top)
-    if pgn and not found.changes:
-        say(f"note: no line to write; {pgn} is left as it is")
-    elif pgn:
-        from graphsearch.exchange.diff_export import export_diff
+        found = ask(store, other, cp=cp, top=top, on_progress=advance, **chosen)
+    books = changes(store, other, top=top)
+    if output and not found.changes:
+        say(f"note: no line to write; {output} is left as it is")
+    elif output:
+        from graphsearch.exchange.query_pgn import export_diff
 
-        say(f"{pgn}: {count(export_diff(found, pgn), 'game')}")
-    for path in (file, other):
+        say(f"{output}: {count(export_diff(found, output), 'game')}")
+    for path in (store, other):
         say_if_unfinished(path)
     if json:
         print_json(found.as_dict() | {"books": [book.as_dict() for book in books]})
         return
-    _print(found, books)
+    print_parts(_difference(found))
+    print_parts(_books(other, books))
 
 
 def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
     from graphsearch.book.changes import changes_since
+    from graphsearch.query.routes import routes
     from graphsearch.query.since import since as ask
 
     with progress_bar("Reading") as advance:
@@ -128,111 +119,99 @@ def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
     if json:
         print_json(found.as_dict() | {"books": [book.as_dict() for book in books]})
         return
-    print(
-        f"{file}: {count(found.runs, 'run')} since run {found.run}, {count(found.evaluated, 'new position')}"
-    )
-    if found.roots:
-        print_view(_roots(found))
-    if found.come:
-        print_view(_alone("New positions", found.come))
-    _print_books(books)
+    evaluated = count(found.evaluated, "new position")
+    print(f"{file}: {count(found.runs, 'run')} since run {found.run}, {evaluated}")
+    ways = routes(file, [row.position for row in found.roots] + [row.position for row in found.come])
+    print_parts([f"({heading()})", _roots(found, ways), _alone("New positions", found.come, ways)])
+    print_parts(_books(file, books))
 
 
-def _print(found: Difference, books: Sequence[BookChanges]) -> None:
+def _difference(found: Difference) -> Iterator[Part]:
+    from graphsearch.query.routes import routes
+
     if found.evaluators[0] != found.evaluators[1]:
         say(f"note: the files have different evaluators: {found.evaluators[0]} and {found.evaluators[1]}")
-    names = {"best": "best move", "q": f"{found.cp} cp or more", "bounds": "bounds", "n": "N"}
+    names = {"best": "best move", "q": f"{found.cp / 100:.2f} or more", "bounds": "proven", "n": "visits"}
     changed = ", ".join(f"{names[name]} {number:,}" for name, number in found.counts.items())
-    print(f"{count(found.both, 'common position')}: {found.same:,} the same; changed: {changed}")
-    if found.changes:
-        print_view(_changes(found))
-    for title, number, rows in (
-        (f"Only in {found.old}", found.only_old, found.gone),
-        (f"Only in {found.new}", found.only_new, found.come),
+    yield f"{count(found.both, 'common position')}: {found.same:,} the same; changed: {changed}"
+    yield f"({heading()})"
+    ways = routes(found.new, [row.position for row in found.changes] + [row.position for row in found.come])
+    rows = [
+        {
+            **way_cells(ways.get(row.position), row.position),
+            **_before_and_now(row.old, row.new, row.position),
+            "Proven": _bounds(row.old, row.new, row.position),
+        }
+        for row in found.changes
+    ]
+    yield table(rows, TEXTS, least=LEAST, title="Changed")
+    old_ways = routes(found.old, [row.position for row in found.gone])
+    for title, number, alone, of in (
+        (f"Only in {found.old}", found.only_old, found.gone, old_ways),
+        (f"Only in {found.new}", found.only_new, found.come, ways),
     ):
-        print(f"{title}: {count(number, 'position')}")
-        if rows:
-            print_view(_alone("The most visited", rows))
-    _print_books(books)
+        yield f"{title}: {count(number, 'position')}"
+        yield _alone("The most visited", alone, of)
 
 
-def _changes(found: Difference) -> Callable[[int | None], Table]:
-    return _drawn(
-        CHANGES,
-        [
-            {
-                "N before": f"{row.old.n:,}",
-                "N": f"{row.new.n:,}",
-                "Q before": signed(row.old.q),
-                "Q": signed(row.new.q),
-                "cp before": cp_text(row.old.cp),
-                "cp": cp_text(row.new.cp),
-                "Best before": row.old.best_san or "",
-                "Best": row.new.best_san or "",
-                "Proven": _bounds(row.old, row.new),
-                "Position": row.position,
-            }
-            for row in found.changes
-        ],
-        title="Changed",
-    )
+def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dict[str, str]:
+    """Returns the cells of what a position is worth; their columns end with `when`."""
+    if worth is None:
+        return {}
+    white = is_white(position)
+    cells = {
+        "Score": score(worth.cp, None, white=white),
+        "Best": worth.best_san or "",
+        "Visits": f"{worth.n:,}",
+        **detailed({"Q": signed(worth.q, white=white)}),
+    }
+    return {name + when: text for name, text in cells.items()}
 
 
-def _drawn(
-    columns: Mapping[str, int], rows: Sequence[Mapping[str, str]], *, title: str | None = None
-) -> Callable[[int | None], Table]:
-    """Returns a function that draws rows for a terminal's width; a row that does not fit folds."""
-    texts = {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE, "Position": LEFT, "Root": LEFT}
-
-    def draw(width: int | None) -> Table:
-        kinds = {name: texts.get(name, RIGHT) for name in fitting(columns, width)}
-        return table(kinds, rows, title=title)
-
-    return draw
+def _before_and_now(old: Worth | RootThen | None, new: Worth | RootThen, position: str) -> dict[str, str]:
+    """Returns the cells of a position then and now, side by side."""
+    before, now = _worth(old, position, " before"), _worth(new, position)
+    return {
+        name: text for column in now for name, text in ((f"{column} before", ""), (column, now[column]))
+    } | before
 
 
-def _bounds(old: Worth, new: Worth) -> str:
-    before, after = (BOUNDS.get(worth.bounds, "") for worth in (old, new))
+def _bounds(old: Worth, new: Worth, position: str) -> str:
+    before, after = (proven_result(worth.bounds, white=is_white(position)) for worth in (old, new))
     return after if before == after else f"{before or 'open'} -> {after or 'open'}"
 
 
-def _alone(title: str, rows: Sequence[Alone]) -> Callable[[int | None], Table]:
+def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way]) -> Cells:
     cells = [
-        {
-            "N": f"{row.worth.n:,}",
-            "Q": signed(row.worth.q),
-            "cp": cp_text(row.worth.cp),
-            "Best": row.worth.best_san or "",
-            "Position": row.position,
-        }
-        for row in rows
+        way_cells(ways.get(row.position), row.position) | _worth(row.worth, row.position) for row in rows
     ]
-    return _drawn(ALONE, cells, title=title)
+    return table(cells, TEXTS, least=LEAST, title=title)
 
 
-def _roots(found: Since) -> Callable[[int | None], Table]:
+def _roots(found: Since, ways: Mapping[str, Way]) -> Cells:
     rows = [
-        {
-            "N before": f"{row.old.n:,}" if row.old else "",
-            "N": f"{row.new.n:,}",
-            "cp before": cp_text(row.old.cp) if row.old else "",
-            "cp": cp_text(row.new.cp),
-            "Best before": (row.old.best_san or "") if row.old else "",
-            "Best": row.new.best_san or "",
-            "Root": row.position,
-        }
+        way_cells(ways.get(row.position), row.position) | _before_and_now(row.old, row.new, row.position)
         for row in found.roots
     ]
-    return _drawn(ROOTS, rows, title="Roots")
+    return table(rows, TEXTS, least=LEAST, title="Roots")
 
 
-def _print_books(books: Sequence[BookChanges]) -> None:
+def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
+    from graphsearch.query.routes import routes
+
     for book in books:
         if book.came or book.went:
-            print(f"Book {book.book}: {count(book.came, 'move')} came, {book.went:,} went")
+            yield f"Book {book.book}: {count(book.came, 'move')} came, {book.went:,} went"
+            ways = routes(file, [row.position for row in book.changes])
             rows = [
-                ["+" if row.came else "-", row.san, f"{row.n:,}", row.rule, row.reason, row.position]
+                {
+                    "": "+" if row.came else "-",
+                    **way_cells(ways.get(row.position), row.position),
+                    "Move": row.san,
+                    "Visits": f"{row.n:,}",
+                    "Rule": row.rule,
+                    "Reason": row.reason,
+                }
                 for row in book.changes
             ]
-            columns = {"": LEFT, "Move": LEFT, "N": RIGHT, "Rule": LEFT, "Reason": LEFT, "Position": LEFT}
-            print_part(table(columns, rows))
+            yield table(rows, WAY | dict.fromkeys(("", "Move", "Rule", "Reason"), LEFT), least=WAY_LEAST)

@@ -1,83 +1,63 @@
-"""`graphsearch query find` and `sql`: questions to a whole file."""
+"""`graphsearch find` and `lab sql`: questions to a whole file."""
 
 from __future__ import annotations
 
 import json as json_text
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .commands import command
-from .options import Json, StoreOption
+from .options import Json, Lines, Side, StoreOption, Time, argument, option, side_of
 from .output import print_json, say, say_if_unfinished
 from .progress import progress_bar
-from .render import RESULTS, count, signed
+from .render import count, proven_result, way_text
+from .scores import heading, is_white, look, score
 from .tables import streamed
 
 if TYPE_CHECKING:
+    from graphsearch.position.openings import Opening
     from graphsearch.query.filters import Filters
     from graphsearch.query.find import Found
+    from graphsearch.query.routes import Way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
     """Conditions on positions; all given ones must hold."""
 
-    min_n: Annotated[int | None, typer.Option("--min-n", metavar="N", min=1, help="Node N at least N.")] = (
-        None
-    )
-    max_n: Annotated[int | None, typer.Option("--max-n", metavar="N", min=1, help="Node N at most N.")] = None
-    min_q: Annotated[
-        float | None,
-        typer.Option(
-            "--min-q", metavar="Q", min=-1, max=1, help="Node Q, seen by the side to move, at least Q."
-        ),
-    ] = None
-    max_q: Annotated[
-        float | None, typer.Option("--max-q", metavar="Q", min=-1, max=1, help="Node Q at most Q.")
+    min_visits: Annotated[int | None, option("--min-visits N", "Only with N visits or more.", min=1)] = None
+    q: Annotated[
+        str | None,
+        option("--q MIN..MAX", "Q for the side to move, such as 0.1..0.3; either end may be missing."),
     ] = None
     bounds: Annotated[
         str | None,
-        typer.Option(
-            "--bounds",
-            metavar="WHAT",
-            help="Proven result: win, draw or loss for the side to move; proven for any of them.",
+        option(
+            "--bounds WHAT", "Proven result: win, draw or loss for the side to move; proven for any of them."
         ),
     ] = None
     pieces: Annotated[
         str | None,
-        typer.Option(
-            "--pieces",
-            metavar="WHAT",
-            help='Number of men of a kind, White\'s in capitals: "P<=4, q=0"; "men<=6" for all together; or'
-            " the exact men of both sides: KRPkrp.",
+        option(
+            "--pieces WHAT",
+            'Number of men of a kind, White\'s in capitals: "P<=4, q=0"; "men<=6" for all together; or the '
+            "exact men of both sides: KRPkrp.",
         ),
     ] = None
-    side: Annotated[str | None, typer.Option("--side", metavar="w|b", help="The side to move.")] = None
-    in_games: Annotated[bool, typer.Option("--in-games", help="Occurred in an imported game.")] = False
-    in_book: Annotated[
+    side: Side = None
+    in_games: Annotated[bool, option("--in-games", "Occurred in an imported game.")] = False
+    book: Annotated[str | None, option("--book NAME", "In the book of this name; any for any book.")] = None
+    plies: Annotated[
         str | None,
-        typer.Option("--in-book", metavar="NAME", help="In the book of this name; any for any book."),
-    ] = None
-    min_ply: Annotated[
-        int | None,
-        typer.Option(
-            "--min-ply",
-            metavar="P",
-            min=0,
-            help="At least P half-moves from the start, the fewest over all imported games and books; "
-            "other positions have no ply and are not found.",
-        ),
-    ] = None
-    max_ply: Annotated[
-        int | None,
-        typer.Option(
-            "--max-ply",
-            metavar="P",
-            min=0,
-            help="At most P half-moves from the start, counted in the same way.",
+        option(
+            "--plies MIN..MAX",
+            "Half-moves from the start, the fewest over all imported games and books; others have no ply "
+            "and are not found.",
         ),
     ] = None
 
@@ -89,95 +69,131 @@ class FilterOptions:
         """
         from graphsearch.query.filters import Filters, read_pieces
 
+        (least_q, most_q), (least_ply, most_ply) = _range("--q", self.q), _range("--plies", self.plies)
+        side = side_of(self.side)
         return Filters(
-            min_n=self.min_n,
-            max_n=self.max_n,
-            min_q=self.min_q,
-            max_q=self.max_q,
+            min_n=self.min_visits,
+            min_q=least_q,
+            max_q=most_q,
             bounds=self.bounds,
-            pieces=read_pieces(self.pieces) if self.pieces is not None else (),
-            side=self.side,
+            pieces=() if self.pieces is None else read_pieces(self.pieces),
+            side=side and side[0],
             in_games=self.in_games,
-            in_book="" if self.in_book == "any" else self.in_book,
-            min_ply=self.min_ply,
-            max_ply=self.max_ply,
+            in_book="" if self.book == "any" else self.book,
+            min_ply=None if least_ply is None else int(least_ply),
+            max_ply=None if most_ply is None else int(most_ply),
         )
 
 
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N.")]
-Timeout = Annotated[
-    float,
-    typer.Option("--timeout", metavar="S", min=0, help="Stop after S seconds of work; 0: no limit."),
-]
-Statement = Annotated[
-    str, typer.Argument(metavar="STATEMENT", help="SELECT, WITH, VALUES or EXPLAIN.", show_default=False)
-]
+def _range(name: str, text: str | None) -> tuple[float | None, float | None]:
+    """Returns the ends of a range, None for an open one.
+
+    >>> _range("--q", "-0.2..0.3"), _range("--q", "0.5.."), _range("--plies", "7")
+    ((-0.2, 0.3), (0.5, None), (7.0, 7.0))
+    """
+    if text is None:
+        return None, None
+    low, dots, high = text.partition("..")
+    try:
+        ends = [float(end) if end.strip() else None for end in (low, high if dots else low)]
+    except ValueError:
+        ends = [float("nan")]
+    if any(end is not None and not abs(end) < 1e9 for end in ends):  # nan fails too
+        raise typer.BadParameter(f"{name} must be a range such as 2..10, not {text!r}")
+    return ends[0], ends[1]
+
+
+Statement = Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAIN.")]
 
 
 @command(
     "List positions by N, Q, bounds, men and more.",
-    "graphsearch query find --min-n 100 --min-q 0.1 --side w --store first.graph",
-    'graphsearch query find --pieces "P<=7, p<=7" --limit 5 --store first.graph',
-    "graphsearch query find --bounds proven --store first.graph --json",
-    scores=True,
+    "graphsearch find first.graph --min-visits 100 --q 0.1.. --side white",
+    'graphsearch find first.graph --pieces "P<=7, p<=7" --lines 5',
+    "graphsearch find first.graph --bounds proven --json",
+    views=True,
 )
 def find(
     store: StoreOption,
     conditions: FilterOptions,
-    limit: Limit = None,
+    lines: Lines = 0,
     json: Json = False,
 ) -> None:
     """List the positions whose records meet all conditions, as they are found.
 
     The whole file is read once, in its own order. A record has no ply, since many lines may lead to it:
-    --min-ply and --max-ply use the tables of imported games and of books.
+    --plies uses the tables of imported games and of books.
 
-    JSON: one object per position, on a line of its own.
+    A line to each position is shown where one is found soon; else its FEN.
+
+    JSON: one object per position, on a line of its own; values are seen by the side to move.
     """
     from graphsearch.query.find import find as ask
 
     filters = conditions.filters()
     say_if_unfinished(store)
     with progress_bar("Reading", streaming=True) as advance:
-        found = ask(store, filters, limit=limit, on_progress=advance)
-        number = _print_found(found, json)
+        found = ask(store, filters, limit=lines or None, on_progress=advance)
+        number = _print_json(found) if json else _print_found(store, found)
     if not json:
         say(count(number, "position"))
 
 
-def _print_found(found: Iterable[Found], json: bool) -> int:
+def _print_json(found: Iterable[Found]) -> int:
     """Prints positions as they come; returns how many."""
     number = 0
-    for number, row in enumerate(found, 1):
-        if json:
-            print_json(row.as_dict())
-            continue
-        if number == 1:
-            print(f"{'N':>12}  {'Q':>6}  {'Proven':<7}  {'Best':<7}  Position")
-        print(_found_line(row), flush=number % 64 == 0)
+    for row in found:
+        print_json(row.as_dict())
+        number += 1
     return number
 
 
-def _found_line(row: Found) -> str:
-    lower, upper = row.bounds
-    proven = RESULTS[lower] if lower == upper else ""
+def _print_found(store: Path, found: Iterable[Found]) -> int:
+    """Prints positions as they come, each with a line to it where one is found; returns how many."""
+    from graphsearch.position.board import board_of
+    from graphsearch.query.routes import Finder
+    from graphsearch.query.source import opened
+
+    number = 0
+    with opened(store) as source:
+        finder = Finder(source)
+        for number, row in enumerate(found, 1):
+            if number == 1:
+                print(f"({heading()})")
+                print(f"{'Score':>7}  {'Visits':>12}  {'Best':<7}  {'Proven':<11}  Line")
+            way = finder.way(board_of(row.position))
+            print(_found_line(row, way), flush=number % 64 == 0)
+    return number
+
+
+def _found_line(row: Found, way: Way | None) -> str:
+    white = is_white(row.position)
+    proven = proven_result(row.bounds, white=white)
+    opening = f"  ({_name(way.opening)})" if way and way.opening else ""
     ply = "" if row.ply is None else f"  ply {row.ply}"
-    return f"{row.n:>12,}  {signed(row.q):>6}  {proven:<7}  {row.best_move or '':<7}  {row.position}{ply}"
+    line = way_text(way, row.position)
+    fen = f"  {row.position}" if look.details and line != row.position else ""
+    worth = score(row.cp, None, white=white)
+    return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{ply}{fen}"
+
+
+def _name(opening: Opening) -> str:
+    """Returns an opening's code, and in a pipe its name, for which a terminal has no room."""
+    return opening.eco if sys.stdout.isatty() else str(opening)
 
 
 @command(
     "Query a file with SQL.",
-    'graphsearch query sql "SELECT san, move_n, move_q FROM position_moves LIMIT 5" --store first.graph',
-    'graphsearch query sql "SELECT fen, n, cp(q, draw) FROM top_position ORDER BY n DESC" --limit 3'
-    " --store first.graph",
-    'graphsearch query sql "SELECT record(position) AS record FROM root" --store first.graph --json',
+    'graphsearch lab sql first.graph "SELECT san, move_n, move_q FROM position_moves LIMIT 5"',
+    'graphsearch lab sql first.graph "SELECT fen, n, cp(q, draw) FROM top_position" --lines 3',
+    'graphsearch lab sql first.graph "SELECT record(position) AS record FROM root" --json',
     scores=True,
 )
 def sql(
     statement: Statement,
     store: StoreOption,
-    limit: Limit = None,
-    timeout: Timeout = 60.0,
+    lines: Lines = 0,
+    time: Time = 60.0,
     json: Json = False,
 ) -> None:
     """Execute one read-only SQL statement over the tables and views of a graph file, described in
@@ -187,14 +203,14 @@ def sql(
     record(fen), the record of a position as JSON text, as in `show --json`, NULL if it is not stored;
     key(fen); after(fen, moves); san(fen, move); cp(q, draw).
 
-    A statement may work for --timeout seconds, hold 256 MiB, and make texts and BLOBs of 16 MiB.
+    A statement may work for --time seconds (0: no limit), hold 256 MiB, and make texts and BLOBs of 16 MiB.
 
     JSON: `columns` is the list of names, `rows` a list of lists of values; BLOBs are hex text.
     """
     from graphsearch.query.sql import MAX_HEAP_BYTES
     from graphsearch.query.sql import sql as ask
 
-    with ask(store, statement, limit=limit, timeout=timeout, heap_bytes=MAX_HEAP_BYTES) as result:
+    with ask(store, statement, limit=lines or None, timeout=time or 0.0, heap_bytes=MAX_HEAP_BYTES) as result:
         if json:
             _print_rows_as_json(result.columns, result.rows)
         else:

@@ -1,65 +1,64 @@
-"""`graphsearch query history`: values of a root at every save."""
+"""`graphsearch history`: values of a root at every save."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .commands import command
-from .options import AnyPositionOptions, Json, StoreFile, check_plot_file
-from .output import print_json, print_view, say, say_if_unfinished
-from .render import cp_text, signed
-from .tables import FILL, LEFT, RIGHT, fitting, table
+from .options import AnyPositionOptions, Json, StoreOption, check_plot_file, option
+from .output import print_json, print_parts, say, say_if_unfinished
+from .render import moment, numbered, opening_line
+from .scores import detailed, heading, is_white, score, signed, wdl
+from .tables import FILL, LEFT, Part, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
     from graphsearch.query.history import History, HistoryPoint
 
-ByRun = Annotated[bool, typer.Option("--by-run", help="Only the last save of each run.")]
+By = Annotated[str, option("--by WHAT", "save: every save; run: only the last one of each run.")]
 Plot = Annotated[
     Path | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE.png|svg",
-        help="Also draw it: Q and N over all saves, runs as bands, changes of the best move and of the "
-        "evaluator marked; needs matplotlib.",
+    option(
+        "--plot FILE.png|svg",
+        "Also draw it: Q and N over all saves, runs as bands, changes of the best move and of the evaluator "
+        "marked; needs matplotlib.",
     ),
 ]
-# column -> the narrowest terminal that has it
-COLUMNS = {"Run": 0, "Kind": 90, "Saved": 60, "N": 0, "Q": 0, "WDL %": 100, "cp": 70, "Depth": 80, "Best": 0}
-COLUMNS["PV"] = 50
+KINDS = {"Kind": LEFT, "Saved (UTC)": LEFT, "Best": LEFT, "Line": FILL}
+LEAST = {"Kind": 90, "Saved (UTC)": 60, "W D L": 70, "Depth": 80, "Line": 50}  # terminals that have them
 
 
 @command(
     "Print what a root was worth at every save.",
-    "graphsearch query history first.graph",
-    'graphsearch query history first.graph startpos --moves "e4 e5" --by-run --json',
-    "graphsearch query history first.graph --plot drift.svg",
-    scores=True,
+    "graphsearch history first.graph",
+    'graphsearch history first.graph "1. e4 e5" --by run --json',
+    "graphsearch history first.graph --plot drift.svg",
+    views=True,
 )
 def history(
-    file: StoreFile,
+    store: StoreOption,
     position: AnyPositionOptions,
-    by_run: ByRun = False,
+    by: By = "save",
     plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Print value, best move, depth and line of a root at every save, over all runs of the file.
 
-    Without POSITION: of the root that was searched last. Values are seen by the side to move. A `*` marks a
+    Without POSITION: of the root that was searched last. A `*` marks a
     best move that differs from the one before. A search saves after ten seconds, then every 30 seconds, and
     at its end; `reevaluate` and `refresh` save all roots. A book saves a root whenever its value there, its
     best move or its line has changed; Kind then has the book's name. A root keeps at most 800 saves; older
     ones are thinned, but for those where the best move changed and the last of each run.
 
-    JSON: `points`, in the order of runs and of N; `kind` and `evaluator` are null if the file does not list
-    the run any more; `book` is null unless the values are those of a book; `evaluators` has their names.
+    JSON: `points`, in the order of runs and of N, values seen by the side to move; `kind` and `evaluator` are
+    null if the file does not list the run any more; `book` is null unless the values are those of a book;
+    `evaluators` has their names.
     """
+    if by not in ("save", "run"):
+        raise typer.BadParameter(f"--by must be save or run, not {by!r}")
     from graphsearch.query.history import history as ask
 
     if plot:
@@ -67,45 +66,43 @@ def history(
 
         check_plot_file(plot, ".png", ".svg")
         check_library()
-    found = ask(file, position.board())
-    points = found.by_run if by_run else found.points
-    say_if_unfinished(file)
+    found = ask(store, position.board())
+    points = found.by_run if by == "run" else found.points
+    say_if_unfinished(store)
     if json:
         print_json(found.as_dict() | {"points": [point.as_dict() for point in points]})
     else:
-        print(found.position)
-        if points:
-            print_view(lambda width: _table(points, width))
+        print_parts(_view(found, points))
     if not points:
         say("note: no search of this position was saved")
     elif plot:
-        _draw(found, plot)
+        from graphsearch.query.history_plot import draw_history
+
+        draw_history(found, plot)
         say(f"wrote {plot}")
 
 
-def _draw(found: History, plot: Path) -> None:
-    from graphsearch.query.history_plot import draw_history
+def _view(found: History, points: Sequence[HistoryPoint]) -> Iterator[Part]:
+    from graphsearch.position.board import board_of
+    from graphsearch.position.openings import opening_at
 
-    draw_history(found, plot)
-
-
-def _table(points: Sequence[HistoryPoint], width: int | None) -> Table:
-    kinds = {"Kind": LEFT, "Saved": LEFT, "Best": LEFT, "PV": FILL}
-    columns = {name: kinds.get(name, RIGHT) for name in fitting(COLUMNS, width)}
-    return table(columns, map(_cells, points), width=width)
+    yield found.position
+    yield from opening_line(opening_at(board_of(found.position)))
+    yield f"({heading()})"
+    yield table([_cells(point, found.position) for point in points], KINDS, least=LEAST)
 
 
-def _cells(point: HistoryPoint) -> dict[str, str]:
-    parts = (point.win, point.draw, point.loss)
+def _cells(point: HistoryPoint, position: str) -> dict[str, str]:
+    white = is_white(position)
     return {
         "Run": str(point.run),
         "Kind": f"book {point.book}" if point.book else point.kind or "",
-        "Saved": point.saved,
-        "N": f"{point.n:,}",
-        "Q": signed(point.q),
-        "WDL %": "/".join(f"{100 * part:.0f}" for part in parts if part is not None),
-        "cp": cp_text(point.cp),
+        "Saved (UTC)": moment(point.saved),
+        "Score": score(point.cp, None, white=white),
+        "W D L": wdl(point.wdl, white=white),
+        "Visits": f"{point.n:,}",
+        **detailed({"Q": signed(point.q, white=white)}),
         "Depth": "" if point.depth is None else str(point.depth),
         "Best": f"{point.best_san or ''}{' *' if point.changed else ''}",
-        "PV": " ".join(point.line),
+        "Line": numbered(position, point.line),
     }

@@ -1,23 +1,24 @@
-"""`graphsearch query pv`, `tree` and `line`: lines from a position, and values along a game."""
+"""`graphsearch lines`, `tree` and `curve`: lines from a position, and values along a game."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from .commands import command
-from .options import Json, PositionOptions, StoreOption
-from .output import print_json, print_part, say, say_if_unfinished, speaks_unicode
-from .render import count, cp_text, move_number, signed, steps_table
-from .tables import LEFT, RIGHT, table
+from .commands import report
+from .options import Depth, Lines, PositionOptions, StoreOption, option
+from .output import console, say, speaks_unicode
+from .render import count, move_number, numbered, opening_line, steps_table
+from .scores import detailed, heading, is_white, look, pawns, score, seen_of_white, signed, wdl
+from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
     from graphsearch.query.line import LinePoint, LineValues
     from graphsearch.query.pv import Line
+    from graphsearch.query.pv import Lines as BestLines
     from graphsearch.query.tree import Branch, Tree
 
 ENDS = {
@@ -31,105 +32,117 @@ ENDS = {
     "length": "200 plies",
 }
 
-Lines = Annotated[int, typer.Option("--lines", metavar="K", min=1, help="Lines to print.")]
+KINDS = {"ECO": WHOLE, "Opening": WHOLE, "Line": LEFT}
+LEAST = {"ECO": 70, "Opening": 140}  # the narrowest terminal that has a column
+
 By = Annotated[
     str,
-    typer.Option(
-        "--by",
-        metavar="WHAT",
-        help="visits: follow the most visited move at every ply; value: the move with the highest Q.",
+    option(
+        "--by WHAT", "visits: follow the most visited move at every ply; value: the move with the highest Q."
     ),
 ]
-Depth = Annotated[int, typer.Option("--depth", metavar="D", min=1, help="Depth in plies.")]
 MinVisits = Annotated[
     int | None,
-    typer.Option(
-        "--min-visits",
-        metavar="N",
+    option(
+        "--min-visits N",
+        "Follow moves with N or more visits; a fiftieth of the position's visits by default.",
         min=1,
-        help="Follow moves with N or more visits; a fiftieth of the position's visits by default.",
     ),
 ]
-Width = Annotated[
-    int | None, typer.Option("--width", metavar="K", min=1, help="Follow at most K moves per position.")
-]
+MaxMoves = Annotated[int | None, option("--max-moves K", "Follow at most K moves per position.", min=1)]
 
 
-@command(
-    "Print the best lines and why they end.",
-    "graphsearch query pv startpos --lines 3 --store first.graph",
-    'graphsearch query pv startpos --moves "e4 e5" --by value --store first.graph --json',
-)
-def pv(
-    store: StoreOption,
-    position: PositionOptions,
-    lines: Lines = 1,
-    by: By = "visits",
-    json: Json = False,
-) -> None:
-    """Print the best lines, N and Q of each of their moves, and why they end.
+def _lines(found: BestLines) -> Iterator[Part]:
+    from graphsearch.position.board import board_of
+    from graphsearch.position.openings import opening_at
 
-    Q is seen by the side to move at POSITION, all along the line.
-
-    JSON: `end` of a line is unvisited, unknown (not in the file), repetition, clock (50-move rule),
-    checkmate, stalemate, dead (insufficient material) or length (200 plies); `last` is its last position.
-    """
-    from graphsearch.query.pv import pv as ask
-
-    board = position.board()
-    found = ask(store, board, lines=lines, by=by)
-    say_if_unfinished(store)
-    if json:
-        print_json(found.as_dict())
-        return
-    side = "White" if board.turn else "Black"
-    print(f"{found.position}\nN {found.visits:,}   Q as {side} sees it")
+    yield from opening_line(opening_at(board_of(found.position)))
     if not found.lines:
         say("note: no move from this position was visited")
-    for line in found.lines:
-        print()
-        _print_line(found.position, line)
+    yield f"{count(found.visits, 'visit')}   ({heading()})"
+    yield table([_line_cells(found.position, line) for line in found.lines], KINDS, least=LEAST)
+    for line in found.lines if look.details else ():
+        yield ""
+        yield steps_table(found.position, line.plies)
 
 
-def _print_line(position: str, line: Line) -> None:
-    print_part(steps_table(position, line.plies))
-    print(f"ends after {count(len(line.plies), 'move')}: {ENDS[line.end]}")
+def _line_cells(position: str, line: Line) -> dict[str, str]:
+    from graphsearch.position.openings import opening_after
+    from graphsearch.position.values import wdl_from_q
+
+    first, white = line.plies[0], is_white(position)
+    sans = [ply.san for ply in line.plies]
+    opening = opening_after(position, sans)
+    return {
+        "Score": score(first.cp, first.mate, white=white),
+        "W D L": wdl(wdl_from_q(first.q, first.draw), white=white),
+        "Visits": f"{first.n:,}",
+        "ECO": opening.eco if opening else "",
+        "Opening": opening.name if opening else "",
+        "Line": f"{numbered(position, sans)} ({ENDS[line.end]})",
+    }
 
 
-@command(
+@report(
+    "Print the best lines and why they end.",
+    "graphsearch lines first.graph --lines 3",
+    'graphsearch lines first.graph "1. e4 e5" --by value --json',
+    name="lines",
+    view=_lines,
+    noted="store",
+    views=True,
+)
+def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1, by: By = "visits") -> BestLines:
+    """Print the best lines, the score and visits of their first move, and why they end; with --details every
+    move.
+
+    JSON: values are seen by the side to move at POSITION, all along the line. `end` of a line is unvisited,
+    unknown (not in the file), repetition, clock (50-move rule), checkmate, stalemate, dead (insufficient
+    material) or length (200 plies); `last` is its last position.
+    """
+    from graphsearch.position.board import MAX_MOVES
+    from graphsearch.query.pv import pv
+
+    return pv(store, position.board(), lines=lines or MAX_MOVES, by=by)
+
+
+def _tree(found: Tree) -> Iterator[Part]:
+    yield found.root.position
+    yield _drawing(found)
+    yield (
+        f"{count(found.positions, 'position')}, {count(found.transpositions, 'transposition')};"
+        f" depth {found.depth}, moves with {count(found.min_visits, 'visit')} or more"
+    )
+
+
+@report(
     "Draw the well-visited tree below a position.",
-    "graphsearch query tree startpos --depth 3 --min-visits 20 --store first.graph",
-    "graphsearch query tree startpos --depth 4 --width 2 --store first.graph --json",
+    "graphsearch tree first.graph --depth 3 --min-visits 20",
+    "graphsearch tree first.graph --depth 4 --max-moves 2 --json",
+    view=_tree,
+    noted="store",
+    views=True,
 )
 def tree(
     store: StoreOption,
     position: PositionOptions,
     depth: Depth = 3,
     min_visits: MinVisits = None,
-    width: Width = None,
-    json: Json = False,
-) -> None:
+    max_moves: MaxMoves = None,
+) -> Tree:
     """Draw the well-visited moves below a position as a tree in which every position is expanded once.
 
-    N and Q belong to the move; Q is seen by the side that plays it. Where lines meet, the position is
-    expanded in the shortest one, and the others point to it.
+    Scores and visits belong to the move. Where lines meet, the position is expanded in the shortest one, and
+    the others point to it.
 
-    JSON: `tree` is nested by `branches`. For a position that is expanded elsewhere, `transposes_to` has the
-    moves to that place. `hidden` counts the visited moves that are not followed.
+    JSON: `tree` is nested by `branches`; values are seen by the side that plays the move. For a position that
+    is expanded elsewhere, `transposes_to` has the moves to that place. `hidden` counts the visited moves that
+    are not followed.
     """
-    from graphsearch.query.tree import tree as ask
+    from graphsearch.query.tree import tree
 
-    board = position.board()
-    found = ask(store, board, depth=depth, min_visits=min_visits, width=width)
-    say_if_unfinished(store)
-    if json:
-        print_json(found.as_dict())
-        return
-    print(found.root.position)
-    print_part(_drawing(found))
-    print(
-        f"{count(found.positions, 'position')}, {count(found.transpositions, 'transposition')};"
-        f" depth {found.depth}, moves with N {found.min_visits:,} or more"
+    return tree(
+        store, position.board(), depth=3 if depth is None else depth, min_visits=min_visits, width=max_moves
     )
 
 
@@ -138,86 +151,94 @@ def _drawing(found: Tree) -> Drawing:
     from rich.tree import Tree as Drawing
 
     root = found.root
-    drawing = Drawing(Text(f"N {root.n:,}  Q {signed(root.q)}"))
+    name = _opening(root.position)
+    head = "  ".join(
+        [_worth(root, white=is_white(root.position)), *([name] if name else []), f"({heading()})"]
+    )
+    drawing = Drawing(Text(head))
     stack = [(drawing, root, 0)]
     while stack:
         above, branch, level = stack.pop()
         for child in branch.branches:
-            stack.append((above.add(Text(_label(child, root.position, level))), child, level + 1))
+            stack.append((above.add(Text(_label(child, branch, root.position, level))), child, level + 1))
         if branch.hidden and branch.branches:
             above.add(Text(f"{branch.hidden} more"))
     return drawing
 
 
-def _label(branch: Branch, root: str, level: int) -> str:
-    white = (" w " in root) == (level % 2 == 0)
+def _worth(branch: Branch, *, white: bool) -> str:
+    """Returns score and visits of a move; `white`: who plays it."""
+    more = detailed({"q": f"  Q {signed(branch.q, white=white)}"})
+    return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more.get('q', '')}"
+
+
+def _opening(position: str, before: str = "") -> str:
+    """Returns the opening of a position in code and name, empty if it has none, or that of `before`."""
+    from graphsearch.position.board import board_of
+    from graphsearch.position.openings import opening_at
+
+    found = opening_at(board_of(position))
+    return "" if found is None or (before and _opening(before) == str(found)) else str(found)
+
+
+def _label(branch: Branch, before: Branch, root: str, level: int) -> str:
+    white = is_white(root) == (level % 2 == 0)
     first = int(root.split()[5])
-    number = first + (level + (" b " in root)) // 2
-    text = f"{move_number(number, white=white)} {branch.san}  N {branch.n:,}  Q {signed(branch.q)}"
+    number = first + (level + (not is_white(root))) // 2
+    text = f"{move_number(number, white=white)} {branch.san}  {_worth(branch, white=white)}"
     if branch.transposes_to is None:
-        return text
+        return f"{text}  {_opening(branch.position, before.position)}".rstrip()
     arrow = "\u2192" if speaks_unicode() else "->"
     return f"{text}  {arrow} {' '.join(branch.transposes_to) or 'the root'}"
 
 
-@command(
-    "Plot the values along a line or a game.",
-    'graphsearch query line startpos --moves "e4 e5 Nf3 Nc6" --store first.graph',
-    "graphsearch query line games.pgn --game 2 --store first.graph --json",
-    scores=True,
-)
-def line(
-    store: StoreOption,
-    position: PositionOptions,
-    json: Json = False,
-) -> None:
-    """Print the values along a line or a game as a curve and as a table, from White's view.
-
-    The line is the game of a PGN file, or the moves of --moves. Q and N belong to the positions. `Loss` is
-    how much worse the move played is than the best one, in centipawns, by current values. Positions that the
-    file does not hold are gaps.
-
-    JSON: `points`, one per position; unknown values are null.
-    """
-    from graphsearch.query.line import values as ask
-
-    found = ask(store, position.board())
-    say_if_unfinished(store)
-    if json:
-        print_json(found.as_dict())
-        return
-    _print_values(found)
-
-
-def _print_values(found: LineValues) -> None:
+def _values(found: LineValues) -> Iterator[Part]:
     from .query_curve import curve
 
     numbers = [(point.number, point.turn == "w") for point in found.points]
-    for text in curve([point.q for point in found.points], numbers, _width(), unicode=speaks_unicode()):
-        print(text)
-    print("\nQ on the left, pawns on the right, from White's view")
+    yield from curve([point.q for point in found.points], numbers, _width(), unicode=speaks_unicode())
+    yield "\nQ on the left, pawns on the right, White's view"
     if found.unknown:
         say(f"note: the file does not hold {count(found.unknown, 'position')} of this line")
-    columns = {"Ply": RIGHT, "Move": LEFT, "N": RIGHT, "Q": RIGHT, "cp": RIGHT, "Best": LEFT, "Loss": RIGHT}
-    print_part(table(columns, map(_point_cells, found.points)))
+    yield f"({heading()})"
+    yield table(map(_point_cells, found.points), {"Move": LEFT, "Best": LEFT})
+
+
+@report(
+    "Plot the values along a line or a game.",
+    'graphsearch curve first.graph "1. e4 e5 2. Nf3 Nc6"',
+    "graphsearch curve first.graph games.pgn --game 2 --json",
+    name="curve",
+    view=_values,
+    noted="store",
+    views=True,
+)
+def curve_of(store: StoreOption, position: PositionOptions) -> LineValues:
+    """Print the values along a line or a game as a curve and as a table, from White's view.
+
+    The line is the game of a PGN file, or the moves of POSITION. Scores and visits belong to the positions.
+    `Loss` is how much worse the move played is than the best one, in pawns, by current values, of which each
+    counts as at most ten pawns. Positions that the file does not hold are gaps.
+
+    JSON: `points`, one per position, from White's view; unknown values are null.
+    """
+    from graphsearch.query.line import values
+
+    return values(store, position.board())
 
 
 def _width() -> int:
-    if sys.stdout is None or not sys.stdout.isatty():
-        return 80
-    from .output import console
-
-    return console(sys.stdout).width
+    return 80 if sys.stdout is None or not sys.stdout.isatty() else console(sys.stdout).width
 
 
-def _point_cells(point: LinePoint) -> list[str]:
-    number = move_number(point.number, white=point.turn == "w")
-    return [
-        str(point.ply),
-        f"{number} {point.san}" if point.san else "(end)",
-        "not stored" if point.n is None else f"{point.n:,}",
-        signed(point.q),
-        cp_text(point.cp),
-        point.best_san or "",
-        "" if point.loss_cp is None else str(point.loss_cp),
-    ]
+def _point_cells(point: LinePoint) -> dict[str, str]:
+    white = point.turn == "w"
+    number = move_number(point.number, white=white)
+    return {
+        "Move": f"{number} {point.san}" if point.san else "(end)",
+        "Score": "" if point.cp is None else pawns(seen_of_white(point.cp, white=white)),
+        "Visits": "not stored" if point.n is None else f"{point.n:,}",
+        "Best": point.best_san or "",
+        "Loss": "" if point.loss_cp is None else f"{point.loss_cp / 100:.2f}",
+        **detailed({"Q": "" if point.q is None else signed(seen_of_white(point.q, white=white))}),
+    }

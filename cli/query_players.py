@@ -1,175 +1,158 @@
-"""`graphsearch query players`, `game` and `prepare`: players of the imported games."""
+"""`graphsearch players`, `prepare` and `lab game`: players of the imported games."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .commands import command
-from .options import Json, StoreOption
-from .output import one_line, print_json, print_view, say, say_if_unfinished
+from .commands import command, report
+from .options import (
+    ALL_LINES,
+    Json,
+    Lines,
+    LinesOutput,
+    Side,
+    Since,
+    StoreOption,
+    argument,
+    option,
+    side_of,
+)
+from .output import one_line, print_json, print_parts, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, cp_text, numbered
-from .tables import FILL, LEFT, RIGHT, WHOLE, fitting, table
+from .render import count, numbered
+from .scores import heading, is_white, score
+from .tables import FILL, LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
+    from graphsearch.exchange.kept_games import GameText
+    from graphsearch.query.players import Players
     from graphsearch.query.prepare import Departure, Preparation
     from graphsearch.store.tables.players import PlayerRow
 
-SomeName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Part of a name; all players by default.", show_default=False)
-]
-Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="Rows to list.")]
-GameNumber = Annotated[
-    str, typer.Argument(metavar="GAME", help="SOURCE:NUMBER, as other queries list it.", show_default=False)
-]
-PgnFile = Annotated[
-    Path | None,
-    typer.Option("--file", metavar="FILE.pgn", help="Where its PGN file is now."),
-]
+SomeName = Annotated[str, argument("NAME", "Part of a name; all players by default.")]
+GameNumber = Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")]
+PgnFile = Annotated[Path | None, option("--file FILE.pgn", "Where its PGN file is now.")]
 Names = Annotated[
-    list[str],
-    typer.Option(
-        "--player",
-        metavar="NAME",
-        help="The opponent: his name, or the beginning of a word in it.",
-        show_default=False,
-    ),
+    list[str], option("--player NAME", "The opponent: his name, or the beginning of a word in it.")
 ]
-Color = Annotated[
-    str | None,
-    typer.Option(
-        "--color", metavar="COLOUR", help="Only his games as white, or as black.", show_default=False
-    ),
-]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="DATE",
-        help="Only games of this date or later: YYYY, YYYY-MM or YYYY-MM-DD.",
-        show_default=False,
-    ),
-]
-Book = Annotated[
-    str | None,
-    typer.Option("--book", metavar="NAME", help="Your book; else the stored graph.", show_default=False),
-]
+Book = Annotated[str | None, option("--book NAME", "Your book; else the stored graph.")]
 MinVisits = Annotated[
-    int,
-    typer.Option(
-        "--min-visits", metavar="N", min=1, help="Without --book: a position is known with N visits or more."
-    ),
+    int, option("--min-visits N", "Without --book: a position is known with N visits or more.", min=1)
 ]
-MinGames = Annotated[
-    int, typer.Option("--min-games", metavar="N", min=1, help="Only moves that he played N times or more.")
-]
+MinGames = Annotated[int, option("--min-games N", "Only moves that he played N times or more.", min=1)]
 By = Annotated[
-    str,
-    typer.Option(
-        "--by", metavar="WHAT", help="games: most played first; cost: first what costs most, times its games."
-    ),
+    str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
 ]
-Pgn = Annotated[
-    Path | None,
-    typer.Option("--pgn", metavar="FILE", help="Also write the lines into a PGN file, with comments."),
-]
+TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
 # column -> the narrowest terminal that has it
-COLUMNS = {"Games": 0, "Of": 90, "Score": 50, "Move": 0, "Cost": 40, "cp": 80, "Best": 60, "Answer": 100}
-COLUMNS |= {"Last": 120, "Line": 0}
+LEAST = {
+    "ECO": 70,
+    "Opening": 160,
+    "Of": 90,
+    "Result": 50,
+    "Cost": 60,
+    "Score": 40,
+    "Best": 60,
+    "Answer": 100,
+    "Last": 120,
+}
 
 
-@command(
+def _players(found: Players) -> Iterator[Part]:
+    yield f"{count(found.games, 'game')} of {count(found.total, 'player')}"
+    yield table(map(_player_cells, found.rows), {"Player": FILL})
+
+
+def _player_cells(row: PlayerRow) -> dict[str, str]:
+    return {
+        "Player": one_line(row.name),
+        "Games": f"{row.games:,}",
+        "White": f"{row.white:,}",
+        "Black": f"{row.black:,}",
+        "From": (row.first or "")[:4],
+        "To": (row.last or "")[:4],
+        "Elo": str(row.elo or ""),
+    }
+
+
+@report(
     "List who played the imported games.",
-    "graphsearch query players --store games.graph",
-    "graphsearch query players kasparov --store games.graph --json",
+    "graphsearch players games.graph",
+    "graphsearch players games.graph kasparov --json",
     name="players",
+    view=_players,
 )
-def players_of(store: StoreOption, name: SomeName = "", top: Top = 30, json: Json = False) -> None:
+def players_of(store: StoreOption, name: SomeName = "", lines: Lines = 30) -> Players:
     """List the players of the imported games: games of each colour, first and last year, highest Elo.
 
     A name is found by words or their beginnings, in any order; case, accents and punctuation do not matter.
-    `graphsearch import pgn --players` keeps who played. The view `played_games` has every game for SQL.
+    `graphsearch import --players` keeps who played. The view `played_games` has every game for SQL.
 
     JSON: `games` and `total` count all games and players of the file.
     """
-    from graphsearch.query.players import players as ask
+    from graphsearch.query.players import players
 
-    found = ask(store, name, top=top)
-    if json:
-        print_json(found.as_dict())
-        return
-    print(f"{count(found.games, 'game')} of {count(found.total, 'player')}")
-    columns = {"Player": FILL} | dict.fromkeys(("Games", "White", "Black", "From", "To", "Elo"), RIGHT)
-    if found.rows:
-        print_view(lambda width: table(columns, map(_player_cells, found.rows), width=width))
-    else:
+    found = players(store, name, top=lines or ALL_LINES)
+    if not found.rows:
         say(f"note: no player has {name!r} in his name")
+    return found
 
 
-def _player_cells(row: PlayerRow) -> list[str]:
-    numbers = (row.games, row.white, row.black)
-    years = ((date or "")[:4] for date in (row.first, row.last))
-    return [one_line(row.name), *(f"{number:,}" for number in numbers), *years, str(row.elo or "")]
+def _game(found: GameText) -> Iterator[Part]:
+    for line in found.text.splitlines():
+        yield "".join(c if c.isprintable() or c == "\t" else "?" for c in line)
 
 
-@command(
+@report(
     "Print an imported game from its PGN file.",
-    "graphsearch query game 1:2 --store games.graph",
+    "graphsearch lab game games.graph 1:2",
     name="game",
+    view=_game,
 )
-def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None, json: Json = False) -> None:
+def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None) -> GameText:
     """Print the text of an imported game as it stands in its PGN file, with comments and variations.
 
     The graph file knows where in the PGN file it is. The PGN file must have the same bytes as when it was
-    imported. `query prepare` and the view `played_games` have the numbers of games.
+    imported. `prepare` and the view `played_games` have the numbers of games.
 
     JSON: what the graph file keeps of the game, and its `text`.
     """
-    from graphsearch.exchange.game_text import game_text
+    from graphsearch.exchange.kept_games import game_text
 
     source, _, number = game.partition(":")
     if not (source.isdecimal() and number.isdecimal() and len(game) < 40):
         raise typer.BadParameter(f"a game is SOURCE:NUMBER, such as 1:27, not {game!r}", param_hint="GAME")
-    found = game_text(store, int(source), int(number), file=file)
-    if json:
-        print_json(found.as_dict())
-    else:
-        for line in found.text.splitlines():
-            print("".join(c if c.isprintable() or c == "\t" else "?" for c in line))
+    return game_text(store, int(source), int(number), file=file)
 
 
 @command(
     "List where an opponent's games leave your book.",
-    'graphsearch query prepare --player "Kasparov" --store games.graph',
-    "graphsearch query prepare --player carlsen --color black --since 2022 --book white --store books.graph"
-    " --pgn carlsen.pgn",
-    scores=True,
+    'graphsearch prepare games.graph --player "Kasparov"',
+    "graphsearch prepare books.graph --player carlsen --side black --since 2022 --book white -o carlsen.pgn",
+    views=True,
 )
 def prepare(
     store: StoreOption,
     player: Names,
-    color: Color = None,
+    side: Side = None,
     since: Since = None,
     book: Book = None,
     min_visits: MinVisits = 10,
     min_games: MinGames = 1,
-    top: Top = 30,
+    lines: Lines = 30,
     by: By = "games",
-    pgn: Pgn = None,
+    output: LinesOutput = None,
     json: Json = False,
 ) -> None:
     """List the moves by which an opponent leaves your book, or what the graph file has searched.
 
     A move leaves if the position behind it is not in the book; with a book of one side, his games of the
     other colour count. For each move: his games with it, of all his games there; his score in per cent; what
-    it costs him against the best move, in centipawns by the stored values; that best move; your best answer,
+    it costs him against the best move, in pawns by the stored values; that best move; your best answer,
     if it is stored; and the line. A name may be exact, or beginnings of its words that only one player has;
     several --player are taken together. A game that the player has on both sides counts for each.
 
@@ -180,17 +163,17 @@ def prepare(
     from graphsearch.query.prepare import prepare as ask
     from graphsearch.store.file import real_path
 
-    check_target(pgn, store=real_path(store))
+    check_target(output, store=real_path(store))
     with progress_bar("Following games") as show:
         found = ask(
             store,
             player,
-            color=color,
+            color=side_of(side),
             since=since,
             book=book,
             min_visits=min_visits,
             min_games=min_games,
-            top=top,
+            top=lines or ALL_LINES,
             by=by,
             on_progress=show,
         )
@@ -200,39 +183,32 @@ def prepare(
     if json:
         print_json(found.as_dict())
     else:
-        _print(found)
-    if pgn:
-        _write(store, found, pgn)
+        print_parts(_preparation(found))
+    if output:
+        _write(store, found, output)
 
 
-def _print(found: Preparation) -> None:
+def _preparation(found: Preparation) -> Iterator[Part]:
     names, side = " / ".join(map(one_line, found.players)), f" as {found.color}" if found.color else ""
     where = f"the book {one_line(found.book)}" if found.book else "the graph"
-    print(f"{names}{side}: {count(found.games, 'game')}, {found.entered:,} in {where}")
-    print(
+    yield f"{names}{side}: {count(found.games, 'game')}, {found.entered:,} in {where}"
+    yield (
         f"Left by him: {found.left:,}   left by the other side before: {found.left_by_other:,}"
-        f"   ended inside: {found.stayed:,}"
+        f"   ended inside: {found.stayed:,}   ({heading()})"
     )
-    if found.moves:
-        print_view(lambda width: _table(found.moves, width))
+    yield table(map(_cells, found.moves), TEXTS, least=LEAST)
     if found.total > len(found.moves):
-        say(f"note: {found.total - len(found.moves):,} more moves; --top lists more of them")
+        say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them of them")
 
 
 def _write(store: Path, found: Preparation, pgn: Path) -> None:
-    from graphsearch.exchange.prepare_pgn import write_lines
+    from graphsearch.exchange.query_pgn import write_lines
 
     if not found.moves:
         say(f"note: no line to write; {pgn} is left as it is")
         return
     write_lines(store, found, pgn)
     say(f"wrote {pgn}: {count(len(found.moves), 'line')}")
-
-
-def _table(moves: Sequence[Departure], width: int | None) -> Table:
-    kinds = {"Move": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT, "Line": FILL}
-    columns = {name: kinds.get(name, RIGHT) for name in fitting(COLUMNS, width)}
-    return table(columns, map(_cells, moves), width=width)
 
 
 def _begin(start: str | None) -> str:
@@ -250,16 +226,20 @@ def _begin(start: str | None) -> str:
 
 
 def _cells(move: Departure) -> dict[str, str]:
+    from graphsearch.position.openings import opening_after
+
     worth = move.worth
+    opening = opening_after(move.start, [*move.line, move.san])
     return {
-        "Games": f"{move.games:,}",
-        "Of": f"{move.games_here:,}",
-        "Score": "" if move.score is None else f"{100 * move.score:.0f}",
-        "Move": move.san,
-        "Cost": "" if worth.cost_cp is None else str(worth.cost_cp),
-        "cp": cp_text(worth.cp),
+        "Line": f"{_begin(move.start)}{numbered(move.start, [*move.line, move.san])}",
+        "ECO": opening.eco if opening else "",
+        "Opening": opening.name if opening else "",
+        "Score": score(worth.cp, None, white=is_white(move.position)),
+        "Cost": "" if worth.cost_cp is None else f"{worth.cost_cp / 100:.2f}",
         "Best": worth.best or "",
         "Answer": worth.answer or "",
+        "Games": f"{move.games:,}",
+        "Of": f"{move.games_here:,}",
+        "Result": "" if move.score is None else f"{100 * move.score:.0f}%",
         "Last": f"{move.last or ''} {move.source}:{move.number}".strip(),
-        "Line": f"{_begin(move.start)}{numbered(move.start, [*move.line, move.san])}",
     }

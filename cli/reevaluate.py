@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .commands import command, command_line
-from .options import EvaluatorOptions, Json, Ram, StoreFile, closing, graph_ram
-from .output import print_json, say
+from .options import EvaluatorOptions, Json, Ram, StoreOption, closing, graph_ram, option
+from .output import print_json, print_parts, say
 from .program import program_name
 from .progress import titled_bar
-from .render import count
+from .render import count, numbered
+from .scores import is_white, signed
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -29,24 +30,19 @@ MAX_ROOTS = 20  # changed roots that are listed; JSON has all
 class Request:
     """The options of one call."""
 
-    file: StoreFile
+    store: StoreOption
     evaluator: EvaluatorOptions
     second_opinion: Annotated[
         bool,
-        typer.Option(
+        option(
             "--second-opinion",
-            help="Write the evaluations next to the records, for `query disagree`, and leave the records "
-            "as they are.",
+            "Write the evaluations next to the records, for `lab disagree`, and leave the records as they "
+            "are.",
         ),
     ] = False
     min_visits: Annotated[
         int | None,
-        typer.Option(
-            "--min-visits",
-            metavar="N",
-            min=1,
-            help="With --second-opinion: only positions with N or more visits.",
-        ),
+        option("--min-visits N", "With --second-opinion: only positions with N or more visits.", min=1),
     ] = None
     ram: Ram = None
     json: Json = False
@@ -60,7 +56,7 @@ class Request:
 def reevaluate(request: Request) -> None:
     """Re-evaluate a graph file: V and P of another evaluator replace those in the file.
 
-    Visits do not change. At the end every value is brought up to date with its children, as `refresh` does.
+    Visits do not change. At the end every value is brought up to date with its children, as by `lab refresh`.
     Ctrl-C saves; after a kill only some seconds are lost. Repeat the command to resume: no position is
     evaluated twice. Until it has finished, the file is marked, and other commands refuse to write to it. To
     return to the previous evaluator, repeat the command with that evaluator; its evaluations are made again.
@@ -85,10 +81,10 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
 
     resume = command_line("reevaluate", request)
     with titled_bar("Evaluating", title) as show:
-        _say_direction(request.file, evaluator)
+        _say_direction(request.store, evaluator)
         signals.arm()
         report = reevaluate_file(
-            request.file,
+            request.store,
             evaluator,
             ram_bytes=graph_ram(request.ram),
             stop=signals.stop,
@@ -98,13 +94,12 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
     if request.json:
         print_json(report.as_dict())
     else:
-        for line in summary(report, evaluator.identity.describe()):
-            print(line)
+        print_parts(summary(report, evaluator.identity.describe()))
     if not report.finished:
         say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
     if not report.settled:
-        refresh = shlex.join([*program_name().split(), "refresh", str(request.file)])
+        refresh = shlex.join([*program_name().split(), "lab", "refresh", str(request.store)])
         say(f"The values have not settled; continue with: {refresh}")
     return 0
 
@@ -129,19 +124,18 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
     with titled_bar("Counting", opinion_title) as show:
         signals.arm()
         report = second_opinion(
-            request.file, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show
+            request.store, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show
         )
     if request.json:
         print_json(report.as_dict())
     else:
-        for line in opinion_summary(report):
-            print(line)
+        print_parts(opinion_summary(report))
     if not report.finished:
         resume = command_line("reevaluate", request)
         say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Resume with: {resume}")
         return signals.exit_code
     if not request.json:
-        say(f"See where they differ: {program_name()} query disagree {shlex.quote(str(request.file))}")
+        say(f"See where they differ: {program_name()} lab disagree {shlex.quote(str(request.store))}")
     return 0
 
 
@@ -150,18 +144,22 @@ def summary(report: ReevaluateReport, name: str) -> list[str]:
     nothing = not report.evaluated and not report.reused
     if report.finished and nothing and report.done == report.records and not report.roots:
         return [f"The file already holds the values of {name}; nothing was evaluated."]
+    reused = f", {report.reused:,} taken over from its second opinion" if report.reused else ""
     lines = [
         f"{count(report.records, 'record')}, {count(report.evaluated, 'position')} evaluated"
-        f" ({report.evaluated_now:,} now){_reused(report.reused)}, {report.seconds:.1f} s;"
+        f" ({report.evaluated_now:,} now){reused}, {report.seconds:.1f} s;"
         f" change of V: mean {report.mean_change:.4f}, largest {report.largest_change:.4f}"
     ]
     if not report.finished:
         return lines
     if report.kept:
         lines.append(f"left alone: {count(report.kept, 'edge')} whose visits the file has lost")
-    lines.append(f"{count(report.roots, 'root')}; favourite move changed: {len(report.changed):,}")
+    lines.append(
+        f"{count(report.roots, 'root')}; favourite move changed: {len(report.changed):,} (White's view)"
+    )
     lines += [
-        f"  {root.position}: {root.before} ({root.q_before:+.3f}) -> {root.after} ({root.q_after:+.3f})"
+        f"  {_name(root.position)}: {root.before} ({_q(root.q_before, root.position)})"
+        f" -> {root.after} ({_q(root.q_after, root.position)})"
         for root in report.changed[:MAX_ROOTS]
     ]
     if len(report.changed) > MAX_ROOTS:
@@ -169,8 +167,18 @@ def summary(report: ReevaluateReport, name: str) -> list[str]:
     return lines
 
 
-def _reused(positions: int) -> str:
-    return f", {positions:,} taken over from its second opinion" if positions else ""
+def _name(position: str) -> str:
+    """Returns the moves and the opening of a position that has a name, else its FEN."""
+    from graphsearch.position.board import board_of
+    from graphsearch.position.openings import opening_at
+
+    found = opening_at(board_of(position))
+    return f"{numbered(None, found.line)} ({found})" if found else position
+
+
+def _q(q: float, position: str) -> str:
+    """Returns a Q in the view that is shown, White's unless the mover's is asked for."""
+    return f"Q {signed(q, white=is_white(position))}"
 
 
 def opinion_summary(report: OpinionReport) -> list[str]:

@@ -1,37 +1,48 @@
-"""`graphsearch refresh`: bring every value in a graph file up to date with its children."""
+"""`graphsearch lab refresh`: bring every value in a graph file up to date with its children."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from .commands import command
-from .options import Json, Ram, StoreFile, byte_count
-from .output import print_json, say
+from .commands import report
+from .options import Ram, StoreOption, byte_count, option
+from .output import say
 from .progress import titled_bar
 from .render import count
+from .tables import Part
 
 if TYPE_CHECKING:
     from graphsearch.graph.sweeps.refresh import RefreshProgress, RefreshReport
 
 Tolerance = Annotated[
-    float,
-    typer.Option(
-        "--tolerance",
-        metavar="X",
-        help="Leave values alone that are off by less than X in Q.",
-        show_default=False,
-    ),
+    float, option("--tolerance X", "Leave values alone that are off by less than X in Q.", show_default=False)
 ]
 
 
-@command(
+def _view(found: RefreshReport) -> Iterator[Part]:
+    yield (
+        f"{count(found.records, 'record')}, {count(found.sweeps, 'sweep')}, {found.seconds:.1f} s;"
+        f" largest change of Q {found.first_change:.5f} in the first, {found.last_change:.5f} in the last"
+    )
+    yield (
+        f"{count(found.stale, 'stale edge')}; written: {count(found.changed_edges, 'edge')}"
+        f" of {count(found.changed_records, 'record')}"
+    )
+    alone = found.lost + found.missing
+    if alone:
+        yield f"left alone: {count(alone, 'edge')} whose visits the file has lost"
+    if not found.settled:
+        say(f"The values have not settled after {count(found.sweeps, 'sweep')}; refresh again to continue.")
+
+
+@report(
     "Bring all values in a graph file up to date.",
-    "graphsearch refresh first.graph",
-    "graphsearch refresh first.graph --tolerance 0.0001 --json",
+    "graphsearch lab refresh first.graph",
+    "graphsearch lab refresh first.graph --tolerance 0.0001 --json",
+    view=_view,
 )
-def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json: Json = False) -> None:
+def refresh(store: StoreOption, tolerance: Tolerance = 0.001, ram: Ram = None) -> RefreshReport:
     """Give every move in a graph file the current value of the position it leads to.
 
     A position that was searched further along one line leaves stale values in the other lines that lead to
@@ -46,30 +57,9 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
     from graphsearch.store.sharded.manifest import is_sharded
 
     limit = None if ram is None else byte_count(ram)
-    work = upkeep.refresh if is_sharded(file) else refresh_file
+    work = upkeep.refresh if is_sharded(store) else refresh_file
     with titled_bar("Reading", title) as show:
-        report = work(file, tolerance, ram_bytes=limit, on_progress=show)
-    if json:
-        print_json(report.as_dict())
-        return
-    for line in summary(report):
-        print(line)
-    if not report.settled:
-        say(f"The values have not settled after {count(report.sweeps, 'sweep')}; refresh again to continue.")
-
-
-def summary(report: RefreshReport) -> list[str]:
-    """Returns the report of a refresh, line by line."""
-    alone = report.lost + report.missing
-    lines = [
-        f"{count(report.records, 'record')}, {count(report.sweeps, 'sweep')}, {report.seconds:.1f} s;"
-        f" largest change of Q {report.first_change:.5f} in the first, {report.last_change:.5f} in the last",
-        f"{count(report.stale, 'stale edge')}; written: {count(report.changed_edges, 'edge')}"
-        f" of {count(report.changed_records, 'record')}",
-    ]
-    if alone:
-        lines.append(f"left alone: {count(alone, 'edge')} whose visits the file has lost")
-    return lines
+        return work(store, tolerance, ram_bytes=limit, on_progress=show)
 
 
 def title(now: RefreshProgress) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from .tables import FILL, LEFT, RIGHT, WHOLE, fitting, table
+from .scores import detailed, heading, is_white, score, signed, wdl
+from .tables import FILL, LEFT, WHOLE, Cells, table
 
 if TYPE_CHECKING:
     import chess
@@ -13,11 +14,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from graphsearch.graph.view import MoveView, NodeView, Origin
-    from graphsearch.position.values import WDL
+    from graphsearch.position.openings import Opening
+    from graphsearch.query.routes import Way
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
-# column -> the narrowest terminal that has it
-COLUMNS = {"Move": 0, "N": 0, "P": 52, "Q": 26, "WDL %": 66, "cp": 40, "PV": 34}
+# the narrowest terminal that has a column
+LEAST = {"W D L": 46, "P": 52, "Q": 60, "Line": 34}
 RESULTS = {1: "win", 0: "draw", -1: "loss"}
 BY_CLOCK = "draw by the 50-move rule"
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
@@ -44,21 +46,22 @@ def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
     from graphsearch.position.board import board_of
 
     board = board_of(node.position)
-    columns = {name: {"Move": WHOLE, "PV": FILL}.get(name, RIGHT) for name in fitting(COLUMNS, width)}
-    return table(columns, [_cells(board, move) for move in node.moves[: multipv or None]], width=width)
+    rows = [_cells(board, move) for move in node.moves[: multipv or None]]
+    return table(rows, {"Move": WHOLE, "Line": FILL}, least=LEAST).drawn(width)
 
 
-def steps_table(position: str, steps: Iterable[Step]) -> Table:
-    """Returns the moves of a line from a position, each with N and Q, as a table."""
+def steps_table(position: str, steps: Iterable[Step]) -> Cells:
+    """Returns the moves of a line from a position with their visits, and with `--details` Q."""
     from graphsearch.position.board import board_of
 
     board = board_of(position)
     rows = []
     for step in steps:
         number = move_number(board.fullmove_number, white=board.turn)
-        rows.append([f"{number} {step.san}", f"{step.n:,}", signed(step.q)])
+        more = detailed({"Q": signed(step.q, white=board.turn)})
+        rows.append({"Move": f"{number} {step.san}", "Visits": f"{step.n:,}", **more})
         board.push_uci(step.move)
-    return table({"Move": LEFT, "N": RIGHT, "Q": RIGHT}, rows)
+    return table(rows, {"Move": LEFT})
 
 
 def move_number(number: int, *, white: bool) -> str:
@@ -67,32 +70,15 @@ def move_number(number: int, *, white: bool) -> str:
 
 
 def _cells(board: chess.Board, move: MoveView) -> dict[str, str]:
+    white = board.turn
     return {
         "Move": move.san,
-        "N": f"{move.n:,}",
-        "P": f"{100 * move.p:.1f}%",
-        "Q": signed(move.q),
-        "WDL %": wdl_text(move.wdl),
-        "cp": score(move),
-        "PV": line_of(board, move),
+        "Score": score(move.cp, move.mate, white=white),
+        "W D L": wdl(move.wdl, white=white),
+        "Visits": f"{move.n:,}",
+        **detailed({"P": f"{100 * move.p:.1f}%", "Q": signed(move.q, white=white)}),
+        "Line": line_of(board, move),
     }
-
-
-def signed(q: float | None) -> str:
-    """Returns a Q with its sign and three decimals; zero has no sign, and None is empty.
-
-    >>> signed(0.25), signed(-0.0001), signed(None)
-    ('+0.250', '0.000', '')
-    """
-    if q is None:
-        return ""
-    text = f"{q:+.3f}"
-    return "0.000" if float(text) == 0 else text
-
-
-def wdl_text(wdl: WDL | None) -> str:
-    """Returns win, draw and loss in per cent: `45/32/23`."""
-    return "" if wdl is None else "/".join(f"{100 * part:.0f}" for part in wdl.as_list())
 
 
 def numbered(start: str | None, sans: Sequence[str]) -> str:
@@ -109,44 +95,90 @@ def numbered(start: str | None, sans: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def score(move: MoveView) -> str:
-    """Returns the move's centipawns, or its proven mate: `+31`, `#5`, `#-3`."""
-    if move.mate is not None:
-        return f"#{move.mate}"
-    return cp_text(move.cp)
+def way_text(way: Way | None, position: str) -> str:
+    """Returns the moves to a position; its FEN if none are known."""
+    if way is None or not (way.line or way.start is None):
+        return position
+    start = "" if way.start is None else f"{way.start}: "
+    return f"{start}{numbered(way.start, way.line)}" if way.line else "start"
 
 
-def cp_text(cp: int | None) -> str:
-    """Returns centipawns with their sign: `+31`, `0`; empty for None."""
-    return "" if cp is None else f"{cp:+d}" if cp else "0"
+def way_cells(way: Way | None, position: str) -> dict[str, str]:
+    """Returns the first columns of a list of positions: the line from a root, its opening, and FEN."""
+    opening = way.opening if way else None
+    text = way_text(way, position)
+    return {
+        "Line": text,
+        "ECO": opening.eco if opening else "",
+        "Opening": opening.name if opening else "",
+        **detailed({"Position": "" if text == position else position}),
+    }
+
+
+WAY = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Position": WHOLE}
+WAY_LEAST = {"ECO": 70, "Opening": 140, "Position": 160}
+
+
+def opening_line(opening: Opening | None) -> list[str]:
+    """Returns the line that names an opening; none without a name."""
+    return [f"Opening: {opening}"] if opening else []
 
 
 def line_of(board: chess.Board, move: MoveView) -> str:
     """Returns the move's line in SAN: `1. e4 e5 2. Nf3`."""
     pv: Sequence[chess.Move] = move.pv if move.pv and move.pv[0] == move.move else (move.move, *move.pv)
-    return board.variation_san(pv[:MAX_PV])
+    return line_text(board, pv)
+
+
+def line_text(board: chess.Board, pv: Sequence[chess.Move]) -> str:
+    """Returns the first moves of a line in SAN: `1. e4 e5 2. Nf3`."""
+    walk, sans = board.copy(stack=False), []
+    for move in pv[:MAX_PV]:
+        sans.append(walk.san(move))
+        walk.push(move)
+    return numbered(board.fen(), sans)
 
 
 def node_summary(node: NodeView) -> str:
-    """Returns a node's own numbers in one line, as its side to move sees them."""
-    side = "White" if " w " in node.position else "Black"
+    """Returns a node's own numbers in one line, and whose view they are."""
+    from graphsearch.position.values import cp_of
+
+    white = is_white(node.position)
+    side = "White" if white else "Black"
     ended = TERMINAL_NAMES.get(node.terminal)
     if ended:
         return f"{side} to move: {ended}"
+    worth = score(cp_of(node.q, node.wdl.draw), node.mate, white=white)
     proven = f"   proven: {proven_text(node)}" if node.bounds[0] == node.bounds[1] else ""
-    return f"{side} to move   N {node.visits:,}   Q {signed(node.q)}   WDL % {wdl_text(node.wdl)}{proven}"
+    chances = f"W D L {wdl(node.wdl, white=white)}"
+    return f"{side} to move   {worth}   {chances}   {count(node.visits, 'visit')}{proven}   ({heading()})"
 
 
 def proven_text(node: NodeView) -> str:
-    """Returns the proven result of a node: `win, mate in 3`."""
-    if not node.mate:
-        return RESULTS[node.bounds[0]]
-    return f"{RESULTS[node.bounds[0]]}, mate in {abs(node.mate)}"
+    """Returns the proven result of a node: `White wins, mate in 3`."""
+    result = proven_result(node.bounds, white=is_white(node.position))
+    return f"{result}, mate in {abs(node.mate)}" if node.mate else result
+
+
+def proven_result(bounds: tuple[int, int], *, white: bool) -> str:
+    """Returns what is proven for the side to move, White or not; empty if nothing is.
+
+    >>> [proven_result(bounds, white=False) for bounds in ((1, 1), (0, 1), (-1, 1))]
+    ['Black wins', 'Black holds', '']
+    """
+    lower, upper = bounds
+    us, them = ("White", "Black") if white else ("Black", "White")
+    texts = {(1, 1): f"{us} wins", (0, 0): "draw", (-1, -1): f"{them} wins", (0, 1): f"{us} holds"}
+    return texts.get((lower, upper), f"{them} holds" if (lower, upper) == (-1, 0) else "")
 
 
 def moment(text: str | None) -> str:
-    """Returns an ISO 8601 time to the second: `2025-01-31 12:00:00`."""
-    return (text or "")[:19].replace("T", " ")
+    """Returns an ISO 8601 time to the minute, as every table shows it.
+
+    >>> moment("2025-01-31T12:00:07Z"), moment(None)
+    ('2025-01-31 12:00', '')
+    """
+    return (text or "")[:16].replace("T", " ")
 
 
 def origin_line(origin: Origin) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,22 +13,47 @@ import typer
 from .commands import command, command_line
 from .export_summary import STDOUT, opened_target
 from .imports import given_file
-from .options import EvaluatorOptions, Json, Ram, StoreToMake, closing, graph_ram
-from .output import FAILED, print_json, print_view, say
+from .options import (
+    EvaluatorOptions,
+    Json,
+    Param,
+    Ram,
+    Side,
+    Since,
+    StoreToMake,
+    argument,
+    closing,
+    graph_ram,
+    option,
+    side_of,
+)
+from .output import FAILED, print_json, print_parts, say
 from .progress import titled_bar
-from .render import count, rate
-from .review_view import moments_table, players_table, problem_lines, report_lines, unlisted_lines
+from .render import count, move_number, rate
+from .scores import heading, score
 from .signals import StopSignals
+from .tables import FILL, NAME, WHOLE, Cells, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.games import GameChoice
-    from graphsearch.book.review.results import GameReview
+    from graphsearch.book.review.results import (
+        GameReview,
+        MoveReview,
+        Player,
+        ReviewProgress,
+        ReviewReport,
+    )
     from graphsearch.book.review.review import ReviewSettings
-    from graphsearch.book.review.review_report import ReviewProgress, ReviewReport
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.search.params import SearchParams
 
+MAX_PROBLEMS = 20  # listed; JSON has all
+MAX_PLAYERS = 40
+# column -> the narrowest terminal that has it
+PLAYER_LEAST = {"Games": 58, "Moves": 50, "Loss %": 44, "Loss": 66, "!": 72}
+PLAYER_LEAST |= {"Opening": 84, "Middlegame": 84, "Endgame": 84}
+MOMENT_LEAST = {"Loss %": 30, "Better": 44, "Its score": 56}
 PACKED = {".gz", ".zst"}
 _STOPPING = "Stopping: finishing the wave and saving...\n"
 
@@ -37,36 +63,29 @@ class ChoiceOptions:
     """The choice of games."""
 
     game: Annotated[
-        list[int] | None,
-        typer.Option("--game", metavar="K", min=1, help="Only this game of the file. May be repeated."),
+        list[int] | None, option("--game K", "Only this game of the file. May be repeated.", min=1)
     ] = None
     player: Annotated[
         str | None,
-        typer.Option(
-            "--player",
-            metavar="NAME",
-            help="Only games of this player: every word of NAME is a part of the name, in any case.",
+        option(
+            "--player NAME",
+            "Only games of this player: every word of NAME is a part of the name, in any case.",
         ),
     ] = None
-    color: Annotated[
-        str | None, typer.Option("--color", metavar="white|black", help="That the player has.")
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="DATE", help="Only games since 2024, 2024-05 or 2024-05-17."),
-    ] = None
+    side: Side = None
+    since: Since = None
 
     def choice(self) -> GameChoice:
         """Returns the choice for a review.
 
         Raises:
-          InvalidParameterError: for a wrong color or date.
+          InvalidParameterError: for a wrong side or date.
         """
         from graphsearch.book.review.games import GameChoice, read_since
 
         return GameChoice(
             player=self.player or "",
-            color=self.color or "",
+            color=side_of(self.side) or "",
             since=None if self.since is None else read_since(self.since),
             games=frozenset(self.game or ()),
         )
@@ -76,49 +95,33 @@ class ChoiceOptions:
 class Request:
     """The options of one call."""
 
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="Games in PGN, plain, .gz or .zst; - for standard input.", show_default=False
-        ),
-    ]
+    file: Annotated[str, argument("FILE", "Games in PGN, plain, .gz or .zst; - for standard input.")]
     store: StoreToMake
-    visits: Annotated[
-        int, typer.Option("--visits", metavar="N", min=10, help="Visits of every position.")
-    ] = 1000
+    visits: Annotated[int, option("--visits N", "Visits of every position.", min=10)] = 1000
     output: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="OUT",
-            help="The annotated games; - for stdout. By default NAME-reviewed.pgn beside NAME.pgn.",
+        list[str] | None,
+        option(
+            "-o --output OUT",
+            "The annotated games, - for stdout; by default NAME-reviewed.pgn beside NAME.pgn; a name "
+            "that ends "
+            "in .html gets a report. May be repeated.",
         ),
-    ] = None
-    html: Annotated[
-        str | None,
-        typer.Option("--html", metavar="OUT", help="Also write a report, one file of HTML; - for stdout."),
     ] = None
     choice: ChoiceOptions
     strip: Annotated[
-        bool, typer.Option("--strip", help="Leave out the comments, variations and glyphs of the source.")
+        bool, option("--strip", "Leave out the comments, variations and glyphs of the source.")
     ] = False
     ram: Ram = None
     evaluator: EvaluatorOptions
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param", metavar="NAME=VALUE", help="A search parameter such as CPuct=2; may be repeated."
-        ),
-    ] = None
+    param: Param = None
     json: Json = False
 
 
 @command(
     "Review games: search every position, judge every move.",
     "graphsearch review games.pgn --store first.graph --visits 400 -o reviewed.pgn",
-    'graphsearch review games.pgn --store first.graph --player "Carlsen" --since 2024 --html report.html',
-    scores=True,
+    'graphsearch review games.pgn --store first.graph --player "Carlsen" --since 2024 -o report.html',
+    views=True,
 )
 def review(request: Request) -> None:
     """Give every position of games N visits, and write what that says of their moves.
@@ -137,11 +140,9 @@ def review(request: Request) -> None:
     """
     from graphsearch.book.review.review import ReviewSettings
 
-    output = request.output or default_output(request.file)
-    printed = {"-o -": output == STDOUT, "--html -": request.html == STDOUT, "--json": request.json}
-    if sum(printed.values()) > 1:
-        both = " and ".join(name for name, prints in printed.items() if prints)
-        raise typer.BadParameter(f"{both} print on stdout, which takes one of them; name a file")
+    output, html = _outputs(request)
+    if request.json and output == STDOUT:
+        raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
     choice = request.choice.choice()
     with ExitStack() as files:
         evaluator, params = _compiled(request, files)
@@ -149,19 +150,32 @@ def review(request: Request) -> None:
             visits=request.visits,
             choice=choice,
             pgn=files.enter_context(opened_target(output)) if output else None,
-            html=files.enter_context(opened_target(request.html)) if request.html else None,
+            html=files.enter_context(opened_target(html)) if html else None,
             bare=request.strip,
             params=params,
         )
         games: list[GameReview] = []
         code, report = _reviewed(request, settings, evaluator, games)
-    _print(request, report, games, table=STDOUT not in (output, request.html))
+    _print(request, report, games, table_wanted=output != STDOUT)
     if report.stopped:
         say(_stopped_line(request, report))
         raise typer.Exit(code)
     if report.failed:
         say(f"graphsearch: none of the {count(report.chosen, 'chosen game')} can be reviewed")
         raise typer.Exit(FAILED)
+
+
+def _outputs(request: Request) -> tuple[str | None, str | None]:
+    """Returns the file of the annotated games and that of the report, None for neither.
+
+    Raises:
+      typer.BadParameter: if there are two of a kind.
+    """
+    reports = [name for name in request.output or () if name.lower().endswith((".html", ".htm"))]
+    games = [name for name in request.output or () if name not in reports]
+    if max(len(reports), len(games)) > 1:
+        raise typer.BadParameter("-o takes one file of games and one report (.html)")
+    return (games[0] if games else default_output(request.file)), (reports[0] if reports else None)
 
 
 def default_output(name: str) -> str | None:
@@ -182,8 +196,7 @@ def _compiled(request: Request, stack: ExitStack) -> tuple[Evaluator | Evaluator
     from graphsearch.search.params import SearchParams
     from graphsearch.store.sharded.manifest import is_sharded
 
-    from .analyze import compile_search
-    from .analyze_shards import compile_shards
+    from .analyze import compile_search, compile_shards
 
     if is_sharded(request.store):
         spec, others = request.evaluator.spec(request.param or ())
@@ -230,23 +243,23 @@ def _reviewed(
         return signals.exit_code, report
 
 
-def _print(request: Request, report: ReviewReport, games: list[GameReview], *, table: bool) -> None:
+def _print(request: Request, report: ReviewReport, games: list[GameReview], *, table_wanted: bool) -> None:
     """Prints the report: data on stdout, messages on stderr."""
-    for line in problem_lines(report):
+    for line in _problem_lines(report):
         say(line)
     if request.json:
         found: dict[str, Any] = report.as_dict()
         print_json(found | {"games": [game.as_dict() for game in games]})
-    elif table and report.reviewed:
-        print_view(lambda width: players_table(report, width))
+    elif table_wanted and report.reviewed:
+        print_parts([_players_table(report)])
         if report.reviewed == 1 and any(move.glyph for move in games[0].moves):
-            print()
-            print_view(lambda width: moments_table(games[0], width))
-        for line in unlisted_lines(report):
-            print(line)
+            print_parts(["", *_game_lines(games[0]), _moments_table(games[0])])
+        unlisted = len(report.players.listed()) - MAX_PLAYERS
+        if unlisted > 0:
+            print(f"and {unlisted:,} more players; --json has all")
         print()
-    for line in report_lines(report):
-        print(line) if table and not request.json else say(line)
+    for line in _report_lines(report):
+        print(line) if table_wanted and not request.json else say(line)
 
 
 def _stopped_line(request: Request, report: ReviewReport) -> str:
@@ -260,3 +273,87 @@ def title(now: ReviewProgress) -> str:
     """Returns the title of the progress bar, which counts bytes, visits or games."""
     pace = f", {rate(now.rate)} visits/s" if now.count else ""
     return f"{now.stage} {now.name}{pace}"
+
+
+# ------------------------------------------------------------------ tables and lines
+def _players_table(report: ReviewReport) -> Cells:
+    """Returns the figures of the players; the phases have accuracies."""
+    rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
+    return table(rows, {"Player": NAME}, least=PLAYER_LEAST)
+
+
+def _player_cells(player: Player) -> dict[str, str]:
+    found = player.all
+    return {
+        "Player": player.name,
+        "Games": f"{player.games:,}",
+        "Moves": f"{found.moves:,}",
+        "Accuracy": _decimal(found.accuracy),
+        "Loss %": _decimal(found.mean_loss),
+        "Loss": "" if found.mean_loss_cp is None else f"{found.mean_loss_cp / 100:.2f}",
+        "??": str(found.blunders),
+        "?": str(found.mistakes),
+        "?!": str(found.inaccuracies),
+        "!": str(found.good),
+        **{phase.capitalize(): _decimal(of.accuracy) or "-" for phase, of in player.phases.items()},
+    }
+
+
+def _decimal(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _game_lines(game: GameReview) -> list[str]:
+    """Returns the opening of a game, and whose view its scores are."""
+    opening = [f"Opening: {game.opening}"] if game.opening else []
+    return [*opening, f"({heading()})"]
+
+
+def _moments_table(game: GameReview) -> Cells:
+    """Returns the marked moves of a game, values seen by White."""
+    rows = [_moment_cells(move) for move in game.moves if move.glyph]
+    return table(rows, {"Move": WHOLE, "Better": FILL}, least=MOMENT_LEAST)
+
+
+def _moment_cells(move: MoveReview) -> dict[str, str]:
+    better = move.better if move.loss else ""
+    return {
+        "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
+        "Score": _value(move.cp, move.mate, white=move.white),
+        "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
+        "Better": better,
+        "Its score": _value(move.best_cp, move.best_mate, white=move.white) if better else "",
+    }
+
+
+def _value(cp: int, mate: int | None, *, white: bool) -> str:
+    """Returns a score from White's view in the view that is shown."""
+    if mate == 0:
+        return "mate"
+    shown = None if mate is None else round(mate if white else -mate)
+    return score(cp if white else -cp, shown, white=white)
+
+
+def _problem_lines(report: ReviewReport) -> Iterator[str]:
+    """Yields skipped games and notes about the file."""
+    for problem in report.problems[:MAX_PROBLEMS]:
+        yield f"{report.name}, line {problem.place}: {problem.reason}"
+    more = len(report.problems) - MAX_PROBLEMS
+    if more > 0:
+        yield f"{report.name}: and {more:,} more; --json has all"
+    for note in report.notes[:MAX_PROBLEMS]:
+        yield f"note: {report.name}: {note}"
+    if len(report.notes) > MAX_PROBLEMS:
+        yield f"note: {report.name}: and {len(report.notes) - MAX_PROBLEMS:,} more notes; --json has all"
+
+
+def _report_lines(report: ReviewReport) -> Iterator[str]:
+    """Yields the report line by line."""
+    skipped = f", {report.skipped:,} skipped" if report.skipped else ""
+    yield (
+        f"{count(report.reviewed, 'game')} reviewed{skipped}; {count(report.searched, 'position')} searched,"
+        f" {report.known:,} known before; {report.new_visits:,} visits, {report.evaluations:,} evaluations,"
+        f" {report.seconds:.1f} s"
+    )
+    for path in report.outputs:
+        yield f"Written: {path}"

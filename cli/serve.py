@@ -9,9 +9,18 @@ from typing import Annotated
 import typer
 
 from .commands import command
-from .options import Ram, StoreFile, graph_ram
+from .options import Ram, StoreOption, argument, graph_ram, option
 from .output import say
 from .signals import StopSignals
+
+Others = Annotated[
+    list[Path] | None,
+    argument(
+        "OTHER...",
+        "Other graph files that the page may compare this one with, or merge into it, beside those of the "
+        "same folder.",
+    ),
+]
 
 
 @command(
@@ -21,44 +30,26 @@ from .signals import StopSignals
     scores=True,
 )
 def serve(
-    file: StoreFile,
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")
-    ] = 0,
+    file: StoreOption,
+    others: Others = None,
+    port: Annotated[int, option("--port N", "Port; 0 takes a free one.", min=0, max=65535)] = 0,
     host: Annotated[
         str,
-        typer.Option(
-            "--host",
-            metavar="ADDRESS",
-            help="Address to listen at; another than this machine's own needs --password-file.",
+        option(
+            "--host ADDRESS", "Address to listen at; another than this machine's own needs --password-file."
         ),
     ] = "127.0.0.1",
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address; open no browser.")
-    ] = False,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Serve without searches, builds and imports.")
-    ] = False,
+    no_browser: Annotated[bool, option("--no-browser", "Only print the address; open no browser.")] = False,
+    read_only: Annotated[bool, option("--read-only", "Serve without searches, builds and imports.")] = False,
     password_file: Annotated[
-        Path | None,
-        typer.Option("--password-file", metavar="FILE", help="Also let in who knows the first line of FILE."),
+        Path | None, option("--password-file FILE", "Also let in who knows the first line of FILE.")
     ] = None,
     evaluator: Annotated[
         list[str] | None,
-        typer.Option(
-            "--evaluator",
-            metavar="NAME",
-            help="An evaluator that the page may search with, such as lc0:FILE, beside builtin and uniform; "
-            "the first is the default. May be repeated.",
-        ),
-    ] = None,
-    beside: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--beside",
-            metavar="FILE",
-            help="Another graph file that the page may compare this one with, or merge into it, in addition "
-            "to those of the same folder. May be repeated.",
+        option(
+            "--evaluator NAME",
+            "An evaluator that the page may search with, such as lc0:FILE, beside builtin and uniform; the "
+            "first is the default. May be repeated.",
         ),
     ] = None,
     ram: Ram = None,
@@ -83,7 +74,7 @@ def serve(
         read_only=read_only,
         evaluators=offered(evaluator or ()),
         ram_bytes=graph_ram(ram),
-        beside=tuple(beside or ()),
+        beside=tuple(others or ()),
     )
     with StopSignals("Stopping: finishing the wave and saving...\n") as signals:
         server = Server(served, host=host, port=port, password=password)

@@ -1,52 +1,92 @@
-"""`graphsearch show`: a stored node, without a search and without the compiler."""
+"""`graphsearch show`: what a file knows of a position, without a search and without the compiler."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from .commands import command
-from .options import Json, PositionOptions, StoreOption
-from .output import FAILED, print_json, print_view, say, say_if_unfinished
-from .render import board_text, node_view, origin_line
+from .options import Json, Lines, PositionOptions, StoreOption
+from .output import FAILED, print_json, print_parts, print_view, say, say_if_unfinished
+from .render import board_text, count, node_view, opening_line, origin_line
+from .scores import is_white, look, score
+
+if TYPE_CHECKING:
+    from graphsearch.query.position import Position
 
 
 @command(
-    "Print what a graph file holds about a position.",
-    "graphsearch show startpos --store first.graph",
-    'graphsearch show startpos --moves "e4 e5" --store first.graph --json',
-    scores=True,
+    "Print what a graph file knows about a position.",
+    "graphsearch show first.graph",
+    'graphsearch show first.graph "1. e4 e5" --json',
+    views=True,
 )
 def show(
     store: StoreOption,
     position: PositionOptions,
-    multipv: Annotated[
-        int, typer.Option("--multipv", metavar="K", min=0, help="Moves in the table; 0 for all.")
-    ] = 0,
+    lines: Lines = 0,
     json: Json = False,
 ) -> None:
-    """Print what a graph file holds about a position; nothing is searched.
+    """Print what a graph file knows about a position: its moves with their lines, imported games, the books
+    that have it, and second opinions. Nothing is searched.
 
-    Exit code 1 if the position is not stored.
+    Exit code 1 if the file knows nothing of it.
 
     JSON: `evaluator` (number in the file, kind and description) is the source of V and P; number 0 is the
     rules of chess. `run` is the search that asked it (number, kind, start, and the position that was
-    searched), null if the file does not know.
+    searched), null if the file does not know. `games` has the results of imported games by move; `books` each
+    book's state, value and moves; `opinions` those of other evaluators. A position that was not searched has
+    only these and `position` and `key`.
     """
-    from graphsearch.graph.view import origin, show
+    from graphsearch.position.board import MAX_MOVES
+    from graphsearch.position.openings import opening_of
+    from graphsearch.query.position import position as ask
 
     board = position.board()
-    node = show(store, board)
-    if node is None:
+    found = ask(store, board, lines=MAX_MOVES)
+    if not (found.moves or found.games or found.books):
         say(f"graphsearch: {store} does not hold this position: {board.fen()}")
         raise typer.Exit(FAILED)
     say_if_unfinished(store)
-    source = origin(store, node)
     if json:
-        print_json(node.as_dict() | source.as_dict())
+        opening = opening_of(board)
+        print_json(_as_dict(found) | {"opening": opening.as_dict() if opening else None})
         return
-    print(board_text(node.position))
-    print(f"\n{node.position}   key {node.key}")
-    print(f"{origin_line(source)}\n")
-    print_view(lambda width: node_view(node, multipv, width))
+    print(board_text(found.position))
+    print(f"\n{found.position}" + (f"   key {found.key}" if look.details else ""))
+    print_parts(opening_line(opening_of(board)))
+    if found.moves and found.origin:
+        node = found.moves.node
+        print(f"{origin_line(found.origin)}\n" if look.details else "")
+        print_view(lambda width: node_view(node, lines, width))
+    print_parts(_notes(found))
+
+
+def _as_dict(found: Position) -> dict[str, Any]:
+    """Returns the JSON object: that of the node if there is one, and the facts beside the search."""
+    beside = found.as_dict()
+    del beside["node"]
+    if not (found.moves and found.origin):
+        return beside
+    return beside | found.moves.node.as_dict() | found.origin.as_dict()
+
+
+def _notes(found: Position) -> Iterator[str]:
+    """Yields the facts beside the search, line by line."""
+    from graphsearch.position.values import cp_of
+
+    white = is_white(found.position)
+    if not found.moves:
+        yield "not searched"
+    games = sum(results.games for results in found.games.values())
+    if games:
+        yield f"games: {count(games, 'game')} in {count(len(found.games), 'move')}"
+    for book in found.books:
+        worth = "" if book.value is None else f", {score(cp_of(book.value), None, white=white)}"
+        moves = f", {count(len(book.moves), 'move')}" if book.moves else ""
+        yield f"book {book.book}: {book.state}, ply {book.ply}{worth}{moves}"
+    for opinion in found.opinions:
+        best = f", best {opinion.best_move}" if opinion.best_move else ""
+        yield f"{opinion.evaluator}: {score(opinion.cp, None, white=white)}{best}"

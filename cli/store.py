@@ -2,37 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from . import store_cluster, store_merge, store_upkeep
-from .commands import command, group
-from .options import Json, StoreFile
-from .output import FAILED, print_json, print_part, print_problems, say, say_if_unfinished
+from graphsearch.errors import GraphSearchError, MissingStoreError
+
+from . import store_merge, store_upkeep
+from .commands import command, group, report
+from .options import Json, StoreOption
+from .output import FAILED, print_json, print_parts, problem_lines, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, moment, size
-from .tables import LEFT, RIGHT, table
+from .render import WAY, WAY_LEAST, count, moment, size, way_cells
+from .scores import is_white
+from .tables import LEFT, Cells, Part, table
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from pathlib import Path
 
+    from graphsearch.query.routes import Way
     from graphsearch.store.info import StoreInfo
-    from graphsearch.store.record.provenance import RootInfo
+    from graphsearch.store.record.provenance import RootInfo, RunInfo
     from graphsearch.store.tables.games import GameSource, Imported
     from graphsearch.store.transpositions.runs import EntryRun
     from graphsearch.store.upkeep.verify import VerifyReport
 
-_NUMBERS = {"N", "Run", "Evaluator", "Visits", "Evaluations", "Taken", "Skipped", "Depth", "Nodes"}
+_T = TypeVar("_T")
+# columns of text; the others hold numbers
+TEXTS = (
+    *("Searched (UTC)", "Kind", "Started (UTC)", "Limits", "Parameters", "Value", "Time"),
+    *("State", "File"),
+)
 MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
 
 
-@command(
+def _info(found: StoreInfo, store: Path) -> Iterator[Part]:
+    yield _summary(str(store), found)
+    solved = found.entry_runs[-MAX_ROWS:]
+    ways = _ways(store, found)
+    for part in (
+        # the last searched comes first
+        _table("Roots", found.roots[:MAX_ROWS], lambda root: _root(root, ways), len(found.roots)),
+        _runs_table(found, ways),
+        _table("Fixed depth and mates", solved, lambda run: _entry_run(run, ways), len(found.entry_runs)),
+        _table("Imports", found.imported.sources[-MAX_ROWS:], _import, len(found.imported.sources)),
+    ):
+        if part.rows:
+            yield ""
+            yield part
+
+
+@report(
     "Print what a graph file holds.",
     "graphsearch store info first.graph",
+    view=_info,
+    noted="store",
+    views=True,
 )
-def info(file: StoreFile, json: Json = False) -> None:
+def info(store: StoreOption) -> StoreInfo:
     """Print what a graph file holds: nodes, bytes, evaluators, roots and every run.
 
     JSON: `evaluator` is the one that the file is bound to, null while it is bound to none; `evaluators` are
@@ -44,21 +74,19 @@ def info(file: StoreFile, json: Json = False) -> None:
     """
     from graphsearch.store import info
 
-    found = info.info(file)
-    say_if_unfinished(file)
-    if json:
-        print_json(found.as_dict())
-        return
-    print(_summary(str(file), found))
-    for part in (
-        _roots_table(found.roots),
-        _runs_table(found),
-        _entry_runs_table(found.entry_runs),
-        _imports_table(found.imported.sources),
-    ):
-        if part.rows:
-            print()
-            print_part(part)
+    return info.info(store)
+
+
+def _ways(store: Path, found: StoreInfo) -> Mapping[str, Way]:
+    """Returns lines to the positions of the tables, as far as the file can be read."""
+    from graphsearch.query.routes import routes
+
+    fens = [root.position for root in found.roots[:MAX_ROWS]]
+    fens += [run.position for run in found.runs[-MAX_ROWS:]]
+    fens += [run.fen for run in found.entry_runs[-MAX_ROWS:]]
+    with suppress(GraphSearchError):  # `store verify` says what is wrong
+        return routes(store, filter(None, fens))
+    return {}
 
 
 def _summary(name: str, found: StoreInfo) -> str:
@@ -104,39 +132,42 @@ def _imported(found: Imported) -> dict[str, str]:
     return lines
 
 
-def _imports_table(sources: list[GameSource]) -> Table:
-    names = ("Kind", "Started (UTC)", "Taken", "Skipped", "State", "File")
-    rows = [
-        [
-            source.kind,
-            moment(source.started),
-            f"{source.taken:,}",
-            f"{source.skipped:,}",
-            "complete" if source.finished else "interrupted",
-            source.name,
-        ]
-        for source in sources[-MAX_ROWS:]
-    ]
-    return _table(_title("Imports", len(sources)), names, rows)
+def _table(name: str, found: Sequence[_T], cells: Callable[[_T], dict[str, str]], total: int) -> Cells:
+    more = f"{total}" if total <= MAX_ROWS else f"the last {MAX_ROWS} of {total}; --json has all"
+    kinds = dict.fromkeys(TEXTS, LEFT) | WAY
+    return table(map(cells, found), kinds, least=WAY_LEAST, title=f"{name} ({more})")
 
 
-def _table(title: str, names: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
-    return table({name: RIGHT if name in _NUMBERS else LEFT for name in names}, rows, title=title)
+def _root(root: RootInfo, ways: Mapping[str, Way]) -> dict[str, str]:
+    visited = moment(root.last_searched)
+    lead = way_cells(ways.get(root.position), root.position)
+    return {**lead, "Visits": f"{root.visits:,}", "Searched (UTC)": visited}
 
 
-def _title(name: str, total: int) -> str:
-    return (
-        f"{name} ({total})"
-        if total <= MAX_ROWS
-        else f"{name} (the last {MAX_ROWS} of {total}; --json has all)"
-    )
+def _import(source: GameSource) -> dict[str, str]:
+    return {
+        "Kind": source.kind,
+        "Started (UTC)": moment(source.started),
+        "Taken": f"{source.taken:,}",
+        "Skipped": f"{source.skipped:,}",
+        "State": "complete" if source.finished else "interrupted",
+        "File": source.name,
+    }
 
 
-def _roots_table(roots: list[RootInfo]) -> Table:
-    rows = [  # the last searched comes first
-        [root.position, f"{root.visits:,}", moment(root.last_searched)] for root in roots[:MAX_ROWS]
-    ]
-    return _table(_title("Roots", len(roots)), ("Position", "N", "Last searched (UTC)"), rows)
+def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
+    from .alphabeta_view import value_text
+
+    return {
+        **way_cells(ways.get(run.fen), run.fen),
+        "Kind": run.kind,
+        "Started (UTC)": moment(run.started),
+        "Depth": "" if run.depth is None else str(run.depth),
+        "Value": value_text(run.value, run.bound or "", white=is_white(run.fen)),
+        "Nodes": f"{run.nodes:,}",
+        "Time": f"{run.seconds:.1f} s",
+        "State": "" if run.finished else "interrupted",
+    }
 
 
 def _others(found: StoreInfo) -> dict[str, str]:
@@ -146,42 +177,23 @@ def _others(found: StoreInfo) -> dict[str, str]:
     return {f"  {number}": identity.describe() for number, identity in found.evaluators.items()}
 
 
-def _runs_table(found: StoreInfo) -> Table:
-    kinds = {run.kind for run in found.runs} - {"search"}
-    columns = {
-        "Run": lambda run: str(run.id),
-        "Kind": (lambda run: run.kind) if kinds else None,
-        "Evaluator": (lambda run: str(run.evaluator)) if len(found.evaluators) > 1 else None,
-        "Started (UTC)": lambda run: moment(run.started),
-        "Limits": lambda run: _pairs(run.limits) or "none",
-        "Parameters": lambda run: _changed(run.params),
-        "Visits": lambda run: f"{run.visits:,}",
-        "Evaluations": lambda run: f"{run.evaluations:,}",
-        "Position": lambda run: run.position,
-    }
-    shown = {name: cell for name, cell in columns.items() if cell}
-    rows = [[cell(run) for cell in shown.values()] for run in found.runs[-MAX_ROWS:]]
-    return _table(_title("Runs" if kinds else "Searches", len(found.runs)), shown, rows)
+def _runs_table(found: StoreInfo, ways: Mapping[str, Way]) -> Cells:
+    several = bool({run.kind for run in found.runs} - {"search"})
 
+    def cells(run: RunInfo) -> dict[str, str]:
+        return {
+            "Run": str(run.id),
+            "Line": way_cells(ways.get(run.position), run.position)["Line"] if run.position else "",
+            "Kind": run.kind if several else "",
+            "Evaluator": str(run.evaluator) if len(found.evaluators) > 1 else "",
+            "Started (UTC)": moment(run.started),
+            "Limits": _pairs(run.limits) or "none",
+            "Parameters": _changed(run.params),
+            "Visits": f"{run.visits:,}",
+            "Evaluations": f"{run.evaluations:,}",
+        }
 
-def _entry_runs_table(runs: list[EntryRun]) -> Table:
-    from .alphabeta_view import value_text
-
-    names = ("Kind", "Started (UTC)", "Depth", "Value", "Nodes", "Time", "State", "Position")
-    rows = [
-        [
-            run.kind,
-            moment(run.started),
-            "" if run.depth is None else str(run.depth),
-            value_text(run.value, run.bound or ""),
-            f"{run.nodes:,}",
-            f"{run.seconds:.1f} s",
-            "" if run.finished else "interrupted",
-            run.fen,
-        ]
-        for run in runs[-MAX_ROWS:]
-    ]
-    return _table(_title("Fixed depth and mates", len(runs)), names, rows)
+    return _table("Runs" if several else "Searches", found.runs[-MAX_ROWS:], cells, len(found.runs))
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
@@ -204,43 +216,41 @@ def _changed(params: Mapping[str, float | int | str]) -> str:
     "Check every record of a graph file.",
     "graphsearch store verify first.graph --json",
 )
-def verify(file: StoreFile, json: Json = False) -> None:
+def verify(store: StoreOption, json: Json = False) -> None:
     """Read a whole graph file, transposition entries included, and check the invariants of every record.
 
     Exit code 1 if anything is wrong.
     """
     from graphsearch.store.upkeep import verify
 
+    if not os.path.lexists(store):
+        raise MissingStoreError(f"{store} does not exist; check the name")
     with progress_bar("Checking records") as advance:
-        report = verify.verify(file, advance)
+        report = verify.verify(store, advance)
     if json:
         print_json(report.as_dict())
     elif not report.opened:
         say(f"graphsearch: {'; '.join(report.problems)}")
     else:
-        _print_verdict(str(file), report)
+        print_parts(_verdict(str(store), report))
     if not report.ok:
         raise typer.Exit(FAILED)
-    say_if_unfinished(file)
+    say_if_unfinished(store)
 
 
-def _print_verdict(name: str, report: VerifyReport) -> None:
-    print_problems(report.problems, report.found)
+def _verdict(name: str, report: VerifyReport) -> Iterator[Part]:
+    yield from problem_lines(report.problems, report.found)
     verdict = "sound" if report.ok else f"NOT sound: {count(report.found, 'problem')}"
     held = f", {count(report.entries, 'entry', 'entries')}" if report.entries else ""
-    print(f"{name}: {count(report.records, 'record')}{held}, {verdict}")
+    yield f"{name}: {count(report.records, 'record')}{held}, {verdict}"
 
 
 app = group(
-    "Inspect, check and maintain a graph file.",
+    "Graph files: info, verify, compact, backup, merge, salvage.",
     info,
     verify,
     store_upkeep.compact,
-    store_upkeep.prune,
     store_upkeep.backup,
     store_upkeep.salvage,
-    store_cluster.split,
-    store_cluster.mend,
     store_merge.merge,
-    store_upkeep.forecast,
 )

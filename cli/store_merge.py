@@ -2,65 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphsearch.errors import GraphSearchError
+
 from .commands import command
-from .options import Json, Ram, byte_count
-from .output import FAILED, print_json, print_part, print_problems, say, say_if_unfinished
+from .options import Force, Json, Ram, argument, byte_count, option
+from .output import FAILED, print_json, print_parts, problem_lines, say, say_if_unfinished
 from .progress import progress_bar, titled_bar
-from .render import count, size
+from .render import WAY, WAY_LEAST, count, size, way_cells
 from .signals import StopSignals
-from .store_cluster import print_parted
-from .tables import LEFT, RIGHT, table
+from .store_upkeep import parted
+from .tables import LEFT, Cells, Part, table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from graphsearch.graph.sweeps.merge import MergeProgress
-    from graphsearch.store.union.records import Example
-    from graphsearch.store.union.report import MergeReport
+    from graphsearch.query.routes import Way
+    from graphsearch.store.union.all import InputReport, MergeReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The files and options of one call."""
 
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="The graph files.", show_default=False)
-    ]
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="NEW", help="The new file to write.", show_default=False),
-    ] = None
-    into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="FILE", help="Add the others to this file.", show_default=False),
-    ] = None
+    files: Annotated[list[Path], argument("FILE...", "The graph files.")]
+    output: Annotated[Path | None, option("-o --output NEW", "The new file to write.")] = None
+    into: Annotated[Path | None, option("--into FILE", "Add the others to this file.")] = None
     keep: Annotated[
         Path | None,
-        typer.Option(
-            "--keep",
-            metavar="FILE",
-            help="Bind the result to this file's evaluator, if the files have several; `reevaluate` must "
-            "then replace the values of the others.",
-            show_default=False,
+        option(
+            "--keep FILE",
+            "Bind the result to this file's evaluator, if the files have several; `reevaluate` must then "
+            "replace the values of the others.",
         ),
     ] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; print what would be written, with examples.")
+        bool, option("--dry-run", "Write nothing; print what would be written, with examples.")
     ] = False
     no_refresh: Annotated[
-        bool,
-        typer.Option("--no-refresh", help="Leave values as they are; searches update them where they pass."),
+        bool, option("--no-refresh", "Leave values as they are; searches update them where they pass.")
     ] = False
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Overwrite an existing file, and start even if the disk may be full."),
-    ] = False
+    force: Force = False
     ram: Ram = None
     json: Json = False
 
@@ -70,6 +58,7 @@ class Request:
     "graphsearch store merge first.graph copy.graph -o both.graph",
     "graphsearch store merge copy.graph --into first.graph --dry-run --json",
     "graphsearch store merge first.cluster -o whole.graph",
+    views=True,
 )
 def merge(request: Request) -> None:
     """Merge what several graph files know: records, searches, imports, books, opinions and proofs.
@@ -107,7 +96,7 @@ def merge(request: Request) -> None:
     if request.json:
         print_json(report.as_dict())
     else:
-        _print(report)
+        print_parts(_view(report))
     if not report.dry_run:
         say_if_unfinished(report.path)
     if not report.complete:
@@ -121,7 +110,10 @@ def _join_shards(folder: Path, output: Path, request: Request) -> None:
 
     with StopSignals(), progress_bar("Merging") as advance:
         report = parting.merge(folder, output, force=request.force, progress=advance)
-    print_parted(report, json=request.json)
+    if request.json:
+        print_json(report.as_dict())
+    else:
+        print_parts(parted(report))
 
 
 def title(now: MergeProgress) -> str:
@@ -134,42 +126,44 @@ def title(now: MergeProgress) -> str:
     return f"{now.stage.capitalize()} {name}".rstrip()
 
 
-def _print(report: MergeReport) -> None:
-    if report.inputs:
-        print_part(_table(report))
-    else:
+def _view(report: MergeReport) -> Iterator[Part]:
+    yield table(map(_input, report.inputs), {"File": LEFT})
+    if not report.inputs:
         say(f"{report.path} is the file that is merged into, and no other is named: nothing to add.")
     for what, examples in (("new", report.examples.of("fresh")), ("changed", report.examples.of("changed"))):
         if report.dry_run and examples:
-            print_part(_examples(what, examples))
-    print_problems(report.problems, report.found)
+            yield _examples(what, examples, [one.path for one in report.inputs])
+    yield from problem_lines(report.problems, report.found)
     if report.refreshed and report.refreshed["stale"]:
-        print(f"values brought up to date: {count(report.refreshed['changed_edges'], 'edge')}")
+        yield (f"values brought up to date: {count(report.refreshed['changed_edges'], 'edge')}")
     verb = "would have" if report.dry_run else "has"
     most = "at most " if report.dry_run else ""
-    print(f"{report.path} {verb} {count(report.nodes, 'node')}, {most}{size(report.bytes)}")
+    yield (f"{report.path} {verb} {count(report.nodes, 'node')}, {most}{size(report.bytes)}")
     if report.dry_run:
         say("Nothing was written.")
 
 
-def _table(report: MergeReport) -> Table:
-    columns = {"File": LEFT} | dict.fromkeys(("Records", "New", "Changed", "Unchanged", "Other rows"), RIGHT)
+def _input(one: InputReport) -> dict[str, str]:
+    return {
+        "File": f"{one.path} (salvaged)" if one.salvaged else one.path,
+        "Records": f"{one.counts.records:,}",
+        "New": f"{one.counts.fresh:,}",
+        "Changed": f"{one.counts.changed:,}",
+        "Unchanged": f"{one.counts.unchanged:,}",
+        "Other rows": f"{sum(one.rows.values()):,}",
+    }
+
+
+def _examples(what: str, examples: list[dict[str, Any]], files: Iterable[str]) -> Cells:
+    from graphsearch.query.routes import routes
+
+    ways: dict[str, Way] = {}
+    for file in files:
+        with suppress(GraphSearchError):  # the problems of a file are listed
+            ways = routes(file, [one["position"] for one in examples if one["position"] not in ways]) | ways
     rows = [
-        [
-            f"{one.path} (salvaged)" if one.salvaged else one.path,
-            f"{one.counts.records:,}",
-            f"{one.counts.fresh:,}",
-            f"{one.counts.changed:,}",
-            f"{one.counts.unchanged:,}",
-            f"{sum(one.rows.values()):,}",
-        ]
-        for one in report.inputs
+        way_cells(ways.get(one["position"]), one["position"])
+        | {"Visits before": f"{one['before']:,}", "Visits": f"{one['after']:,}"}
+        for one in examples
     ]
-    return table(columns, rows)
-
-
-def _examples(what: str, examples: list[Example]) -> Table:
-    from graphsearch.position.board import fen_of, unpack
-
-    rows = [[f"{one.before:,}", f"{one.after:,}", fen_of(unpack(one.words))] for one in examples]
-    return table({"N before": RIGHT, "N": RIGHT, "Position": LEFT}, rows, title=f"Most visited, {what}")
+    return table(rows, WAY, least=WAY_LEAST, title=f"Most visited, {what}")

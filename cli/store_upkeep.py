@@ -2,116 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .commands import command
-from .options import EvaluatorOptions, Json, StoreFile, closing
-from .output import print_json, print_part, print_problems, say, say_if_unfinished
+from .commands import command, report
+from .options import EvaluatorOptions, Force, Json, StoreOption, argument, closing, option
+from .output import print_json, problem_lines, say
 from .progress import progress_bar
 from .render import count, size
 from .signals import StopSignals
-from .tables import RIGHT, table
+from .tables import Part, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.table import Table
-
+    from graphsearch.search.shards.parting import Parted
     from graphsearch.store.record.provenance import EvaluatorIdentity
-    from graphsearch.store.upkeep.forecast import Forecast
+    from graphsearch.store.upkeep.backup import BackupReport
+    from graphsearch.store.upkeep.compact import CompactReport
+    from graphsearch.store.upkeep.forecast import Forecast, Prediction
+    from graphsearch.store.upkeep.prune import PruneReport
+    from graphsearch.store.upkeep.salvage import SalvageReport
 
-    Progress = Callable[[int, int], None] | None
-
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Evaluator = Annotated[
-    str | None,
-    typer.Option(
-        "--evaluator",
-        metavar="NAME",
-        help="The evaluator that filled the file, if the file no longer says.",
-    ),
+    str | None, option("--evaluator NAME", "The evaluator that filled the file, if the file no longer says.")
 ]
-MinVisits = Annotated[
-    int, typer.Option("--min-visits", metavar="N", min=1, help="Keep nodes with N or more visits.")
-]
-Copy = Annotated[Path, typer.Argument(metavar="COPY", help="The copy to write.", show_default=False)]
-New = Annotated[Path, typer.Argument(metavar="NEW", help="The new file to write.", show_default=False)]
+MinVisits = Annotated[int | None, option("--min-visits N", "Drop nodes with fewer than N visits.", min=1)]
+Copy = Annotated[Path, argument("COPY", "The copy to write.")]
+Cluster = Annotated[Path, argument("CLUSTER", "The folder of a cluster.")]
+Shards = Annotated[int, option("--shards K", "Shards of the cluster.", min=1)]
+New = Annotated[Path, argument("NEW", "The new file to write.")]
 
 
 @contextmanager
-def _working(title: str) -> Iterator[Progress]:
+def _working(title: str) -> Iterator[Callable[..., None] | None]:
     """Yields a progress display; SIGTERM ends the work like Ctrl-C, with every file closed."""
     with StopSignals(), progress_bar(title) as advance:
         yield advance
 
 
-def _is_cluster(file: Path) -> bool:
+def _is_cluster(store: Path) -> bool:
     from graphsearch.store.sharded.manifest import is_sharded
 
-    return is_sharded(file)
-
-
-@command(
-    "Make a graph file as small as possible.",
-    "graphsearch store compact first.graph",
-)
-def compact(file: StoreFile, json: Json = False) -> None:
-    """Make a graph file as small as possible: merge its blocks, drop superseded versions and free pages.
-
-    Of a cluster (a folder), every file. Ctrl-C or a kill does no harm; repeat the command to continue. A
-    process that writes the file must end first.
-    """
-    from graphsearch.search.shards import upkeep
-    from graphsearch.store.upkeep import compact
-
-    work = upkeep.compact if _is_cluster(file) else compact.compact
-    with _working("Compacting") as advance:
-        report = work(file, advance)
-    if json:
-        print_json(report.as_dict())
-        return
-    gone = count(report.superseded, "superseded version")
-    print(f"{file}: {_sizes(report.bytes_before, report.bytes_after)}, {gone} dropped")
+    return is_sharded(store)
 
 
 def _sizes(before: int, after: int) -> str:
     return f"{size(before)} before, {size(after)} after"
 
 
-@command(
-    "Drop nodes with few visits.",
-    "graphsearch store prune first.graph --min-visits 2",
-)
-def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
-    """Drop the nodes with few visits from a graph file, except roots of searches, and compact it.
+def _compacted(found: CompactReport | PruneReport, store: Path) -> Iterator[Part]:
+    from graphsearch.store.upkeep.prune import PruneReport
 
-    Edges that lead to a dropped node keep their visits and values; a search that passes by evaluates the node
-    again. Of a cluster (a folder), every file is pruned. Ctrl-C or a kill does no harm; repeat the command to
-    continue. A process that writes the file must end first.
+    sizes = _sizes(found.bytes_before, found.bytes_after)
+    if isinstance(found, PruneReport):
+        yield f"{store}: {count(found.nodes_before, 'node')} before, {found.nodes_after:,} after; {sizes}"
+    else:
+        yield f"{store}: {sizes}, {count(found.superseded, 'superseded version')} dropped"
+
+
+@report(
+    "Make a graph file smaller, without loss or by --min-visits.",
+    "graphsearch store compact first.graph",
+    "graphsearch store compact first.graph --min-visits 2",
+    view=_compacted,
+)
+def compact(store: StoreOption, min_visits: MinVisits = None) -> CompactReport | PruneReport:
+    """Make a graph file as small as possible: merge its blocks, drop superseded versions and free pages.
+
+    With --min-visits, also drop the nodes with fewer visits, except roots of searches. Edges that lead to a
+    dropped node keep their visits and values; a search that passes by evaluates the node again.
+
+    Of a cluster (a folder), every file. Ctrl-C or a kill does no harm; repeat the command to continue. A
+    process that writes the file must end first.
     """
     from graphsearch.search.shards import upkeep
-    from graphsearch.store.upkeep import prune
+    from graphsearch.store.upkeep import compact, prune
 
-    work = upkeep.prune if _is_cluster(file) else prune.prune
-    with _working("Pruning") as advance:
-        report = work(file, min_visits, advance)
-    if json:
-        print_json(report.as_dict())
-        return
-    nodes = f"{count(report.nodes_before, 'node')} before, {report.nodes_after:,} after"
-    print(f"{file}: {nodes}; {_sizes(report.bytes_before, report.bytes_after)}")
+    cluster = _is_cluster(store)
+    if min_visits is not None:
+        with _working("Pruning") as advance:
+            return (upkeep.prune if cluster else prune.prune)(store, min_visits, advance)
+    with _working("Compacting") as advance:
+        return (upkeep.compact if cluster else compact.compact)(store, advance)
 
 
-@command(
+def _copied(found: BackupReport, copy: Path) -> Iterator[Part]:
+    yield f"{copy}: {count(found.nodes, 'node')}, {size(found.bytes)}"
+
+
+@report(
     "Copy a graph file, even while it is being written.",
     "graphsearch store backup first.graph copy.graph",
+    view=_copied,
+    noted="copy",
 )
-def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False) -> None:
+def backup(store: StoreOption, copy: Copy, force: Force = False) -> BackupReport:
     """Copy a graph file as it is now, even while a search writes it.
 
     The copy appears only when it is complete and on disk. The copy of a cluster (a folder) is a new folder.
@@ -119,29 +107,28 @@ def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False
     from graphsearch.search.shards import upkeep
     from graphsearch.store.upkeep import backup
 
-    folder = _is_cluster(file)
+    folder = _is_cluster(store)
     if folder and force:
         raise typer.BadParameter("--force replaces no cluster; name another folder")
     with _working("Copying pages") as advance:
-        report = (
-            upkeep.backup(file, copy, progress=advance)
-            if folder
-            else backup.backup(file, copy, force=force, progress=advance)
-        )
-    say_if_unfinished(copy)
-    if json:
-        print_json(report.as_dict())
-        return
-    print(f"{copy}: {count(report.nodes, 'node')}, {size(report.bytes)}")
+        if folder:
+            return upkeep.backup(store, copy, progress=advance)
+        return backup.backup(store, copy, force=force, progress=advance)
 
 
-@command(
+def _salvaged(found: SalvageReport, new: Path) -> Iterator[Part]:
+    yield from problem_lines(found.problems, found.found)
+    lost = f"{found.blocks_lost:,} of {count(found.blocks, 'block')} lost"
+    tables = f", rows lost in {', '.join(found.tables_lost)}" if found.tables_lost else ""
+    yield f"{new}: {count(found.records, 'record')} kept, {lost}{tables}"
+
+
+@report(
     "Rescue the sound records of a damaged file.",
     "graphsearch store salvage first.graph rescued.graph",
+    view=_salvaged,
 )
-def salvage(
-    file: StoreFile, new: New, evaluator: Evaluator = None, force: Force = False, json: Json = False
-) -> None:
+def salvage(store: StoreOption, new: New, evaluator: Evaluator = None, force: Force = False) -> SalvageReport:
     """Write a new, sound file from everything in a damaged one that can still be verified.
 
     The damaged file is only read. For each position the newest surviving version is kept. What was lost is
@@ -151,23 +138,14 @@ def salvage(
     from graphsearch.search.shards import upkeep
     from graphsearch.store.upkeep import salvage
 
-    folder = _is_cluster(file)
+    folder = _is_cluster(store)
     if folder and (force or evaluator):
         raise typer.BadParameter("a cluster is rescued without --force and --evaluator: into a new folder")
     identity = _identity(evaluator) if evaluator else None
     with _working("Reading blocks") as advance:
-        report = (
-            upkeep.salvage(file, new, progress=advance)
-            if folder
-            else salvage.salvage(file, new, identity=identity, force=force, progress=advance)
-        )
-    if json:
-        print_json(report.as_dict())
-        return
-    print_problems(report.problems, report.found)
-    lost = f"{report.blocks_lost:,} of {count(report.blocks, 'block')} lost"
-    tables = f", rows lost in {', '.join(report.tables_lost)}" if report.tables_lost else ""
-    print(f"{new}: {count(report.records, 'record')} kept, {lost}{tables}")
+        if folder:
+            return upkeep.salvage(store, new, progress=advance)
+        return salvage.salvage(store, new, identity=identity, force=force, progress=advance)
 
 
 def _identity(name: str) -> EvaluatorIdentity:
@@ -176,12 +154,86 @@ def _identity(name: str) -> EvaluatorIdentity:
         return made.identity
 
 
-@command(
-    "Predict the file size and memory of larger graphs.",
-    "graphsearch store forecast first.graph",
-    "graphsearch store forecast first.graph --json",
+# ------------------------------------------------------------------ clusters
+def parted(found: Parted) -> Iterator[Part]:
+    """Yields the report of a split or a merge."""
+    shards = f", {count(found.shards, 'shard')}" if found.shards > 1 else ""
+    yield f"{found.path}: {count(found.nodes, 'node')}{shards}, {size(found.bytes)}"
+
+
+@report(
+    "Make a cluster of a graph file.",
+    "graphsearch lab split first.graph first.cluster --shards 2",
+    view=parted,
 )
-def forecast(file: StoreFile, json: Json = False) -> None:
+def split(store: StoreOption, folder: Cluster, shards: Shards) -> Parted:
+    """Make a cluster of a graph file: a folder with a file for each of K shards.
+
+    The file is only read. `analyze --shards K --store CLUSTER` searches the cluster with a process for each
+    shard; other commands read it as if it were one file.
+    """
+    from graphsearch.search.shards import parting
+
+    with _working("Splitting") as advance:
+        return parting.split(store, folder, shards=shards, progress=advance)
+
+
+@command(
+    "Make the missing files of a cluster anew, empty.",
+    "graphsearch lab mend first.cluster",
+)
+def mend(folder: Cluster, json: Json = False) -> None:
+    """Make the missing files of a cluster anew, without records.
+
+    Use it when a shard's file is lost for good. Edges that lead to what it held keep their visits and values;
+    a search that passes by evaluates the positions again.
+    """
+    from graphsearch.search.shards import parting
+
+    made = parting.mend(folder)
+    if json:
+        print_json({"path": str(folder), "made": made})
+        return
+    listed = ", ".join(str(number) for number in made)
+    print(f"{folder}: {f'shard {listed} made anew' if made else 'no file is missing'}")
+
+
+# ------------------------------------------------------------------ forecasts
+def _forecast(found: Forecast, store: Path) -> Iterator[Part]:
+    yield table(map(_prediction, found.predictions))
+    own = found.file
+    each = own.block_bytes + own.index_bytes + own.sqlite_bytes
+    parts = f"{own.block_bytes:.1f} in blocks, {own.index_bytes:.1f} index, {own.sqlite_bytes:.1f} SQLite"
+    yield (
+        f"Per node: {each:.1f} bytes of file ({parts}), {own.ram_bytes:.1f} of memory;"
+        f" {100 * own.superseded_share:.0f} % superseded versions."
+    )
+    if own.nodes_per_run is not None:
+        pace = f", {own.nodes_per_s:,.0f} per second" if own.nodes_per_s else ""
+        yield f"Growth: {own.nodes_per_run:,.0f} nodes per search{pace}."
+    if not own.reliable:
+        say(f"note: {store} is small; forecasts are reliable from 65,536 nodes on")
+
+
+def _prediction(row: Prediction) -> dict[str, str]:
+    return {
+        "Nodes": f"{row.nodes:,}",
+        "File": size(row.file_bytes),
+        "compact": size(row.file_bytes_compact),
+        "RAM, all": size(row.ram_all_bytes),
+        "RAM, least": size(row.ram_least_bytes),
+        "of it index": size(row.ram_index_bytes),
+        "Time": _duration(row.seconds),
+    }
+
+
+@report(
+    "Predict the file size and memory of larger graphs.",
+    "graphsearch lab forecast first.graph",
+    "graphsearch lab forecast first.graph --json",
+    view=_forecast,
+)
+def forecast(store: StoreOption) -> Forecast:
     """Predict the file size and memory of 10^8 and 10^9 nodes from the records of this file.
 
     JSON: `file` has the figures of the file, per node or record. `predictions` has for each number of
@@ -191,36 +243,7 @@ def forecast(file: StoreFile, json: Json = False) -> None:
     """
     from graphsearch.store.upkeep import forecast
 
-    found = forecast.forecast(file)
-    if json:
-        print_json(found.as_dict())
-        return
-    print_part(_forecast_table(found))
-    own = found.file
-    each = own.block_bytes + own.index_bytes + own.sqlite_bytes
-    parts = f"{own.block_bytes:.1f} in blocks, {own.index_bytes:.1f} index, {own.sqlite_bytes:.1f} SQLite"
-    print(f"Per node: {each:.1f} bytes of file ({parts}), {own.ram_bytes:.1f} of memory;", end=" ")
-    print(f"{100 * own.superseded_share:.0f} % superseded versions.")
-    if own.nodes_per_run is not None:
-        pace = f", {own.nodes_per_s:,.0f} per second" if own.nodes_per_s else ""
-        print(f"Growth: {own.nodes_per_run:,.0f} nodes per search{pace}.")
-    if not own.reliable:
-        say(f"note: {file} is small; forecasts are reliable from 65,536 nodes on")
-
-
-def _forecast_table(found: Forecast) -> Table:
-    names = ("Nodes", "File", "compact", "RAM, all", "RAM, least", "of it index", "Time")
-    rows = []
-    for row in found.predictions:
-        amounts = (
-            row.file_bytes,
-            row.file_bytes_compact,
-            row.ram_all_bytes,
-            row.ram_least_bytes,
-            row.ram_index_bytes,
-        )
-        rows.append([f"{row.nodes:,}", *map(size, amounts), _duration(row.seconds)])
-    return table(dict.fromkeys(names, RIGHT), rows)
+    return forecast.forecast(store)
 
 
 def _duration(seconds: float | None) -> str:

@@ -3,64 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
 SEEN_FIRST = 100  # rows that decide the widths of the columns of a stream
 SEEN_BYTES = 1 << 20  # of text in them: after so much, fewer rows decide
 WIDEST = 100  # of a column but the last
 WIDEST_WHOLE = 60  # of text on one line, such as a name, so that a pipe's width has room for the rest
-# kinds of columns: text that folds, text on one line, text that takes the width left over, numbers
-LEFT, WHOLE, FILL, RIGHT = "left", "whole", "fill", "right"
-Row = Sequence[str] | Mapping[str, str]
+# kinds of columns: text that folds, text on one line, text that takes the width left over, numbers; a name
+# takes the width left over on a terminal, and is text on one line elsewhere
+LEFT, WHOLE, FILL, RIGHT, NAME = "left", "whole", "fill", "right", "name"
+Row = Mapping[str, str]
+Part: TypeAlias = "str | Cells | RenderableType"  # of what a command prints for a person
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A table that is not drawn yet; see `table`."""
+
+    rows: list[Row]
+    kinds: Mapping[str, str]
+    least: Mapping[str, int]
+    title: str | None
+
+    def drawn(self, width: int | None) -> Table:
+        """Returns the table for a terminal of so many columns, None for as wide as needed."""
+        from rich import box
+        from rich.table import Table
+
+        names = [name for name in self._names() if width is None or width >= self.least.get(name, 0)]
+        drawn = Table(
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            show_edge=False,
+            expand=width is not None and any(self.kinds.get(name) in (FILL, NAME) for name in names),
+            title=self.title,
+            title_justify="left",
+            title_style="bold",
+        )
+        for name in names:
+            kind = self.kinds.get(name, RIGHT)
+            if kind == NAME:
+                kind = FILL if width else WHOLE
+            drawn.add_column(
+                name,
+                justify="right" if kind == RIGHT else "left",
+                no_wrap=kind != LEFT,
+                overflow="fold" if kind == LEFT else "ellipsis",
+                ratio=1 if kind == FILL else None,
+                max_width=WIDEST_WHOLE if kind == WHOLE else None,
+            )
+        for row in self.rows:
+            drawn.add_row(*(row.get(name, "") for name in names))
+        return drawn
+
+    def _names(self) -> list[str]:
+        """Returns the columns in which some row has content, in their order."""
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        return [name for name in names if any(row.get(name) for row in self.rows)]
 
 
 def table(
-    columns: Mapping[str, str], rows: Iterable[Row], *, width: int | None = None, title: str | None = None
-) -> Table:
-    """Returns a table.
+    rows: Iterable[Row],
+    kinds: Mapping[str, str] | None = None,
+    *,
+    least: Mapping[str, int] | None = None,
+    title: str | None = None,
+) -> Cells:
+    """Returns a table; a column in which every cell is empty is left out.
 
     Args:
-      columns: the kind of each, by name.
-      rows: their cells in this order, or by name; further names are ignored.
-      width: the terminal's, which the table then fills; None: as wide as needed.
+      rows: cells by column.
+      kinds: of columns that hold no numbers.
+      least: the narrowest terminal that has a column; every terminal has the others.
       title: stands above it.
     """
-    from rich import box
-    from rich.table import Table
-
-    drawn = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-        expand=width is not None,
-        title=title,
-        title_justify="left",
-        title_style="bold",
-    )
-    for name, kind in columns.items():
-        drawn.add_column(
-            name,
-            justify="right" if kind == RIGHT else "left",
-            no_wrap=kind != LEFT,
-            overflow="fold" if kind == LEFT else "ellipsis",
-            ratio=1 if kind == FILL else None,
-            max_width=WIDEST_WHOLE if kind == WHOLE else None,
-        )
-    for row in rows:
-        drawn.add_row(*([row[name] for name in columns] if isinstance(row, Mapping) else row))
-    return drawn
-
-
-def fitting(columns: Mapping[str, int], width: int | None) -> list[str]:
-    """Returns the columns that a terminal of this width has room for, all for None.
-
-    >>> fitting({"Move": 0, "P": 52}, 40)
-    ['Move']
-    """
-    return [name for name, least in columns.items() if width is None or width >= least]
+    return Cells(list(rows), kinds or {}, least or {}, title)
 
 
 def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

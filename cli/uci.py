@@ -4,43 +4,34 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from graphsearch.faults import Watch, told
+from graphsearch.faults import Watch, error_line
 
 from .commands import command
-from .options import EvaluatorOptions, Ram
+from .options import EvaluatorOptions, Ram, StoreToSave, option
 from .output import FAILED
 from .signals import StopSignals
 
-Store = Annotated[
-    Path | None,
-    typer.Option("--store", metavar="FILE", help="The graph file to resume from and save to (GraphFile)."),
-]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help="Any other engine option, such as MultiPV=3; may be repeated.",
-    ),
+    option("--param NAME=VALUE", "Any other engine option, such as MultiPV=3; may be repeated."),
 ]
 
 
 @command(
     "Start a UCI engine that remembers its searches.",
-    "graphsearch uci --store games.graph",
+    "graphsearch uci games.graph",
     "graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB",
 )
 def uci(
     *,
-    store: Store = None,
+    store: StoreToSave = None,
     evaluator: EvaluatorOptions,
     ram: Ram = None,
-    option: Set = None,
+    param: Set = None,
 ) -> None:
     """Speak UCI on stdin and stdout. Chess programs may set every option; those given here are the defaults.
 
@@ -64,10 +55,10 @@ def uci(
         "RAM": ram,
     }
     defaults = {name: text for name, text in given.items() if text is not None}
-    for text in option or []:
+    for text in param or []:
         name, sign, value = text.partition("=")
         if not sign:
-            raise typer.BadParameter(f"--option must be NAME=VALUE, not {text!r}")
+            raise typer.BadParameter(f"--param must be NAME=VALUE, not {text!r}")
         defaults[name.strip()] = value.strip()
     writer = Writer(_send)
     try:
@@ -84,7 +75,7 @@ def uci(
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
         except OSError as error:
-            writer.info(f"ERROR: stdin: {told(error)}")
+            writer.info(f"ERROR: stdin: {error_line(error)}")
             code = FAILED
         signals.arm()
         closed = engine.close()

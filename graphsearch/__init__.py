@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .graph.graph import Graph
     from .graph.view import MoveView, NodeView, show
     from .position.values import WDL
+    from .query.frame import frame
     from .search.loop import analyze
     from .search.params import Limits, SearchParams
     from .search.results import Progress, SearchResult
@@ -38,6 +39,7 @@ __all__ = [
     "SearchResult",
     "__version__",
     "analyze",
+    "frame",
     "show",
 ]
 
@@ -52,6 +54,7 @@ _HOMES = {
     "SearchResult": "search.results",
     "WDL": "position.values",
     "analyze": "search.loop",
+    "frame": "query.frame",
     "show": "graph.view",
 }
 

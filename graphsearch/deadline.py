@@ -31,6 +31,6 @@ def check_time() -> None:
     end, seconds = _END.get()
     if time.monotonic() > end:
         raise StatementLimitError(
-            f"a question of the page may take {seconds:g} s; ask for less, or ask with `graphsearch query`,"
+            f"a question of the page may take {seconds:g} s; ask for less, or ask with the command line,"
             " which takes what it needs"
         )

@@ -38,8 +38,8 @@ class EvaluatorError(GraphSearchError):
     """An evaluator that is unknown, cannot be made, fails, or gives an invalid answer."""
 
 
-class NetworkFileError(EvaluatorError, InputFileError):
-    """A network that is no file, or too large a one."""
+class EvaluatorFileError(EvaluatorError, InputFileError):
+    """A network, engine or folder of tables that is not there, or a network that is no file or too large."""
 
 
 class EvaluatorDefectError(EvaluatorError):
@@ -64,6 +64,10 @@ class UnsavedError(StoreError):
     def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class MissingStoreError(StoreError, InputFileError):
+    """A graph file, or a folder for one, that does not exist."""
 
 
 class StoreMovedError(StoreError):
@@ -121,3 +125,7 @@ class CapacityError(GraphSearchError):
 
 class ExportError(GraphSearchError):
     """An export that has nothing to write, or cannot write it."""
+
+
+class MissingPackageError(EvaluatorError, ExportError):
+    """A package of an extra that is not installed; the text has the command that installs it."""

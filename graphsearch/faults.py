@@ -1,5 +1,5 @@
-"""What a person is told of an error. One from outside gets a line that says what to do; one that nobody
-expected is a defect: its traceback goes to a file, and a line names that file.
+"""The message of an error. One from outside gets a line that says what to do; one that nobody expected is a
+defect: its traceback goes to a file, and the line names that file.
 
 Only those who run a program make a `Watch`; the library leaves Python's hooks alone.
 """
@@ -28,7 +28,7 @@ MOST_BYTES = 1 << 20  # of one file: an engine may fail at every move
 OWN_LOG = "graphsearch"
 AGAIN_SECONDS = 0.05  # until a signal that got lost is sent again
 
-Tell = Callable[[str], object]
+WriteLine = Callable[[str], object]
 
 ADVICE = {
     errno.ENOSPC: "free some space and repeat the command",
@@ -92,8 +92,8 @@ def line_of(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def told(error: BaseException, during: str = "") -> str:
-    """Returns the line for an error; that of a defect names the file that its traceback was added to.
+def error_line(error: BaseException, during: str = "") -> str:
+    """Returns the line for an error; adds the traceback of a defect to a file, which the line names.
 
     Args:
       during: what was going on, for the file.
@@ -165,15 +165,15 @@ def _entry(error: BaseException, during: str) -> str:
 
 # ---------------------------------------------------------- errors that nobody catches
 class Watch:
-    """Has every error that nobody catches told in one line, also in threads and where Python ignores it.
+    """Writes one line for every error that nobody catches, also in threads and where Python ignores it.
 
     Attributes:
       failed: how many threads have ended so.
     """
 
-    def __init__(self, tell: Tell) -> None:
-        """Begins at once; `tell` writes a line, from any thread."""
-        self.tell = tell
+    def __init__(self, write: WriteLine) -> None:
+        """Begins at once; `write` writes a line, from any thread."""
+        self._write = write
         self.failed = 0
         self._before = threading.excepthook, sys.unraisablehook, sys.excepthook
         threading.excepthook, sys.unraisablehook, sys.excepthook = self._thread, self._ignored, self._end
@@ -185,15 +185,17 @@ class Watch:
     def _thread(self, args: threading.ExceptHookArgs) -> None:
         if isinstance(args.exc_value, Exception):
             self.failed += 1
-            self.tell(told(args.exc_value, f"thread {args.thread.name if args.thread else ''}"))
+            self._write(error_line(args.exc_value, f"thread {args.thread.name if args.thread else ''}"))
 
     def _ignored(self, args: Any) -> None:
         if not _sent_again(args.exc_value):
-            self.tell(told(args.exc_value, f"{args.err_msg or 'ignored by Python in'} {args.object!r}"))
+            self._write(
+                error_line(args.exc_value, f"{args.err_msg or 'ignored by Python in'} {args.object!r}")
+            )
 
     def _end(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not isinstance(error, KeyboardInterrupt):
-            self.tell(told(error))
+            self._write(error_line(error))
 
 
 def _sent_again(error: BaseException | None) -> bool:
@@ -214,14 +216,14 @@ def _sent_again(error: BaseException | None) -> bool:
     return True
 
 
-def watch_logs(tell: Tell) -> None:
-    """Has what libraries log told in one line, where nobody has said how; tracebacks go into the file."""
+def watch_logs(write: WriteLine) -> None:
+    """Writes one line for what libraries log, unless a handler is installed; tracebacks go into the file."""
     import logging  # costs every start of the program 20 ms
 
     class LastResort(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             error = record.exc_info[1] if record.exc_info else None
             text = record.getMessage() if record.name == OWN_LOG else f"{record.name}: {record.getMessage()}"
-            tell(text if error is None else told(error, text))
+            write(text if error is None else error_line(error, text))
 
     logging.lastResort = LastResort(logging.WARNING)

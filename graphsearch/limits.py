@@ -1,7 +1,8 @@
 """The most that is taken in from outside, and the one door through which the files of users are opened.
 
 A limit is generous: no file that a person or a program made in earnest meets it. Each can be raised by an
-environment variable, except those that a format or a kernel sets. docs/limits.md lists all of them.
+environment variable, except those that a format or a kernel sets.
+docs/contributing/limits.md lists all of them.
 """
 
 from __future__ import annotations
@@ -195,30 +196,6 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def count_of(text: str) -> int:
-    """Returns a count: a whole number, or a number with k (thousand) or M (million) behind it.
-
-    Raises:
-      InvalidParameterError: for anything else, and for a part of a whole one.
-
-    >>> count_of("1500"), count_of("10k"), count_of("2.5M")
-    (1500, 10000, 2500000)
-    """
-    found = re.fullmatch(rf"\s*([0-9]{{1,{DIGITS.most}}})(?:\.([0-9]{{1,6}}))?([kKmM])\s*", text)
-    if not found:
-        try:
-            return whole_number(text)
-        except InvalidParameterError:
-            raise InvalidParameterError(
-                f"expected a whole number, such as 5000, 10k or 2M, not {shortened(text)!r}"
-            ) from None
-    power = 3 if found[3] in "kK" else 6
-    fraction = (found[2] or "").rstrip("0")
-    if len(fraction) > power:
-        raise InvalidParameterError(f"expected a whole number, not {shortened(text)}")
-    return int(found[1] + fraction.ljust(power, "0"))
-
-
 def number_problem(value: float) -> str:
     """Returns what is wrong with a number that somebody gave; empty if nothing is.
 
@@ -349,12 +326,32 @@ def read_file(path: str | os.PathLike[str], most: Limit, *, piped: bool = False)
     """
     with open_file(path, piped=piped) as file:
         check_size(os.fstat(file.fileno()).st_size, most, path)
-        parts, size = [], 0
-        while piece := file.read(PIECE):  # it may grow, or not know its size
-            parts.append(piece)
-            size += len(piece)
-            check_size(size, most, path)
-        return b"".join(parts)
+        return _read_all(file, most, path)  # it may grow, or not know its size
+
+
+def gunzipped(data: bytes, most: Limit, name: str) -> bytes:
+    """Returns the unpacked bytes of a whole gzip file, unpacked in steps.
+
+    Raises:
+      InputFileError: if they are more than the limit, or than their packed size explains.
+      EOFError: if the file is cut short.
+      OSError, zlib.error: if it is damaged.
+    """
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return _read_all(file, most, name, packed=len(data))
+
+
+def _read_all(
+    file: io.BufferedIOBase, most: Limit, name: str | os.PathLike[str], *, packed: int | None = None
+) -> bytes:
+    parts, size = [], 0
+    while piece := file.read(PIECE):
+        parts.append(piece)
+        size += len(piece)
+        check_size(size, most, name)
+        if packed is not None:
+            check_unpacked(size, packed, name)
+    return b"".join(parts)
 
 
 def check_size(size: int, most: Limit, name: str | os.PathLike[str]) -> None:
@@ -380,24 +377,6 @@ def check_unpacked(unpacked: int, packed: int, name: str | os.PathLike[str]) -> 
             f"{os.fspath(name)} unpacks to more than {UNPACKED.most:,} times its size, which no file of games"
             f" or weights does{UNPACKED.hint}"
         )
-
-
-def gunzipped(data: bytes, most: Limit, name: str) -> bytes:
-    """Returns the unpacked bytes of a whole gzip file, unpacked in steps.
-
-    Raises:
-      InputFileError: if they are more than the limit, or than their packed size explains.
-      EOFError: if the file is cut short.
-      OSError, zlib.error: if it is damaged.
-    """
-    parts, size = [], 0
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        while piece := file.read(PIECE):
-            parts.append(piece)
-            size += len(piece)
-            check_size(size, most, name)
-            check_unpacked(size, len(data), name)
-    return b"".join(parts)
 
 
 def text_lines(file: BinaryIO, name: str, *, encoding: str = "utf-8") -> Iterator[str]:

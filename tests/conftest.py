@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from .support.browser import driver as driver
 from .support.compiling import compile_all
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
     reports = Path(tempfile.gettempdir()) / "graphsearch-test-reports"  # of defects that tests make
     os.environ.setdefault("GRAPHSEARCH_STATE_DIR", str(reports))
+    gc.set_threshold(20_000, 20, 50)  # modules of thousands of tests are looked through less often
     os.environ["RAY_ADDRESS"] = "local"  # no test joins a Ray cluster that happens to run here
     for name in ("FORCE_COLOR", "COLUMNS", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
         os.environ.pop(name, None)
@@ -48,11 +51,14 @@ def _start_processes_with_default_signals() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command line left: its exit code, stdout and stderr."""
+    """What a command line left: its exit code, stdout and stderr, which are no terminal here."""
 
     code: int
     out: str
     err: str
+
+    def __post_init__(self) -> None:
+        assert "\x1b" not in self.out + self.err, "escape codes are for terminals"
 
     @property
     def json(self) -> dict[str, Any]:

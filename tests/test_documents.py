@@ -5,14 +5,12 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
-import os
+import io
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,61 +24,27 @@ from graphsearch.evaluators.factory import _KINDS, NAMES, SEARCH_OPTIONS, Evalua
 from graphsearch.search.params import OPTION_NAMES
 from tools.benchmarks.__main__ import parser_of
 from tools.benchmarks.harness import REGISTRY, find
+from tools.update_samples import PAGES, SAMPLES, TERMINAL, Block, in_a_process, masked, prepare, regenerated
+from tools.update_samples import blocks as blocks_of
 
 from .conftest import ROOT, Cli
-from .support.books import small_book
 
-RUN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = PAGES
 READ = [*RUN, ROOT / "CHANGELOG.md", *sorted((ROOT / "schema").glob("*.md"))]
-MOST_LINES = 200  # of the README
+FOR_USERS = [
+    path
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    if "contributing" not in path.parts and not path.read_text(encoding="utf-8").startswith("<!-- written by")
+]
+MOST_LINES = 2500  # of all pages for users
+LONGEST_LINE = 120
 MOST_BYTES = 100_000  # of a picture
 USE = "pip install . && graphsearch analyze startpos --time 10 --store first.graph"
 INSTALL = "pip install -e '.[test]' && "
-BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-GAMES = (
-    """[White "Kasparov, Garry"]
-[Black "Carlsen, Magnus"]
-[Date "2024.03.15"]
-
-1. e4 e5 *
-
-[White "B"]
-[Black "Carlsen, Magnus"]
-[Date "2024.03.16"]
-
-1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 6. Re1 b5 7. Bb3 d6 8. c3 O-O 9. h3 Nb8 10. d4 Nbd7
-11. c4 c6 12. cxb5 axb5 13. Nc3 Bb7 14. Bg5 b4 15. Nb1 h6 16. Bh4 c5 *
-"""
-    + 9 * '\n[White "Kasparov, Garry"]\n[Black "B"]\n\n1. d4 d5 *\n'
-)
-SHORTER = {
-    "--visits 5000": "--visits 1000",
-    "Limits(visits=500)": "Limits(visits=50)",
-    "--forever --workers 4": "--time 1 --workers 2",
-    "--shards 2 --time 3": "--shards 2 --visits 3000",
-    "perft startpos 6": "perft startpos 4",
-    "sleep 14": "sleep 4",  # the kernels are compiled
-    "startpos --depth 8": "startpos --depth 4",
-    "--depth 7": "--depth 4",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A fenced block of a document: its language, the file that it shows (if it says so), its text."""
-
-    kind: str
-    title: str
-    text: str
-
-    @property
-    def commands(self) -> list[str]:
-        """The commands of a console."""
-        return [line.removeprefix("$ ") for line in self.text.splitlines() if line.startswith("$ ")]
 
 
 def blocks(path: Path) -> list[Block]:
-    return [Block(*found) for found in BLOCK.findall(path.read_text(encoding="utf-8"))]
+    return blocks_of(path.read_text(encoding="utf-8"))
 
 
 def name_of(path: Path) -> str:
@@ -99,46 +63,24 @@ def tool(name: str) -> ModuleType:
 
 # ------------------------------------------------------------ what is shown runs
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that has what the examples name, with `graphsearch` in bin/."""
-    folder = tmp_path_factory.mktemp("documents")
-    program = folder / "bin" / "graphsearch"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphsearch "$@"\n')
-    program.chmod(0o755)
-    (folder / "games.pgn").write_text(GAMES)
-    small_book().write(folder / "white.graph")
-    books = [block.text for block in blocks(ROOT / "docs" / "books.md") if block.kind == "toml"]
-    (folder / "white.toml").write_text(books[0])
-    (folder / "book.bin").write_bytes(bytes.fromhex("463b96181691fc9c031c000700000000"))
-    (folder / "positions.epd").write_text("4k3/8/8/8/8/8/4P3/4K3 w - - bm e4;\n")
-    main = importlib.import_module("graphsearch.cli").main
-    assert main(["analyze", "startpos", "--visits", "2000", "--store", str(folder / "first.graph")]) == 0
-    shutil.copy(folder / "first.graph", folder / "sunday.graph")
+def begin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which every page begins."""
+    folder = tmp_path_factory.mktemp("documents") / "begin"
+    prepare(folder)
     return folder
 
 
-def shortened(command: str) -> str:
-    """Returns a command, or a script, that does the same in less time."""
-    for long, short in SHORTER.items():
-        command = command.replace(long, short)
-    command = "graphsearch bench --nodes 3000" if command == "graphsearch bench" else command
-    command = re.sub(r"(graphsearch analyze .*)--time [1-9]\d\b", r"\1--visits 3000", command)
-    command = re.sub(r"(graphsearch book build .*)--time \d+", r"\1--evaluations 8000", command)
-    return command.replace("--seconds 10", "--seconds 1")
+class Terminal(io.StringIO):
+    """What a command prints on a terminal."""
 
-
-def is_run_elsewhere(command: str) -> bool:
-    """Returns whether a command sets up, or tests of its own run it with the same options."""
-    if command in (USE, "graphsearch bench --json > figures.json") or "--pool ray:auto --workers" in command:
+    def isatty(self) -> bool:
         return True
-    return command.startswith(("pip install ", "graphsearch serve ", "python -m tools."))
 
 
 def needs_a_process(command: str) -> bool:
     """Returns whether a command needs a shell, or a process of its own."""
     shell = re.search(r"[|&<>;$]", re.sub(r'"[^"]*"', "", command))
-    return bool(shell) or re.match(r"graphsearch (uci|bench)", command) is not None or "--workers" in command
+    return bool(shell) or not command.startswith("graphsearch ") or "--shards" in command
 
 
 PAGES_THAT_RUN = [path for path in RUN if {block.kind for block in blocks(path)} & {"console", "python"}]
@@ -146,35 +88,28 @@ PAGES_THAT_RUN = [path for path in RUN if {block.kind for block in blocks(path)}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES_THAT_RUN, ids=name_of)
-def test_a_document_runs_from_top_to_bottom(
-    path: Path, bench: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+def test_a_page_runs_from_top_to_bottom_and_its_samples_are_what_the_program_prints(
+    path: Path, begin: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "folder"
-    shutil.copytree(bench, folder)
-    if "store backup" in path.read_text(encoding="utf-8").partition("sunday.graph")[0]:
-        (folder / "sunday.graph").unlink()  # the page makes it
+    shutil.copytree(begin, folder)
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
-    for block in blocks(path):
-        if block.title:
-            (folder / block.title).write_text(block.text)
-        if block.kind == "python":
-            run([sys.executable, "-c", shortened(block.text)])
-        for command in block.commands if block.kind == "console" else []:
-            if is_run_elsewhere(command):
-                continue
-            if needs_a_process(command):
-                run(["bash", "-c", shortened(command)])
-            else:
-                done = cli(*shlex.split(shortened(command))[1:])
-                assert done.code == 0, f"{command}\n{done.err}"
+    for name, value in TERMINAL.items():
+        monkeypatch.setenv(name, value)
+    process = in_a_process(folder)
 
+    def run(kind: str, text: str) -> str:
+        if kind == "python" or needs_a_process(text):
+            return process(kind, text)
+        with redirect_stdout(Terminal()) as shown:
+            done = cli(*shlex.split(text)[1:])
+        assert done.code == 0, f"{text}\n{done.err}"
+        return shown.getvalue()
 
-def run(words: list[str]) -> None:
-    """Runs a process that has to end well, unless it is told to be killed."""
-    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    killed = "kill -9" in words[-1]
-    assert done.returncode == 0 or (killed and done.returncode == 1), f"{words[-1]}\n{done.stderr}"
+    text = path.read_text(encoding="utf-8")
+    assert masked(regenerated(text, folder, run)) == masked(text), (
+        f"run: python -m tools.update_samples {name_of(path)}"
+    )
 
 
 def test_the_readme_begins_with_the_two_commands_that_everything_else_is_built_on() -> None:
@@ -207,15 +142,24 @@ def test_every_shown_command_and_option_exists() -> None:
                 options = {name for param in command.params for name in param.opts} | {"--help"}
                 used = {word for word in words if word.startswith("--") and len(word) > 2}
                 assert used <= options, f"{name_of(path)}: {line}"
-                if path.parent.name == "docs" or path.name == "README.md":
+                if ROOT / "docs" in path.parents or path.name == "README.md":
                     for param in command.params:
                         given = any(name in words for name in param.opts)
-                        assert not (param.required and param.opts[0].startswith("-") and not given), line
+                        needed = param.required and param.opts[0].startswith("-")
+                        assert given or not needed or "--store" in param.opts, line  # or a setting names it
                 seen += 1
                 break
         else:
             assert not words or words[1].startswith(("-", "[", "COMMAND")), f"{name_of(path)}: {line}"
     assert seen > 100
+
+
+@pytest.mark.parametrize("path", FOR_USERS, ids=name_of)
+def test_every_option_that_a_page_names_exists(path: Path) -> None:
+    commands = dict(tool("command_reference").leaves("graphsearch", the_command())).values()
+    known = {name for command in commands for param in command.params for name in param.opts} | {"--help"}
+    text = re.sub(r"`python -m tools[^`]*`", "", FENCED.sub("", path.read_text(encoding="utf-8")))
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) <= known
 
 
 def offered_evaluators() -> Iterator[tuple[str, str]]:
@@ -255,10 +199,9 @@ def test_every_evaluator_option_and_parameter_that_is_offered_is_accepted() -> N
             assert name.lower() in own or name == "NAME" or name[0].isupper(), f"{name_of(path)}: {name}"
 
 
-def test_the_books_of_the_documents_fit_into_one_file(tmp_path: Path) -> None:
-    (tmp_path / "games.pgn").write_text(GAMES)
-    texts = [block.text for block in blocks(ROOT / "docs" / "books.md") if block.kind == "toml"][:3]
-    books = [parse_config(text, tmp_path, f"{k}.toml") for k, text in enumerate(texts)]
+def test_the_books_of_the_documents_fit_into_one_file() -> None:
+    texts = [block.text for block in blocks(ROOT / "docs" / "books.md") if block.kind == "toml"]
+    books = [parse_config(text, SAMPLES, f"{k}.toml") for k, text in enumerate(texts)]
     assert len({book.name for book in books}) == 3
     assert len({book.evaluator for book in books}) == 1
 
@@ -301,7 +244,7 @@ def test_every_named_benchmark_and_its_options_exist() -> None:
             for option in re.findall(r"--[a-z-]+", " ".join(rest)):
                 assert f"  {option} " in known, f"{name_of(path)}: {name} {option}"
             seen.add(name)
-    assert seen == set(REGISTRY), "docs/benchmarks.md names every benchmark"
+    assert seen == set(REGISTRY), "docs/contributing/benchmarks.md names every benchmark"
 
 
 # ------------------------------------------------------------ links and pictures
@@ -325,7 +268,7 @@ def test_every_relative_link_resolves(path: Path) -> None:
             continue
         file = path if not target else path.parent / target
         assert file.exists(), f"{name_of(path)} links to {target}"
-        if anchor and not anchor.startswith("graphsearch."):  # these are made from docstrings, for the site
+        if anchor:
             assert anchor in anchors(file), f"{name_of(path)} links to {target}#{anchor}"
 
 
@@ -345,7 +288,7 @@ def test_the_links_of_the_site_are_those_of_the_repository() -> None:
 
 def test_the_site_lists_every_page() -> None:
     listed = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     outside = {page for page in tool("site_hooks").OUTSIDE.values() if page.endswith(".md")}
     assert listed == pages | outside
 
@@ -361,11 +304,15 @@ def test_a_picture_is_small_and_whole(name: str) -> None:
 
 # ------------------------------------------------------------ what must be said
 def the_command() -> Any:
-    return typer.main.get_command(importlib.import_module("graphsearch.cli.app").app)
+    return typer.main.get_command(importlib.import_module("graphsearch.cli.app").app())
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+def test_the_pages_for_users_are_short() -> None:
+    texts = {path: path.read_text(encoding="utf-8").splitlines() for path in FOR_USERS}
+    assert sum(map(len, texts.values())) <= MOST_LINES
+    for path, lines in texts.items():
+        longest = max(lines, key=len)
+        assert len(longest) <= LONGEST_LINE, f"{name_of(path)}: {longest}"
 
 
 def test_the_command_reference_is_what_the_program_says() -> None:
@@ -374,10 +321,15 @@ def test_the_command_reference_is_what_the_program_says() -> None:
     assert page == reference, "run: python tools/command_reference.py"
 
 
+def test_the_python_reference_is_what_the_docstrings_say() -> None:
+    page = (ROOT / "docs" / "python-reference.md").read_text(encoding="utf-8")
+    assert page == tool("python_reference").reference(), "run: python -m tools.python_reference"
+
+
 def test_every_command_and_option_is_documented() -> None:
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for path, command in tool("command_reference").leaves("graphsearch", the_command()):
-        assert f"### `{path}" in text
+        assert f"| `{path.removeprefix('graphsearch ')}` | " in text
         assert command.help
         assert path in command.epilog
         for param in command.params:
@@ -390,4 +342,4 @@ visit wave WDL"""
 
 @pytest.mark.parametrize("word", re.split(r"\s+", WORDS))
 def test_the_glossary_explains(word: str) -> None:
-    assert f"\n| {word} | " in (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert f"\n| {word} | " in (ROOT / "docs" / "contributing" / "glossary.md").read_text(encoding="utf-8")

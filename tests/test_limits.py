@@ -16,7 +16,7 @@ from graphsearch.limits import LIMITS, LINE, Limit, TextLines
 
 from .conftest import ROOT
 
-PAGE = ROOT / "docs" / "limits.md"
+PAGE = ROOT / "docs" / "contributing" / "limits.md"
 
 
 def row(limit: Limit) -> str:
@@ -36,7 +36,7 @@ NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "ser
 
 MAY_OPEN = {  # module -> what it opens
     "graphsearch/limits.py": "the door",
-    "graphsearch/search/shards/shards.py": "shards: no file",
+    "graphsearch/search/shards/master.py": "shards: no file",
     "graphsearch/search/shards/upkeep.py": "its own copies, to bring them to the disk",
     "graphsearch/jit/compiler.py": "the kernels' own sources",
     "graphsearch/jit/cache.py": "the cache of compiled kernels, and its locks",
@@ -44,6 +44,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
     "graphsearch/evaluators/nnue/file.py": "the policy network of the package",
     "graphsearch/store/format.py": "the SQL of the package",
+    "graphsearch/position/openings.py": "the openings of the package",
     "graphsearch/store/lock.py": "the lock beside a graph file",
     "graphsearch/store/upkeep/backup.py": "what it has just written, for fsync",
     "graphsearch/exchange/output.py": "what it writes",

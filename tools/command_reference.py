@@ -18,26 +18,31 @@ HEAD = """\
 <!-- written by tools/command_reference.py -->
 # Commands
 
-Every command with all its options. `graphsearch COMMAND --help` prints the same.
-The [tutorial](tutorial.md) shows the commands at work.
+`graphsearch COMMAND -h` explains a command with all its options and examples.
 
-A position is `startpos`, a FEN in quotes, or a PGN file. Data goes to stdout, messages and progress
-to stderr. The exit code is 0 on success, 1 for a failure, 2 for wrong use, 70 for a
-[defect](failures.md), 130 after Ctrl-C and 143 after SIGTERM; a search that is stopped by one of these
-signals is saved first."""
+Data goes to stdout, messages and progress to stderr. With `--json` data comes as JSON. The exit code is 0 on
+success, 1 for a failure, 2 for wrong use, 130 after Ctrl-C and 143 after SIGTERM; both save first."""
 
 
 def reference() -> str:
-    """Returns the page: every command as Markdown, group by group."""
-    app = importlib.import_module("graphsearch.cli.app").app  # cli/, once the package is installed
-    lines, last = [HEAD, ""], ""
-    for path, command in leaves("graphsearch", typer.main.get_command(app)):
-        group = path.rpartition(" ")[0]
-        if group != last:
-            lines += [f"## `{group}`", ""]
-        lines += _section(path, command)
-        last = group
-    return "\n".join(lines).rstrip() + "\n"
+    """Returns the page: every command with the first line of its help, under the headings of the help."""
+    app = importlib.import_module("graphsearch.cli.app").app()  # cli/, once the package is installed
+    root: Any = typer.main.get_command(app)
+    groups: dict[str, list[str]] = {}
+    for path, command in leaves("graphsearch", root):
+        words = path.removeprefix("graphsearch ")
+        above = root.commands[words.partition(" ")[0]]
+        heading = "`lab`" if words.startswith("lab ") else above.rich_help_panel
+        groups.setdefault(heading, []).append(f"| `{words}` | {_summary(command)} |")
+    lines = [HEAD]
+    for heading, rows in groups.items():
+        lines += ["", f"## {heading}", "", "| command | what it does |", "| --- | --- |", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(command: Any) -> str:
+    first, _, _ = command.help.strip().partition("\n\n")
+    return " ".join(first.split()).partition(". ")[0].removesuffix(".") + "."
 
 
 def leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -48,42 +53,6 @@ def leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
         return
     for name, child in children.items():
         yield from leaves(f"{path} {name}", child)
-
-
-def _section(path: str, command: Any) -> Iterator[str]:
-    arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option"]
-    usage = " ".join([path, *map(_argument_name, arguments), "[OPTIONS]" if options else ""]).strip()
-    yield from (f"### `{usage}`", "", _prose(command.help), "")
-    yield from (f"- `{_argument_name(p)}`: {p.help}" for p in arguments)
-    yield from (f"- `{_option_name(p)}`: {p.help}{_default(p)}" for p in options)
-    yield from ("", "```console", *_examples(command.epilog), "```", "")
-
-
-def _prose(text: str) -> str:
-    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
-
-
-def _argument_name(param: Any) -> str:
-    name = str(param.metavar).strip("[]{}.")
-    name += "..." if param.nargs == -1 else ""
-    return name if param.required else f"[{name}]"
-
-
-def _option_name(param: Any) -> str:
-    return f"{param.opts[0]} {param.metavar}" if param.metavar else str(param.opts[0])
-
-
-def _default(param: Any) -> str:
-    if param.required:
-        return " Required."
-    if param.default in (None, False) or callable(param.default):
-        return ""
-    return f" Default: {param.default}."
-
-
-def _examples(epilog: str) -> list[str]:
-    return [f"$ {line.strip()}" for line in epilog.splitlines() if line.strip().startswith("graphsearch ")]
 
 
 def main() -> int:

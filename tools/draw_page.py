@@ -83,7 +83,7 @@ def filled(folder: Path) -> Path:
     words = GAME.split()
     for plies in range(1, len(words) + 1):
         run("analyze", "startpos", "--moves", " ".join(words[:plies]), "--visits", 3000, "--store", store)
-    run("import", "pgn", games, "--store", store)
+    run("import", games, "--store", store)
     run("book", "build", book, "--store", store, "--evaluations", 5000)
     return store
 
@@ -117,9 +117,7 @@ def report(folder: Path) -> Path:
     games, page = folder / "opera.pgn", folder / "report.html"
     games.write_text(OPERA)
     store = folder / "opera.graph"
-    run(
-        "review", games, "--store", store, "--visits", REVIEW_VISITS, "-o", folder / "out.pgn", "--html", page
-    )
+    run("review", games, "--store", store, "--visits", REVIEW_VISITS, "-o", folder / "out.pgn", "-o", page)
     return page
 
 

@@ -22,10 +22,12 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from tools.update_samples import read_all
+
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 COLUMNS, LINES = 96, 24
 ANALYZE = "graphsearch analyze startpos --visits {visits} --store first.graph"
-TREE = "graphsearch query tree startpos --depth 3 --width 3 --min-visits 500 --store first.graph"
+TREE = "graphsearch tree startpos --depth 3 --max-moves 3 --min-visits 500 --store first.graph"
 REDRAWN = re.compile(r"\r\x1b\[2K(?:\x1b\[1A\x1b\[2K)*")  # rich erases a frame before it draws the next
 CURSOR = re.compile(r"\x1b\[\?25[lh]")  # hides and shows the cursor
 THEME = TerminalTheme(
@@ -58,24 +60,10 @@ def screens(command: str, folder: Path) -> list[str]:
     words = [sys.executable, "-m", "graphsearch", *shlex.split(command)[1:]]
     with subprocess.Popen(words, stdout=slave, stderr=slave, cwd=folder, env=environment) as process:
         os.close(slave)
-        shown = _read_all(master)
+        shown = read_all(master)
     if process.returncode:
         raise SystemExit(f"{command}\n{shown}")
     return [part.rstrip() for part in REDRAWN.split(CURSOR.sub("", shown))]
-
-
-def _read_all(terminal: int) -> str:
-    chunks = []
-    while True:
-        try:
-            chunk = os.read(terminal, 65536)
-        except OSError:  # Linux says so when the last writer is gone
-            break
-        if not chunk:
-            break
-        chunks.append(chunk)
-    os.close(terminal)
-    return b"".join(chunks).decode().replace("\r\n", "\n")
 
 
 def draw(command: str, screen: str, path: Path, title: str) -> None:

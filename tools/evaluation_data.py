@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.position.board import POSITION_WORDS, pack
-from graphsearch.position.listing_kernel import list_all
+from graphsearch.position.rules_kernel import list_all
 from graphsearch.position.tables import load_tables
 from tools.label_positions import MATE_SCORE
 

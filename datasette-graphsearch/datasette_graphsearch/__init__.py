@@ -3,7 +3,7 @@
     record(fen)     the record of a position as JSON, as `graphsearch show --json` has it; NULL if unknown
     san(fen, move)  a move in SAN
 
-and `key`, `after` and `cp`, as `graphsearch query sql` has them. A search may write the file meanwhile.
+and `key`, `after` and `cp`, as `graphsearch lab sql` has them. A search may write the file meanwhile.
 """
 
 from __future__ import annotations

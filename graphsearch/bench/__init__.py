@@ -1,1 +1,1 @@
-"""The figures of `graphsearch bench`: speed of moves, search and file."""
+"""The figures of `graphsearch lab bench`: speed of moves, search and file."""

@@ -1,4 +1,4 @@
-"""The figures of `graphsearch bench`: how fast moves, search and file are, per CPU-second of this process."""
+"""The figures of `graphsearch lab bench`: speed of moves, search and file, per CPU-second of the process."""
 
 from __future__ import annotations
 
@@ -24,17 +24,15 @@ from ..search import waves_kernel as loop
 from ..search.leaves import leaves_of
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
-from ..search.settings import set_params
+from ..search.puct_kernel import set_params
 from ..solvers.alphabeta.engine import AlphaBeta
-from ..solvers.alphabeta.nodetypes.formulas import minimal
+from ..solvers.alphabeta.nodetypes.theory import minimal
 from ..store.index.locate_kernel import no_filter
 from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..workers.process import counters
 from .board_kernel import expand_many, make_many
-from .sessions import EVALUATIONS as SESSION_EVALUATIONS
-from .sessions import session_figures
-from .starting import start_figures
+from .starting import SESSION_EVALUATIONS, session_figures, start_figures
 
 Report = Callable[[str], None]
 
@@ -57,7 +55,7 @@ RATES = "visits", "evaluations"
 
 
 def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str, float | int]:
-    """Returns the figures by the names of `graphsearch bench --json`.
+    """Returns the figures by the names of `graphsearch lab bench --json`.
 
     Rates and times are per CPU-second of the process; those of moves are medians of some repeats.
 
@@ -127,7 +125,7 @@ def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, f
     arena = arena or Arena(logged=False)
     memory = wave_kernel.new_wave(batch)
     params = SearchParams(minibatch_size=batch)
-    set_params(arena, params)
+    set_params(arena.arrays, params)
     _grow(arena, memory, batch, batch)  # so that nothing is compiled while the clock runs
     step = max(batch, min(STEP, nodes // 16))
     before = arena.counters.copy()
@@ -142,23 +140,12 @@ def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, f
 def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int) -> None:
     root = pack(chess.Board())
     uniform = Filler(UniformEvaluator(), leaves_of(memory))
-    left = np.array([visits, 1 << 60, 1 << 60], np.int64)
-    while (
-        loop.run_waves(
-            arena.tables,
-            arena.arrays,
-            memory,
-            NOTHING,
-            no_filter(),
-            root,
-            uniform.call.bound,
-            1,
-            batch,
-            left,
-            is_uniform=True,
-        )
-        == loop.NO_SPACE
-    ):
+    evaluating = loop.NOT_BOUND if batch == 1 else uniform.call.bound
+    left = loop.new_limits(visits, 1 << 60, 1 << 60)
+    while True:
+        on = loop.SearchArrays(arena.tables, arena.arrays, memory, NOTHING, no_filter(), root)
+        if loop.run_waves(on, evaluating, 1, batch, left) != loop.NO_SPACE:
+            return
         arena.make_room(wave_kernel.ENTRIES_PER_LEAF * batch + wave_kernel.SPARE_ENTRIES)
 
 

@@ -1,16 +1,20 @@
-"""What a process takes from its start to the first table, with compiled kernels and without."""
+"""What whole processes take: from the start to the first table, and a search in sessions beside one."""
 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ..errors import GraphSearchError
 
 FIRST_TABLE = ("analyze", "startpos", "--visits", "1")
+SESSION_EVALUATIONS = 200_000
+SESSIONS, STARTS = 10, 3
 
 
 def start_figures(*, cold: bool) -> dict[str, float]:
@@ -25,6 +29,27 @@ def start_figures(*, cold: bool) -> dict[str, float]:
             environment = os.environ | {"GRAPHSEARCH_CACHE_DIR": empty}
             figures["start_cold_s"] = round(process_seconds(FIRST_TABLE, environment), 2)
     return figures
+
+
+def session_figures(evaluations: int = SESSION_EVALUATIONS) -> dict[str, float]:
+    """Returns the CPU time of ten sessions, less ten starts, relative to one session, by its name.
+
+    All are whole processes; a start is one that evaluates one position and makes a file. The graphs are the
+    same, bit for bit.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        grown, alone = Path(folder) / "grown.graph", Path(folder) / "alone.graph"
+        starts = [_session(Path(folder) / f"{k}.graph", 1) for k in range(STARTS)]
+        parts = sum(_session(grown, evaluations // SESSIONS) for _ in range(SESSIONS))
+        whole = _session(alone, evaluations)
+    start = statistics.median(starts)
+    return {"sessions_of_one": round((parts - SESSIONS * start) / whole, 2)}
+
+
+def _session(path: Path, evaluations: int) -> float:
+    """Returns the CPU-seconds of one session on a file."""
+    arguments = ("analyze", "startpos", "--store", str(path), "--evaluations", str(evaluations))
+    return process_seconds(arguments, os.environ)
 
 
 def process_seconds(arguments: Sequence[str], environment: Mapping[str, str]) -> float:

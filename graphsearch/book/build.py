@@ -11,20 +11,25 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidParameterError
 from ..evaluators.factory import create
 from ..evaluators.protocol import Evaluator
+from ..search.shards.parting import cluster_at, identity_of
+from ..search.shards.store import open_to_write
 from ..store.sharded.files import open_to_read
+from ..workers import launcher
 from ..workers.launcher import LOCAL
 from . import rows
-from .build_options import BuildLimits, Resources
 from .build_report import BuildReport, OnProgress
 from .builder import Builder
-from .config import BookConfig
-from .executor import Executor
-from .local_executor import LocalExecutor
-from .starting import check_pool, cluster_for, executor_for, start
+from .config import BookConfig, BuildLimits, Resources
+from .executor import LocalExecutor
+
+if TYPE_CHECKING:
+    from .builder import Executor
+    from .workers.worker_executor import WorkerExecutor
 
 
 def build(
@@ -57,17 +62,20 @@ def build(
     stop, limits, resources = stop or threading.Event(), limits or BuildLimits(), resources or Resources()
     if limits.seconds is not None and not limits.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
-    check_pool(resources.pool, config)
+    _check_pool(resources.pool, config)
     with ExitStack() as stack:
-        stack.enter_context(cluster_for(path, resources.shards, evaluator, config))
-        if evaluator is None and (resources.workers > 1 or resources.pool not in (None, LOCAL)):
-            started, executor = executor_for(path, config, resources)
-            return build_at(
-                path, config, started, executor, limits=limits, stop=stop, on_progress=on_progress
+        if resources.shards is not None:
+            bound = evaluator.identity if evaluator else None
+            stack.enter_context(
+                cluster_at(path, resources.shards, lambda: bound or identity_of(config.evaluator))
             )
-        made = evaluator or stack.enter_context(closing(create(config.evaluator)))
-        started = start(path, made, config, resources.workers)
-        executor = LocalExecutor(path, made, run=started.run, ram_bytes=resources.ram_bytes, stop=stop)
+        executor: Executor
+        if evaluator is None and (resources.workers > 1 or resources.pool not in (None, LOCAL)):
+            started, executor = _workers(path, config, resources)
+        else:
+            made = evaluator or stack.enter_context(closing(create(config.evaluator)))
+            started = _start(path, made, config, resources.workers)
+            executor = LocalExecutor(path, made, run=started.run, ram_bytes=resources.ram_bytes, stop=stop)
         return build_at(path, config, started, executor, limits=limits, stop=stop, on_progress=on_progress)
 
 
@@ -110,3 +118,49 @@ def _end_of_time(out_of_time: threading.Event, stop: threading.Event) -> None:
     if not stop.is_set():
         out_of_time.set()
         stop.set()
+
+
+def _check_pool(pool: str | None, config: BookConfig) -> None:
+    """Raises InvalidParameterError if there is no such pool, or its workers would start pools."""
+    launcher.check_pool(pool)
+    if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
+        raise InvalidParameterError(
+            f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
+            f" {config.evaluator.pool!r}, or the workers' one, {pool!r}"
+        )
+
+
+def _workers(
+    path: str | os.PathLike[str], config: BookConfig, resources: Resources
+) -> tuple[rows.Started, WorkerExecutor]:
+    """Returns the numbers of a build, and an executor with workers."""
+    from .workers.worker_executor import WorkerExecutor, check_workers
+
+    workers = resources.workers
+    check_workers(workers)
+    # before the file is made, because there may be no such pool
+    starter = launcher.launcher_for(resources.pool, workers)
+    try:
+        with closing(create(config.evaluator)) as made:
+            started = _start(path, made, config, workers)
+    except BaseException:
+        starter.close()
+        raise
+    executor = WorkerExecutor(
+        path,
+        config.evaluator,
+        workers,
+        book=started.book,
+        run=started.run,
+        launcher=starter,
+        ram_bytes=resources.ram_bytes,
+    )
+    return started, executor
+
+
+def _start(
+    path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig, workers: int
+) -> rows.Started:
+    """Inserts a build into the file, which is made if it is missing, and returns its numbers."""
+    with open_to_write(path, identity=evaluator.identity, create=True) as store:
+        return rows.start(store, config, workers)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from .positions import APART, LEAF, OPEN
+from .tree import BookTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,7 @@ class BuildProgress:
     left: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RootValue:
     """A root of a book and its value.
 
@@ -88,3 +92,35 @@ class Counts:
 
 
 OnProgress = Callable[[BuildProgress], None]
+
+
+def size(tree: BookTree) -> int:
+    """Returns the number of positions of the book, without those apart."""
+    return sum(position.state != APART for position in tree.positions.values())
+
+
+def leaves(tree: BookTree) -> int:
+    """Returns the number of positions without a search."""
+    return sum(position.state == LEAF for position in tree.positions.values())
+
+
+def searches_left(tree: BookTree, max_ply: int) -> float:
+    """Returns the expected number of remaining searches, by the branching at each ply so far."""
+    opened: Counter[int] = Counter()
+    waiting: Counter[int] = Counter()
+    below: Counter[int] = Counter()
+    for position in tree.positions.values():
+        opened[position.ply] += position.state == OPEN
+        waiting[position.ply] += position.state == LEAF
+        below[position.ply] += position.state in (LEAF, OPEN)
+    total, ratio = 0.0, {0: 1.0, 1: 1.0}
+    for ply in range(min(below, default=0), max_ply):
+        if opened[ply]:
+            ratio[ply & 1] = below[ply + 1] / opened[ply]
+    arriving = 0.0
+    for ply in range(min(below, default=0), max_ply):
+        here = waiting[ply] + arriving
+        total += here
+        own = below[ply + 1] / opened[ply] if opened[ply] else ratio[ply & 1]
+        arriving = here * own
+    return total

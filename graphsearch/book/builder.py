@@ -7,25 +7,38 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..errors import GraphSearchError
 from ..position.board import board_of
 from ..store.store import Store
 from ..store.tables import games
 from . import queue, rows
-from .build_options import BuildLimits
-from .build_report import BuildReport, Counts, OnProgress
-from .config import BookConfig
-from .executor import Executor, Outcome, Task
-from .growth import Growth
-from .order import order_of
-from .positions import LEAF, BookLine, Position
-from .progress import ProgressReporter, leaves, size
+from .build_report import (
+    BuildProgress,
+    BuildReport,
+    Counts,
+    OnProgress,
+    leaves,
+    searches_left,
+    size,
+)
+from .config import BookConfig, BuildLimits
+from .executor import LocalExecutor, Outcome, Task
+from .growth import Growth, Roots
+from .positions import LEAF, BookLine, Position, numbered
 from .queue import QueueItem
 from .requests import Requests
-from .roots import Roots
-from .tree import BookTree
+from .tree import BookTree, order_of
 
+if TYPE_CHECKING:
+    from .workers.worker_executor import WorkerExecutor
+
+    Executor = LocalExecutor | WorkerExecutor
+
+SHOW_SECONDS = 0.5
+LINE_SECONDS = 0.1  # before a new line is shown, whose search may take long
+ESTIMATE_SECONDS = 5.0  # between two estimates of the remaining time
 SAVE_SECONDS = 5.0  # between two saves: the most that a kill costs, besides the running searches
 POLL_SECONDS = 1.0  # between two reads of the queue
 WAIT_SECONDS = 0.2  # for workers; short, so that signals are handled soon
@@ -35,7 +48,11 @@ COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "eval
 
 
 class Builder:
-    """One build with an open executor."""
+    """One build with an open executor.
+
+    Attributes:
+      counts: of this build. began: its start, by `time.monotonic`.
+    """
 
     def __init__(
         self,
@@ -51,29 +68,21 @@ class Builder:
     ) -> None:
         """Begins a build; `out_of_time` is set when the time limit has set `stop`."""
         self._tables = tables
-        self._config = config
+        self.config = config
         self._started = started
         self._executor = executor
         self._limits = limits
         self._stop = stop
         self._out_of_time = out_of_time
-        self._began = self._saved_at = time.monotonic()
+        self.began = self._saved_at = time.monotonic()
         self._polled_at = 0.0
-        self._counts = Counts()
+        self.counts = Counts()
         self._lines: dict[str, BookLine] = {}
         self.tree = BookTree(config.expansion.value, order_of(config.expansion))
         self.growth = Growth(config, self.tree, started.book_run, executor.read, self._games)
         self.requests = Requests(self.tree, self.growth, config)
         self.roots = Roots(self.tree, self.growth)
-        self._progress = ProgressReporter(
-            self.tree,
-            self.growth,
-            self.requests,
-            self._counts,
-            max_ply=config.max_ply,
-            began=self._began,
-            on_progress=on_progress,
-        )
+        self._progress = ProgressReporter(self, on_progress)
 
     # -------------------------------------------------------------- the whole
     def build(self) -> BuildReport:
@@ -134,19 +143,19 @@ class Builder:
         rows.load(self._tables, self._started.book, tree)
         self.roots.worth |= rows.last_worth(self._tables, self._started.book)
         self._progress.report("loading")
-        for key, fen, origin in rows.roots(self._tables, self._started.book):
+        for key, fen, origin in rows.roots_of(self._tables, self._started.book):
             if origin.startswith("queue") and key in tree.positions:
                 self.roots.enter(board_of(fen), origin)
-        for root in self._config.roots:
+        for root in self.config.roots:
             self.roots.enter(root.board.copy(stack=False), root.origin)
         for position in tree.positions.values():
             self.growth.fit_ply(position)
         tree.update(tree.positions)
         is_whole = True
-        if rows.may_decide_otherwise(self._tables, self._started, self._config):
+        if rows.may_decide_otherwise(self._tables, self._started, self.config):
             is_whole = self.growth.redecide_all(self._shows_and_goes_on)
         if is_whole:  # else the next build checks it all
-            self._executor.note(lambda store: rows.write_config(store, self._started.book, self._config))
+            self._executor.note(lambda store: rows.write_config(store, self._started.book, self.config))
         self.growth.set_apart()
         tree.unsettled.clear()
         self._note_roots()
@@ -166,7 +175,7 @@ class Builder:
         now = time.monotonic()
         if now - self._polled_at >= POLL_SECONDS:
             self._polled_at = now
-            items = queue.waiting(self._tables, self._config.name)
+            items = queue.waiting(self._tables, self.config.name)
             self.requests.keep({item.id for item in items})
             for item in items:
                 self._enter(item)
@@ -178,7 +187,7 @@ class Builder:
         if self.requests.knows(item):
             return
         board = self.requests.take(item)
-        if board is None or board.ply() >= self._config.max_ply:
+        if board is None or board.ply() >= self.config.max_ply:
             return
         self.roots.enter(board, f"queue {item.id}")
         self._note_roots()
@@ -200,13 +209,13 @@ class Builder:
         return True
 
     def _may_search(self) -> bool:
-        limit, each = self._limits.evaluations, self._config.leaf.evaluations or self._config.leaf.visits or 1
-        if limit is None or not (self._counts.searched or self._executor.open_tasks):
+        limit, each = self._limits.evaluations, self.config.leaf.evaluations or self.config.leaf.visits or 1
+        if limit is None or not (self.counts.searched or self._executor.open_tasks):
             return True
-        return self._counts.evaluations + each * (self._executor.open_tasks + 1) <= limit
+        return self.counts.evaluations + each * (self._executor.open_tasks + 1) <= limit
 
     def _task(self, position: Position) -> Task:
-        leaf = self._config.leaf
+        leaf = self.config.leaf
         visits = leaf.visits
         if visits is None and leaf.evaluations is not None:
             visits = VISITS_PER_EVALUATION * leaf.evaluations
@@ -218,10 +227,10 @@ class Builder:
         """Adds the result of a search to the book."""
         key = outcome.task.key
         position, line = self.tree.positions[key], self._lines.pop(key)
-        self._counts.visits += outcome.visits
-        self._counts.evaluations += outcome.evaluations
+        self.counts.visits += outcome.visits
+        self.counts.evaluations += outcome.evaluations
         if outcome.error:  # its lease stays, so that this run does not search it again
-            self._counts.failed[position.fen] = outcome.error
+            self.counts.failed[position.fen] = outcome.error
             self.requests.give_up(key, outcome.error)
             return
         if outcome.is_whole:
@@ -230,7 +239,7 @@ class Builder:
             if record is None:
                 raise GraphSearchError(f"a search of {position.fen} left no record")
             position.searches += 1
-            self._counts.searched += 1
+            self.counts.searched += 1
             self.tree.count_visit(line)
             self.growth.learn(position, board, record)
             self.requests.searched(key)
@@ -254,19 +263,19 @@ class Builder:
         changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}
         positions, moves = rows.position_rows(tree, self._started.book, changed)
         tree.changed.clear()
-        roots = self.roots.changes(self._counts.searched)
+        roots = self.roots.changes(self.counts.searched)
         started = self._started
         self._executor.note(lambda store: rows.write_positions(store, positions, moves))
         self._executor.note(lambda store: rows.write_history(store, started, roots))
 
     def _numbers(self) -> tuple[int, int, int, int, float]:
-        counts, seconds = self._counts, time.monotonic() - self._began
+        counts, seconds = self.counts, time.monotonic() - self.began
         return self.growth.added, counts.searched, counts.visits, counts.evaluations, seconds
 
     def _report(self, ended: str) -> BuildReport:
-        counts = self._counts
+        counts = self.counts
         return BuildReport(
-            book=self._config.name,
+            book=self.config.name,
             ended=ended,
             positions=size(self.tree),
             leaves=leaves(self.tree),
@@ -274,7 +283,7 @@ class Builder:
             added=self.growth.added,
             visits=counts.visits,
             evaluations=counts.evaluations,
-            seconds=time.monotonic() - self._began,
+            seconds=time.monotonic() - self.began,
             failed=tuple(counts.failed.items()),
             roots=self.roots.values(),
         )
@@ -283,3 +292,64 @@ class Builder:
 def _set_state(number: int, state: queue.State, note: str, store: Store) -> None:
     """Writes the state of an item of the queue."""
     queue.set_state(store, number, state, note)
+
+
+class ProgressReporter:
+    """Reports the progress of one build."""
+
+    def __init__(self, build: Builder, on_progress: OnProgress | None) -> None:
+        self._build, self._tree = build, build.tree
+        self._shown_at = build.began
+        self._on_progress = on_progress
+        self._line = ""
+        self._ply = 0
+        self._estimate: tuple[float, float | None] = (0.0, None)
+
+    def searching(self, line: BookLine) -> None:
+        """Sets the line that is being searched."""
+        positions = self._tree.positions
+        position = positions[line.keys[-1]]
+        self._line = numbered(line.sans, positions[line.keys[0]].ply) or position.fen
+        self._ply = position.ply
+        self.show("building", LINE_SECONDS)
+
+    def waiting(self) -> None:
+        """Sets that nothing is left to search."""
+        self._line = "nothing left to search; waiting for the queue"
+
+    def show(self, stage: str, after: float = SHOW_SECONDS) -> None:
+        """Reports the progress, unless the last report was less than `after` seconds ago."""
+        if time.monotonic() - self._shown_at >= after:
+            self._shown_at = time.monotonic()
+            self.report(stage)
+
+    def report(self, stage: str) -> None:
+        """Reports the progress."""
+        if self._on_progress is None:
+            return
+        seconds, counts = time.monotonic() - self._build.began, self._build.counts
+        self._on_progress(
+            BuildProgress(
+                stage=stage,
+                seconds=seconds,
+                searched=counts.searched,
+                added=self._build.growth.added,
+                visits=counts.visits,
+                evaluations=counts.evaluations,
+                positions=size(self._tree),
+                leaves=leaves(self._tree),
+                waiting=self._build.requests.waiting,
+                line=self._line,
+                ply=self._ply,
+                left=self._left(seconds),
+            )
+        )
+
+    def _left(self, seconds: float) -> float | None:
+        """Returns the seconds until nothing is left to search, by the branching so far."""
+        at, found = self._estimate
+        if seconds - at > ESTIMATE_SECONDS or not at:
+            searched, max_ply = self._build.counts.searched, self._build.config.max_ply
+            found = searches_left(self._tree, max_ply) * seconds / searched if searched else None
+            self._estimate = (seconds, found)
+        return found

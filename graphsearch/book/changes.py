@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from heapq import nlargest
 from typing import Any
 
@@ -145,15 +145,13 @@ def _change(move: _Move, *, came: bool) -> BookChange:
 
 def _with_reasons(found: BookChanges, store: Store) -> BookChanges:
     """Returns the changes with the present verdicts of the book."""
-    rows = list(found.changes)
+    rows = found.changes
     with suppress(GraphSearchError):  # a configuration of another version: the rules alone must suffice
         verdicts = verdicts_of(store, found.book) if rows else None
-        rows = [_reasoned(row, verdicts) for row in rows if verdicts]
-    return BookChanges(found.book, found.came, found.went, tuple(rows))
+        rows = tuple(_reasoned(row, verdicts) for row in rows if verdicts)
+    return replace(found, changes=rows)
 
 
 def _reasoned(row: BookChange, verdicts: Callable[[chess.Board], tuple[Any, ...]]) -> BookChange:
-    said = verdicts(board_of(row.position))
-    reason = next((verdict.reason for verdict in said if verdict.candidate.move == row.move), GONE)
-    fields = (row.position, row.move, row.san, row.came, row.rule, reason)
-    return BookChange(*fields, row.n, row.value, row.loss)
+    found = verdicts(board_of(row.position))
+    return replace(row, reason=next((v.reason for v in found if v.candidate.move == row.move), GONE))

@@ -24,17 +24,17 @@ class Candidate:
     """A legal move, as input of a decision.
 
     Attributes:
-      move: UCI. san: as people write it. p: prior. n: edge N.
+      move: UCI. p: prior. n: edge N. san: as people write it.
       q: edge Q, None while n = 0; value: of the book if it has the move, else q; for the side that plays it.
       games: imported games with it. rule: by which the book has it already; empty: the book does not have it.
     """
 
     move: str
-    san: str
     p: float
     n: int
     q: float | None
     value: float | None
+    san: str = ""
     games: int = 0
     rule: str = ""
 
@@ -57,19 +57,9 @@ class Verdict:
     def as_dict(self) -> dict[str, Any]:
         """Returns the verdict as an object of the JSON of `graphsearch book why`."""
         found = self.candidate
-        return {
-            "move": found.move,
-            "san": found.san,
-            "in_book": bool(self.rule),
-            "rule": self.rule or None,
-            "reason": self.reason,
-            "p": found.p,
-            "n": found.n,
-            "q": found.q,
-            "value": found.value,
-            "loss_cp": self.loss,
-            "games": found.games,
-        }
+        own = {"in_book": bool(self.rule), "rule": self.rule or None, "reason": self.reason}
+        numbers = {"p": found.p, "n": found.n, "q": found.q, "value": found.value, "loss_cp": self.loss}
+        return {"move": found.move, "san": found.san, **own, **numbers, "games": found.games}
 
 
 def decide(

@@ -1,13 +1,25 @@
-"""Executors search positions of a book: in this process, or with workers."""
+"""The executor of a book without workers; `workers.worker_executor` has the one with workers.
+
+An executor searches tasks, returns their outcomes, and is the only writer of the file.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import chess
 
+from ..evaluators.protocol import Evaluator
+from ..graph.graph import Graph
+from ..position.notation import board_from_fen
+from ..search.loop import analyze
+from ..search.params import Limits, SearchParams
+from ..search.shards.store import open_to_write
+from ..solvers.mate.beside import MateFinder
 from ..store.record.node import NodeRecord
 from ..store.store import Store
 
@@ -51,42 +63,91 @@ class Outcome:
     is_whole: bool = True
 
 
-class Executor(Protocol):
-    """Searches tasks, returns outcomes, and is the only writer of the file."""
+class LocalExecutor:
+    """One graph, searched in the calling thread while `finished` is called."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        evaluator: Evaluator,
+        *,
+        run: int,
+        ram_bytes: int | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Opens the file.
+
+        Args:
+          run: row of the table `run`, which records carry.
+          stop: ends the running search, whose results are kept.
+
+        Raises:
+          StoreError: if the file cannot be opened for writing.
+        """
+        self._stop = stop or threading.Event()
+        self._run = run
+        self._tasks: deque[Task] = deque()
+        store = open_to_write(path, identity=evaluator.identity, create=True)
+        self._graph = Graph.over(store, evaluator, ram_bytes)
 
     @property
     def capacity(self) -> int:
         """The number of tasks that are searched at once."""
+        return 1
 
     @property
     def open_tasks(self) -> int:
         """The number of tasks without an outcome."""
+        return len(self._tasks)
 
     def submit(self, task: Task) -> None:
         """Queues a task."""
+        self._tasks.append(task)
 
     def finished(self, timeout: float) -> list[Outcome]:
-        """Returns outcomes, whose records can be read; waits up to `timeout` seconds for the first.
+        """Searches the oldest task, however long that takes, and returns its outcome.
 
         Raises:
           GraphSearchError: if the evaluator or the file fails.
         """
+        if not self._tasks:
+            return []
+        task = self._tasks.popleft()
+        board = board_from_fen(task.fen)
+        result = analyze(
+            self._graph,
+            board,
+            Limits(visits=task.visits, evaluations=task.evaluations),
+            SearchParams.from_options(f"{name}={text}" for name, text in task.params),
+            stop=self._stop,
+            searchmoves=[chess.Move.from_uci(move) for move in task.moves],
+            hurry=True,
+            run=self._run,
+            mates=MateFinder(visits=task.visits or task.evaluations),
+        )
+        is_whole = result.stop_reason not in UNFINISHED
+        return [Outcome(task, result.new_visits, result.evaluations, is_whole=is_whole)]
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns the record of a position, None if the graph does not know it."""
+        return self._graph.read(board)
 
     def note(self, note: Note) -> None:
         """Adds a write to the next transaction, after the records of all outcomes so far."""
+        self._graph.note_later(note)
 
     def save(self, *, wait: bool) -> None:
-        """Saves pending data; with `wait` it is in the file on return.
-
-        Raises:
-          StoreError: if it cannot be written.
-        """
+        """Saves pending data; with `wait` it is in the file on return."""
+        if wait:
+            self._graph.flush()
+        else:
+            self._graph.save_soon()
 
     def stop(self) -> None:
-        """Ends searches after their wave, and drops waiting tasks; no more may be submitted."""
+        """Ends the running search, and drops waiting tasks; no more may be submitted."""
+        self._stop.set()
+        self._tasks.clear()
 
     def close(self) -> None:
-        """Stops running searches, saves their results, and closes the file."""
+        """Saves pending data, and closes the file."""
+        self._graph.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 
 import chess
 
@@ -12,9 +14,9 @@ from ..position.board import board_of, key_text, legal_moves
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.rows import checked
-from .config import BookConfig, Ruling
 from .positions import LEAF, OPEN, BookMove
-from .snapshot import BOTH, BookSnapshot
+from .rows import BOTH, BookSnapshot
+from .toml import stored_config
 
 TRUSTED_GAMES = 20  # at a position, from which on shares of games count instead of P
 
@@ -127,27 +129,27 @@ class _Searcher:
     def __init__(
         self, store: Store, snapshot: BookSnapshot, games: Games, min_p: float, min_games: int
     ) -> None:
-        self._store = store
-        self._snapshot = snapshot
-        self._games = games
-        self._min_p = min_p
-        self._min_games = min_games
-        self._config = _config(snapshot)
-        rulings = self._config.excluded if self._config else ()
-        self._excluded = {_key(ruling): {move.uci() for move in ruling.moves} for ruling in rulings}
+        self._store, self._snapshot, self._games = store, snapshot, games
+        self._min_p, self._min_games = min_p, min_games
+        self._excluded: dict[str, set[str]] = {}
+        self._only: set[str] = set()
+        self._max_ply = inf
+        with suppress(BookConfigError):  # another version wrote the configuration
+            config = stored_config(snapshot.config, snapshot.name)
+            self._excluded = {key_text(r.board): {move.uci() for move in r.moves} for r in config.excluded}
+            self._only = {key_text(ruling.board) for ruling in config.forced if ruling.only}
+            self._max_ply = config.max_ply
 
     def gaps_at(self, number: int, reach: float) -> list[Gap]:
         """Returns the gaps at a position of that probability."""
         position = self._snapshot.positions[number]
         own = self._snapshot.is_own(position.turn)
         if own and position.state == LEAF:
-            return [Gap(position=number, reply=None, san=None, reach=reach, p=None, games=0)]
+            return [Gap(number, None, None, reach, None, 0)]
         if (own and self._snapshot.side != BOTH) or position.state != OPEN:
             return []
-        if self._config is not None:
-            only = {_key(ruling) for ruling in self._config.forced if ruling.only}
-            if position.key in only or position.ply + 1 >= self._config.max_ply:
-                return []
+        if position.key in self._only or position.ply + 1 >= self._max_ply:
+            return []
         return self._missing(number, reach)
 
     def _missing(self, number: int, reach: float) -> list[Gap]:
@@ -160,9 +162,7 @@ class _Searcher:
             name, games = move.uci(), counts.get(move.uci(), 0)
             if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
                 likely = reach * share(counts, name, p)
-                gaps.append(
-                    Gap(position=number, reply=name, san=board.san(move), reach=likely, p=p, games=games)
-                )
+                gaps.append(Gap(number, name, board.san(move), likely, p, games))
         return gaps
 
     def _replies(self, board: chess.Board) -> list[tuple[chess.Move, float | None]]:
@@ -170,17 +170,3 @@ class _Searcher:
         if record is None or len(record.codes) != len(moves):
             return [(move, None) for move in moves]
         return list(zip(moves, record.priors, strict=True))
-
-
-def _config(snapshot: BookSnapshot) -> BookConfig | None:
-    """Returns the configuration of a book; None if another version wrote it."""
-    from .toml import stored_config
-
-    try:
-        return stored_config(snapshot.config, snapshot.name)
-    except BookConfigError:
-        return None
-
-
-def _key(ruling: Ruling) -> str:
-    return key_text(ruling.board)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import chess
 
 from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text, legal_moves, terminal_kind
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import edge_of
+from ..store.tables.history import PV_MOVES, BookValues
+from .build_report import RootValue
 from .config import BookConfig
 from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
 from .positions import APART, END, LEAF, OPEN, BookMove, Position
@@ -19,49 +21,16 @@ Read = Callable[[chess.Board], NodeRecord | None]
 Games = Callable[[str], Mapping[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedMove:
-    """A legal move in a record: prior, edge N, and edge Q (None while n = 0) for the side that plays it."""
-
-    move: str
-    p: float
-    n: int
-    q: float | None
-
-
-def known_moves(board: chess.Board, record: NodeRecord) -> list[RecordedMove]:
-    """Returns the legal moves of a position with their numbers in its record."""
+def known_moves(board: chess.Board, record: NodeRecord) -> list[Candidate]:
+    """Returns the legal moves of a position with their numbers in its record, without SAN, which is slow."""
     if not record.codes:
         return []
     moves, priors = legal_moves(board), record.priors
     found = []
     for k, i in enumerate(record.order):
         edge = edge_of(record, k)
-        found.append(RecordedMove(moves[i].uci(), priors[i], edge.n, edge.value if edge.n else None))
-    return found
-
-
-def candidates(
-    tree: BookTree, position: Position | None, known: Sequence[RecordedMove], games: Mapping[str, int]
-) -> list[Candidate]:
-    """Returns the moves of a position as candidates, without SAN, which is slow."""
-    found = []
-    for move in known:
-        taken = position.moves.get(move.move) if position else None
-        value = tree.value_of(position, taken) if position and taken else move.q
-        rule = taken.rule if taken else ""
-        found.append(
-            Candidate(
-                move=move.move,
-                san="",
-                p=move.p,
-                n=move.n,
-                q=move.q,
-                value=value,
-                games=games.get(move.move, 0),
-                rule=rule,
-            )
-        )
+        q = edge.value if edge.n else None
+        found.append(Candidate(move=moves[i].uci(), p=priors[i], n=edge.n, q=q, value=q))
     return found
 
 
@@ -145,10 +114,7 @@ class Growth:
         position.n, position.since = record.visits, self._since
         lower, upper = record.bounds_at(board.halfmove_clock)
         if lower == upper and not any(edge.bounds == (lower, upper) for edge in record.edges):
-            position.state, position.value = (
-                END,
-                float(lower),
-            )  # not a mate that was found
+            position.state, position.value = END, float(lower)  # not a mate that was found
             self._tree.changed.add(position.key)
             self._tree.unsettled.add(position.key)
             self._tree.update([position.key, *position.parents])
@@ -196,15 +162,18 @@ class Growth:
         self._tree.changed.add(position.key)
         self._tree.update([position.key])
 
-    def verdicts(
-        self, position: Position, board: chess.Board, known: Sequence[RecordedMove]
-    ) -> list[Verdict]:
+    def verdicts(self, position: Position, board: chess.Board, known: Sequence[Candidate]) -> list[Verdict]:
         """Returns the present verdicts on every legal move of a position."""
-        found = candidates(self._tree, position, known, self._games(position.key))
+        games, found = self._games(position.key), []
+        for move in known:
+            taken = position.moves.get(move.move)
+            value = self._tree.value_of(position, taken) if taken else move.q
+            rule = taken.rule if taken else ""
+            found.append(replace(move, value=value, games=games.get(move.move, 0), rule=rule))
         wanted = self.wanted.get(position.key, ())
         return decide(self._config, board, position.ply, found, wanted)
 
-    def _note_record(self, position: Position, known: Sequence[RecordedMove]) -> None:
+    def _note_record(self, position: Position, known: Sequence[Candidate]) -> None:
         for move in known:
             taken = position.moves.get(move.move)
             if taken:
@@ -233,7 +202,7 @@ class Growth:
         # a known child's value differs from the edge's
         self._tree.unsettled.add(position.key)
 
-    def _note_outside(self, position: Position, known: Sequence[RecordedMove], record: NodeRecord) -> None:
+    def _note_outside(self, position: Position, known: Sequence[Candidate], record: NodeRecord) -> None:
         """Stores the best value outside the book, so that no line looks better than it is."""
         outside = [move for move in known if move.move not in position.moves]
         visited = [move for move in outside if move.q is not None]
@@ -293,3 +262,89 @@ class Growth:
             position.state = state
             self._tree.changed.add(position.key)
             self._tree.update([position.key])
+
+
+Worth = tuple[float, str | None, tuple[str, ...]]  # value, best move, line
+
+
+class Roots:
+    """The roots of a book that is being built."""
+
+    def __init__(self, tree: BookTree, growth: Growth) -> None:
+        self._tree = tree
+        self._growth = growth
+        self._origins: dict[str, str] = {}
+        self.worth: dict[str, Worth] = {}  # as last written to the history
+
+    def enter(self, board: chess.Board, origin: str) -> None:
+        """Makes a position a root of the book; `origin` is for the user."""
+        position = self._growth.add(board, board.ply())
+        if position.key not in self._tree.roots:
+            self._tree.roots.append(position.key)
+        self._origins[position.key] = origin
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Returns the roots as `rows.write_roots` takes them: (key, FEN, origin)."""
+        positions = self._tree.positions
+        return [(key, positions[key].fen, self._origins[key]) for key in self._tree.roots]
+
+    def values(self) -> tuple[RootValue, ...]:
+        """Returns the value of each root."""
+        return tuple(self._value(key) for key in self._tree.roots)
+
+    def _value(self, key: str) -> RootValue:
+        position = self._tree.positions[key]
+        values = self._tree.values(position)
+        known = {move: value for move, value in values.items() if value is not None}
+        best = max(known, key=lambda move: known[move], default=None)
+        san = position.moves[best].san if best else None
+        return RootValue(position=position.fen, origin=self._origins[key], value=position.value, best=san)
+
+    # -------------------------------------------------------------- the history
+    def changes(self, searched: int) -> list[BookValues]:
+        """Returns the roots whose value, best move or line has changed since the last call.
+
+        Args:
+          searched: positions that this build has searched.
+        """
+        found = []
+        for key in self._tree.roots:
+            position = self._tree.positions[key]
+            if position.value is None:
+                continue
+            line = self._line(position)
+            worth = (position.value, line[0] if line else None, line)
+            if self.worth.get(key) != worth:
+                self.worth[key] = worth
+                found.append(self._noted(position, line, searched))
+        return found
+
+    def _noted(self, position: Position, line: tuple[str, ...], searched: int) -> BookValues:
+        assert position.value is not None
+        return BookValues(
+            key=position.key,
+            searched=searched,
+            positions=len(self._tree.positions),
+            value=position.value,
+            n=position.n,
+            best_move=line[0] if line else None,
+            pv=line,
+        )
+
+    def _line(self, position: Position) -> tuple[str, ...]:
+        """Returns the line of the best values from a position, in the book and one move beyond it."""
+        line: list[str] = []
+        while len(line) < PV_MOVES:
+            known = {move: value for move, value in self._tree.values(position).items() if value is not None}
+            best = max(known, key=lambda move: known[move], default=None)
+            outside = position.outside
+            if outside is not None and position.outside_move and (best is None or outside > known[best]):
+                return (*line, position.outside_move)
+            if best is None:
+                break
+            line.append(best)
+            move = position.moves[best]
+            if not self._tree.goes_on(position, move):
+                break
+            position = self._tree.positions[move.child]
+        return tuple(line)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -17,13 +17,14 @@ from typing import Any, Literal, get_args
 
 import chess
 
-from ..errors import InvalidParameterError, StoreError
-from ..position.board import board_of
+from ..errors import InvalidParameterError, InvalidPositionError, StoreError
+from ..position.board import board_of, fen_of
+from ..position.notation import named_board, play_moves, read_position, start_position
 from ..store.file import check_is_file, open_beside, open_reader, sql_errors
 from ..store.sharded.files import file_of_tables
 from ..store.store import Store
 from ..store.tables.provenance import now
-from ..store.tables.rows import Row, checked
+from ..store.tables.rows import checked
 
 State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
@@ -32,8 +33,6 @@ DROPPED: State = "dropped"
 WAIT_SECONDS = 60.0  # for a transaction of another process
 ROWS = 500  # of one transaction, for which others wait
 _NAMES = ("id", "book", "fen", "moves", "origin", "added", "state", "note", "changed")
-_COLUMNS = ", ".join(_NAMES)
-_CHECKED = tuple(f"book_queue.{name}" for name in _NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class QueueItem:
             yield board.copy(stack=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the object of `graphsearch book queue list --json`."""
+        """Returns the object of `graphsearch book queue --json`."""
         return asdict(self) | {"moves": list(self.moves)}
 
 
@@ -103,8 +102,6 @@ def add(
     new: Iterable[NewItem],
     *,
     book: str | None = None,
-    rows_at_once: int = ROWS,
-    wait_seconds: float = WAIT_SECONDS,
 ) -> Added:
     """Adds items to the queue, except those that wait already for the same book.
 
@@ -112,8 +109,6 @@ def add(
 
     Args:
       book: their book; None: the book that is built next.
-      rows_at_once: added in one transaction, for which others wait.
-      wait_seconds: for a transaction of another process.
 
     Raises:
       StoreError: if the file cannot be written, or has no queue and another process writes it.
@@ -121,8 +116,8 @@ def add(
     ids: list[int] = []
     duplicates: list[tuple[NewItem, int]] = []
     rest = iter(new)
-    with _opened(path, wait_seconds) as (connection, real):
-        while rows := list(islice(rest, rows_at_once)):
+    with _opened(path) as (connection, real):
+        while rows := list(islice(rest, ROWS)):
             with _transaction(connection, real):
                 for item in rows:
                     same = _same(connection, item, book)
@@ -143,12 +138,11 @@ def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
     with _opened(path) as (connection, real), _transaction(connection, real):
         left: list[QueueItem] = []
         for number in dict.fromkeys(ids):
-            row = connection.execute(f"SELECT {_COLUMNS} FROM book_queue WHERE id = ?", (number,))  # noqa: S608
-            found = row.fetchone()
-            if found is None:
+            found = list(_items(connection, "id = ?", (number,)))
+            if not found:
                 raise InvalidParameterError(f"{real}: the queue has no item {number}")
             if not _set(connection, number, DROPPED, None):
-                left += _items([found])
+                left += found
         return left
 
 
@@ -159,10 +153,9 @@ def drop_all(path: str | os.PathLike[str], *, book: str | None = None) -> int:
       StoreError: if the file cannot be written.
     """
     with _opened(path) as (connection, real), _transaction(connection, real):
-        of_book = "" if book is None else " AND book = ?"
-        statement = f"UPDATE book_queue SET state = ?, changed = ? WHERE state = 'waiting'{of_book}"  # noqa: S608
-        values = (DROPPED, now(), *([] if book is None else [book]))
-        return connection.execute(statement, values).rowcount
+        waiting = "state = 'waiting' AND book IS coalesce(?, book)"
+        statement = f"UPDATE book_queue SET state = ?, changed = ? WHERE {waiting}"  # noqa: S608
+        return connection.execute(statement, (DROPPED, now(), book)).rowcount
 
 
 def items(
@@ -178,30 +171,25 @@ def items(
     connection = open_reader(real)
     try:
         with sql_errors(real, "read it"):
-            yield from _rows(connection, state, book)
+            where = "state = coalesce(?, state) AND book IS coalesce(?, book)"
+            yield from _items(connection, where, (state, book))
     finally:
         connection.close()
 
 
 # --------------------------------------------------------------- for builders
-def waiting(store: Store, book: str, *, limit: int = -1) -> list[QueueItem]:
+def waiting(store: Store, book: str) -> list[QueueItem]:
     """Returns the waiting items of a book and those for any book, in the order in which they were added.
-
-    Args:
-      limit: at most so many; negative: all.
 
     Raises:
       StoreError: if the file cannot be read.
     """
-    query = (
-        f"SELECT {_COLUMNS} FROM book_queue WHERE state = 'waiting' AND (book IS NULL OR book = ?)"  # noqa: S608
-        " ORDER BY id LIMIT ?"
-    )
+    where = "state = 'waiting' AND (book IS NULL OR book = ?)"
     with sql_errors(store.path, "read it"):
-        return list(_items(store.connection.execute(query, (book, limit))))
+        return list(_items(store.connection, where, (book,)))
 
 
-def set_state(store: Store | sqlite3.Connection, number: int, state: State, note: str | None = None) -> bool:
+def set_state(store: Store, number: int, state: State, note: str | None = None) -> bool:
     """Sets the state of a waiting row; returns False if it did not wait any more, and leaves it as it is.
 
     It joins an open transaction.
@@ -212,8 +200,6 @@ def set_state(store: Store | sqlite3.Connection, number: int, state: State, note
     """
     if state not in STATES:
         raise InvalidParameterError(f"state must be one of {', '.join(STATES)}, not {state!r}")
-    if isinstance(store, sqlite3.Connection):
-        return _set(store, number, state, note)
     if store.read_only:
         raise StoreError(f"{store.path} is open for reading only")
     with sql_errors(store.path, "write to it"):
@@ -223,12 +209,12 @@ def set_state(store: Store | sqlite3.Connection, number: int, state: State, note
 # --------------------------------------------------------------------- inside
 @contextmanager
 def _opened(
-    path: str | os.PathLike[str], wait_seconds: float = WAIT_SECONDS
+    path: str | os.PathLike[str],
 ) -> Iterator[tuple[sqlite3.Connection, Path]]:
     """Yields a connection to a file, and the file's path."""
     real = file_of_tables(path)
     check_is_file(real, create=False)
-    connection = open_beside(real, wait=wait_seconds)
+    connection = open_beside(real, wait=WAIT_SECONDS)
     try:
         yield connection, real
     finally:
@@ -267,16 +253,95 @@ def _set(connection: sqlite3.Connection, number: int, state: State, note: str | 
     return connection.execute(statement, (state, note, changed, number)).rowcount == 1
 
 
-def _rows(connection: sqlite3.Connection, state: State | None, book: str | None) -> Iterator[QueueItem]:
-    conditions, values = ["1"], []
-    for column, value in (("state", state), ("book", book)):
-        if value is not None:
-            conditions.append(f"{column} = ?")
-            values.append(value)
-    query = f"SELECT {_COLUMNS} FROM book_queue WHERE {' AND '.join(conditions)} ORDER BY id"  # noqa: S608
-    yield from _items(connection.execute(query, values))
-
-
-def _items(rows: Iterable[Row]) -> Iterator[QueueItem]:
-    for number, book, fen, moves, *rest in checked(rows, *_CHECKED):
+def _items(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> Iterator[QueueItem]:
+    query = f"SELECT {', '.join(_NAMES)} FROM book_queue WHERE {where} ORDER BY id"  # noqa: S608
+    rows = checked(connection.execute(query, values), *(f"book_queue.{name}" for name in _NAMES))
+    for number, book, fen, moves, *rest in rows:
         yield QueueItem(number, book, fen, tuple(moves.split()), *rest)
+
+
+MOVES_WORD = "moves"  # as in UCI: startpos moves e2e4 e7e5
+
+
+@dataclass(frozen=True, slots=True)
+class GivenItem:
+    """The item of one position, line or game.
+
+    Attributes:
+      item: None if it could not be read. notes: for the user.
+      problem: why there is no item.
+    """
+
+    item: NewItem | None
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def item_of(board: chess.Board, origin: str) -> NewItem:
+    """Returns the item of a position with the line on its move stack."""
+    moves = tuple(move.uci() for move in board.move_stack)
+    return NewItem(fen_of(board.root()), moves, origin)
+
+
+def from_text(text: str, *, moves: str | None = None) -> GivenItem:
+    """Returns the line that begins at `startpos`, a FEN or an EPD line; without moves, the position.
+
+    Raises:
+      InvalidPositionError: if there is no such position, or a move is illegal.
+    """
+    given = read_position(text, moves=moves)
+    return GivenItem(item_of(given.board, "given"), given.notes)
+
+
+def from_games(
+    path: Path, *, ply: int | None = None, only: Collection[int] | None = None
+) -> Iterator[GivenItem]:
+    """Yields the line of each game of a PGN file up to `ply` half-moves; of all, or those that `only` names.
+
+    Raises:
+      InvalidPositionError: if the file is no PGN, or lacks one of these games.
+    """
+    from ..position.pgn_position import read_games
+
+    found = set()
+    for game in read_games(path, ply=ply, only=only):
+        found.add(game.game)
+        if game.board is None:
+            yield GivenItem(None, game.notes, game.problem)
+        else:
+            yield GivenItem(item_of(game.board, f"{path.name}, game {game.game}"), game.notes)
+    for number in sorted(set(only or ()) - found):
+        raise InvalidPositionError(f"{path} has no game {number}")
+    if not found:
+        raise InvalidPositionError(f"{path} has no games")
+
+
+def from_lines(lines: Iterable[str]) -> Iterator[GivenItem]:
+    """Yields the item of each line of a text: a FEN, an EPD line, or moves from the start position.
+
+    `POSITION moves LIST`, as in UCI, is a line from there. Blank lines and lines that begin with # are
+    skipped.
+
+    >>> [given.item.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"])]
+    [('e2e4', 'e7e5'), ('d2d4',)]
+    """
+    for number, line in enumerate(lines, 1):
+        text = line.strip().lstrip("\ufeff")
+        if not text or text.startswith("#"):
+            continue
+        try:
+            yield GivenItem(item_of(_board(text), f"line {number}"))
+        except InvalidPositionError as error:
+            yield GivenItem(None, problem=f"line {number}: {error}")
+
+
+def _board(text: str) -> chess.Board:
+    words = text.removeprefix("position ").removeprefix("fen ").split()
+    place = words.index(MOVES_WORD) if MOVES_WORD in words else len(words)
+    position, moves = words[:place], words[place + 1 :]
+    if "/" in words[0] or start_position(words[0]):
+        board = named_board(" ".join(position))
+    else:
+        board, moves = chess.Board(), words
+    play_moves(board, " ".join(moves))
+    return board

@@ -76,7 +76,7 @@ class Requests:
             boards = list(item.boards())
             check(boards[0])
         except (ValueError, InvalidPositionError) as error:
-            self.refuse(item, f"it cannot be read: {error}")
+            self._endings.append((item, REFUSED, f"it cannot be read: {error}"))
             return None
         keys = [key_text(board) for board in boards]
         first = next((i for i, key in enumerate(keys) if key in self._tree.positions), None)
@@ -87,11 +87,6 @@ class Requests:
             self._growth.wanted.setdefault(key, set()).add(move)
         self._lines.append(_Line(item, keys[start:], moves, sans))
         return boards[0] if first is None else None
-
-    def refuse(self, item: QueueItem, reason: str) -> None:
-        """Ends an item that cannot be accepted."""
-        self._taken.add(item.id)
-        self._endings.append((item, REFUSED, reason))
 
     def next_line(self) -> BookLine | None:
         """Returns the line to the next position that the queue asks for, None if there is none now."""

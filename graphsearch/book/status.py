@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..store.file import sql_errors
@@ -14,19 +14,8 @@ from ..store.tables.provenance import now
 from ..store.tables.rows import checked
 from ..store.tables.rows import rows as checked_rows
 from . import rows
+from .build_report import RootValue
 
-_RUN = (
-    "id",
-    "started",
-    "finished",
-    "workers",
-    "positions",
-    "searched",
-    "visits",
-    "evaluations",
-    "seconds",
-    "ended",
-)
 _LEASE = ("book_lease.worker", "book_lease.pid", "book_position.fen", "book_lease.since")
 _ROOT = ("book_root.fen", "book_root.origin", "book_position.value?", "book_move.san?")
 
@@ -63,16 +52,6 @@ class PlyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RootRow:
-    """A root: the book's value for the side to move, and the move of the book that is best by it, in SAN."""
-
-    position: str
-    origin: str
-    value: float | None
-    best: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class LeaseRow:
     """A position that a worker of a running build is searching."""
 
@@ -102,7 +81,7 @@ class Status:
     end: int
     apart: int
     moves: int
-    roots: tuple[RootRow, ...]
+    roots: tuple[RootValue, ...]
     plies: tuple[PlyRow, ...]
     runs: tuple[RunRow, ...]
     queue: dict[str, int]
@@ -141,8 +120,8 @@ def _status(store: Store, book: BookRow) -> Status:
     plies = [
         PlyRow(p, s.get("open", 0), s.get("leaf", 0), s.get("end", 0)) for p, s in sorted(by_ply.items()) if s
     ]
-    where = "WHERE book = ? ORDER BY id"
-    runs = [RunRow(*row) for row in checked_rows(store.connection, "book_run", _RUN, where, (book.id,))]
+    columns, where = ("id", *(field.name for field in fields(RunRow)[1:])), "WHERE book = ? ORDER BY id"
+    runs = [RunRow(*row) for row in checked_rows(store.connection, "book_run", columns, where, (book.id,))]
     query = "SELECT state, count(*) FROM book_queue WHERE book IS NULL OR book = ? GROUP BY state"
     queue: dict[str, int] = dict(checked(ask(query, (book.name,)), "book_queue.state", "book_position.n"))
     query = (
@@ -169,11 +148,11 @@ def _status(store: Store, book: BookRow) -> Status:
     )
 
 
-def _roots(store: Store, book: int) -> list[RootRow]:
+def _roots(store: Store, book: int) -> list[RootValue]:
     query = (
         "SELECT r.fen, r.origin, p.value, (SELECT san FROM book_move AS m WHERE m.book = r.book"
         " AND m.key = r.key AND m.value IS NOT NULL ORDER BY m.value DESC LIMIT 1)"
         " FROM book_root AS r LEFT JOIN book_position AS p ON p.book = r.book AND p.key = r.key"
         " WHERE r.book = ? ORDER BY r.origin"
     )
-    return [RootRow(*row) for row in checked(store.connection.execute(query, (book,)), *_ROOT)]
+    return [RootValue(*row) for row in checked(store.connection.execute(query, (book,)), *_ROOT)]

@@ -1,16 +1,17 @@
 """Candidates for the queue of a book, ranked: leaves, gaps and bottlenecks.
 
-snapshot.py                      the tables of a book, read at once
-gaps.py                          replies without an answer
-conspiracy.py, bottlenecks.py    the fewest leaves on which the choice of a root's move depends
+gaps.py           replies without an answer
+bottlenecks.py    the fewest leaves on which the choice of a root's move depends
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any, Literal, get_args
+
+import chess
 
 from ..errors import InvalidParameterError
 from ..position.board import board_of
@@ -21,7 +22,7 @@ from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .gaps import Gap, find_gaps
 from .positions import LEAF, BookLine, BookMove, numbered, ply_of
 from .queue import NewItem
-from .snapshot import BookSnapshot, read_snapshot
+from .rows import BookSnapshot, read_snapshot
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -50,24 +51,12 @@ class LinePosition:
         """Returns the item for the queue: the position, or the line of the move."""
         return NewItem(self.position, (self.move,) if self.move else (), origin)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the common part of the objects of `book todo --json`."""
-        return {
-            "position": self.position,
-            "ply": self.ply,
-            "move": self.move,
-            "root": self.root,
-            "moves": list(self.moves),
-            "line": self.line,
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class UnsearchedLeaf:
-    """A position without a search; `priority` is the builder's, the smaller the sooner; None: none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """A row about one position or move."""
 
     target: LinePosition
-    priority: float | None
 
     @property
     def positions(self) -> tuple[LinePosition, ...]:
@@ -76,39 +65,32 @@ class UnsearchedLeaf:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the object of `--json`."""
-        return {"priority": self.priority, **self.target.as_dict()}
+        own = {name: value for name, value in asdict(self).items() if name != "target"}
+        return own | asdict(self.target) | {"moves": list(self.target.moves)}
 
 
-@dataclass(frozen=True, slots=True)
-class MissingReply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsearchedLeaf(_Target):
+    """A position without a search; `priority` is the builder's, the smaller the sooner; None: none."""
+
+    priority: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingReply(_Target):
     """A gap; `reach`, `p` and `games` are those of `gaps.Gap`."""
 
-    target: LinePosition
     reach: float
     p: float | None
     games: int
 
-    @property
-    def positions(self) -> tuple[LinePosition, ...]:
-        """The positions to search."""
-        return (self.target,)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the object of `--json`."""
-        return {"reach": self.reach, "p": self.p, "games": self.games, **self.target.as_dict()}
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedLeaf:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedLeaf(_Target):
     """A leaf of a bottleneck; values are seen by the side to move at its position."""
 
-    target: LinePosition
     value: float
     needed: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the object of `--json`."""
-        return {"value": self.value, "needed": self.needed, **self.target.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +122,9 @@ class Rivalry:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the object of `--json`."""
-        return {
-            "root": self.root,
-            "best": self.best,
-            "best_value": self.best_value,
-            "rival": self.rival,
-            "rival_value": self.rival_value,
-            "outside": self.outside,
-            "change": self.change,
-            "leaves": [leaf.as_dict() for leaf in self.leaves],
-        }
+        names = ("root", "best", "best_value", "rival", "rival_value", "outside", "change")
+        found = {name: getattr(self, name) for name in names}
+        return found | {"leaves": [leaf.as_dict() for leaf in self.leaves]}
 
 
 Row = UnsearchedLeaf | MissingReply | Rivalry
@@ -233,14 +208,7 @@ def _line_position(
 ) -> LinePosition:
     position = snapshot.positions[number]
     text = snapshot.text(line, san) if move and san else snapshot.text(line)
-    return LinePosition(
-        position=position.fen,
-        ply=position.ply,
-        move=move,
-        root=snapshot.root(line).fen,
-        moves=line.moves,
-        line=text,
-    )
+    return LinePosition(position.fen, position.ply, move, snapshot.root(line).fen, line.moves, text)
 
 
 def _leaves(snapshot: BookSnapshot, top: int) -> Todo:
@@ -249,18 +217,13 @@ def _leaves(snapshot: BookSnapshot, top: int) -> Todo:
         return (priority is None, 0.0 if priority is None else priority, number)
 
     parents = snapshot.parents(snapshot.roots)
-    reached = {
-        *snapshot.roots,
-        *parents,
-    }  # no root leads to the others since a move was excluded or a root removed
+    # no root leads to the others since a move was excluded or a root removed
+    reached = {*snapshot.roots, *parents}
     found = [number for number in reached if snapshot.positions[number].state == LEAF]
-    rows = [
-        UnsearchedLeaf(
-            _line_position(snapshot, number, snapshot.line(number, parents)),
-            snapshot.positions[number].priority,
-        )
-        for number in sorted(found, key=rank)[: top or None]
-    ]
+    rows = []
+    for number in sorted(found, key=rank)[: top or None]:
+        target = _line_position(snapshot, number, snapshot.line(number, parents))
+        rows.append(UnsearchedLeaf(target=target, priority=snapshot.positions[number].priority))
     return Todo(snapshot.name, "leaves", tuple(rows))
 
 
@@ -269,9 +232,8 @@ def _gaps(store: Store, snapshot: BookSnapshot, min_p: float, min_games: int, to
 
     def row(gap: Gap) -> MissingReply:
         line = snapshot.line(gap.position, found.parents)
-        return MissingReply(
-            _line_position(snapshot, gap.position, line, gap.reply, gap.san), gap.reach, gap.p, gap.games
-        )
+        target = _line_position(snapshot, gap.position, line, gap.reply, gap.san)
+        return MissingReply(target=target, reach=gap.reach, p=gap.p, games=gap.games)
 
     return Todo(snapshot.name, "gaps", tuple(row(gap) for gap in found.gaps))
 
@@ -309,10 +271,8 @@ def _changed(snapshot: BookSnapshot, change: Change, parents: dict[int, tuple[in
     move = position.outside_move if change.outside else None
     san = _san(position.fen, move) if move else None
     target = _line_position(snapshot, change.position, snapshot.line(change.position, parents), move, san)
-    return ChangedLeaf(target, change.value, change.needed)
+    return ChangedLeaf(target=target, value=change.value, needed=change.needed)
 
 
 def _san(fen: str, move: str) -> str:
-    import chess
-
     return board_of(fen).san(chess.Move.from_uci(move))

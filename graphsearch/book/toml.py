@@ -1,10 +1,7 @@
 """BOOK.toml as its author wrote it, checked; `docs/books.md` is its reference.
 
-toml_tables.py   every table with its keys; toml_evaluator.py: the table [evaluator]
-toml_values.py   types and ranges of values
-toml_lines.py    the line of every table and key
+toml_tables.py   every table with its keys, types and ranges
 toml_faults.py   messages with line, key and allowed values
-toml_games.py    roots out of PGN files
 """
 
 from __future__ import annotations
@@ -19,12 +16,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..errors import BookConfigError, InputFileError
+from ..errors import BookConfigError, InputFileError, InvalidPositionError
 from ..limits import TOML, read_file, toml_tables
 from ..position.board import fen_of, key_text, terminal_kind
 from .config import BookConfig, Expansion, Root, Ruling, Window
-from .toml_faults import Faults
-from .toml_games import GameRoots
+from .toml_faults import Faults, KeyPath
 from .toml_tables import BookFile, ExcludeTable, ForceTable, RootTable
 
 # the policy of expansion that each of its numbers belongs to
@@ -175,7 +171,7 @@ def _roots_of(table: RootTable, index: int, max_ply: int, faults: Faults) -> Ite
         if table.ply is not None and table.ply >= max_ply:
             faults.add((*path, "ply"), f"must be before max_ply, which is {max_ply}, not {table.ply}")
         elif not faults:
-            yield from GameRoots(table, path, max_ply, faults).read(origin)
+            yield from _game_roots(table, (*path, "pgn"), origin, max_ply, faults)
         return
     board = table.board()
     if board.ply() >= max_ply:
@@ -186,6 +182,53 @@ def _roots_of(table: RootTable, index: int, max_ply: int, faults: Faults) -> Ite
     if terminal_kind(board):
         faults.note((*path, "moves"), f"the game is over at {fen_of(board)}; nothing can be searched there")
     yield Root(board, origin)
+
+
+def _game_roots(table: RootTable, key: KeyPath, origin: str, max_ply: int, faults: Faults) -> Iterator[Root]:
+    """Yields the roots out of the games of a file; reports the games that give none."""
+    from ..position.pgn_position import read_games
+
+    file, games = Path(table.pgn or ""), table.numbers()
+    seen, broken, short, late, same, last = set[str](), list[str](), 0, 0, 0, 0
+    try:
+        for given in read_games(file, ply=table.ply, only=games):
+            last = given.game
+            for note in given.notes:
+                faults.note(key, note)
+            if given.board is None:
+                broken.append(given.problem)
+            elif table.ply is not None and given.length < table.ply:
+                short += 1
+            elif given.board.ply() >= max_ply:
+                late += 1
+            elif (name := key_text(given.board)) in seen:
+                same += 1
+            else:
+                seen.add(name)
+                yield Root(given.board.copy(stack=False), f"{origin}: {file.name}, game {given.game}")
+    except InvalidPositionError as error:
+        faults.add(key, str(error))
+        return
+    reasons = []
+    if broken:
+        reasons.append(f"{len(broken):,} unreadable (the first: {broken[0]})")
+    if short:
+        reasons.append(f"{short:,} shorter than {table.ply} plies")
+    if late:
+        text = f"{late:,} whose position is at ply {max_ply} (max_ply) or later"
+        reasons.append(text if table.ply is not None else f"{text}; use ply to cut games off")
+    why, count = ", ".join(reasons), len(seen) + len(broken) + short + late + same
+    if games is None and not seen:
+        faults.add(key, f"{file} gives no position: {why or 'it has no games'}")
+        return
+    if games is not None and len(games) > count:
+        faults.add(key, f"{file} has no game {max(games)}; game {last} is the last read")
+    if why and games is not None:
+        faults.add(key, why)
+    elif why:
+        faults.note(key, f"{file}: left out of {count:,} games: {why}")
+    if same:
+        faults.note(key, f"{file}: {same:,} games lead to a position that another gave")
 
 
 # ------------------------------------------------------------------ rulings

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ..errors import BookConfigError
-from .toml_lines import Path, lines_of
 from .toml_tables import TABLES, is_array
 
 SHOWN = 60  # characters of a wrong value that a message repeats
@@ -29,9 +30,9 @@ class Faults:
     text: str
     notes: list[str] = field(default_factory=list)
     _found: list[tuple[int, str]] = field(default_factory=list)
-    _lines: dict[Path, int] | None = None
+    _lines: dict[KeyPath, int] | None = None
 
-    def line(self, path: Path) -> int:
+    def line(self, path: KeyPath) -> int:
         """Returns the line of a path, or of the table around it."""
         if self._lines is None:
             self._lines = lines_of(self.text)
@@ -39,7 +40,7 @@ class Faults:
             path = path[:-1]
         return self._lines.get(path, 1)
 
-    def add(self, place: Path | int, text: str) -> None:
+    def add(self, place: KeyPath | int, text: str) -> None:
         """Adds a fault of a key, which the message begins with, or one on a line."""
         found = (place, text) if isinstance(place, int) else (self.line(place), f"{named(place)}: {text}")
         self._found.append(found)
@@ -50,7 +51,7 @@ class Faults:
             (self.line(fault["loc"]), _message(fault)) for fault in error.errors(include_url=False)
         ]
 
-    def note(self, path: Path, text: str) -> None:
+    def note(self, path: KeyPath, text: str) -> None:
         """Adds a note, which begins with the name of the table."""
         self.notes.append(f"{self.name}:{self.line(path)}: {named(path[:1])} {text}")
 
@@ -64,7 +65,7 @@ class Faults:
             raise BookConfigError([f"{self.name}:{line}: {text}" for line, text in ordered])
 
 
-def named(path: Path) -> str:
+def named(path: KeyPath) -> str:
     """Returns the names of a table and a key.
 
     >>> named(("root", 2)), named(("root", 0, "games", 1)), named(("leaf", "params", "CPuct"))
@@ -148,3 +149,67 @@ def allowed(found: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(found.lower(), known, 1)
     hint = f"; did you mean {near[0]!r}? allowed are" if near else "; allowed are"
     return f"{hint} {', '.join(known)}"
+
+
+KeyPath = tuple[str | int, ...]
+
+MOST_LINES = 1000  # of one value; behind a longer one no line is known, because each line costs a parse
+
+
+def lines_of(text: str) -> dict[KeyPath, int]:
+    """Returns the line, from 1, of every table and key of a text that `tomllib` accepts, by its path.
+
+    A path consists of keys and of indices, from 0, into arrays of tables. Items of lists have none. A
+    table that several lines name has the line of its header, else of the first key in it.
+
+    A statement ends at the first line with which it parses: no prefix of a value that spans lines is valid.
+
+    >>> lines_of("[a]\\nb = [\\n1,\\n2]\\n[[c]]\\nd.e = 3")
+    {('a',): 1, ('a', 'b'): 2, ('c',): 5, ('c', 0): 5, ('c', 0, 'd'): 6, ('c', 0, 'd', 'e'): 6}
+    """
+    lines: dict[KeyPath, int] = {}
+    last: dict[KeyPath, int] = {}  # index of the last table of each array
+    table: KeyPath = ()
+    statement: list[str] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        statement.append(line)
+        first = number - len(statement) + 1
+        try:
+            found = tomllib.loads("\n".join(statement))
+        except tomllib.TOMLDecodeError:
+            if len(statement) > MOST_LINES:
+                break
+            continue
+        if statement[0].lstrip().startswith("["):
+            table = _enter(found, lines, last, first)
+        else:
+            _note_keys(found, table, lines, first)
+        statement = []
+    return lines
+
+
+def _enter(header: dict[str, Any], lines: dict[KeyPath, int], last: dict[KeyPath, int], line: int) -> KeyPath:
+    """Returns the path of the table that a parsed header, `[a.b]` or `[[a.b]]`, begins; notes its line."""
+    path: KeyPath = ()
+    value: Any = header
+    while value:
+        (key,) = value
+        path, value = (*path, key), value[key]
+        if isinstance(value, list):
+            last[path] = last.get(path, -1) + 1
+            lines.setdefault(path, line)
+        elif value:
+            lines.setdefault(path, line)
+        else:
+            lines[path] = line
+        if path in last:
+            path, value = (*path, last[path]), value[0] if isinstance(value, list) else value
+            lines.setdefault(path, line)
+    return path
+
+
+def _note_keys(found: dict[str, Any], table: KeyPath, lines: dict[KeyPath, int], line: int) -> None:
+    for key, value in found.items():
+        lines.setdefault((*table, key), line)
+        if isinstance(value, dict):
+            _note_keys(value, (*table, key), lines, line)

@@ -2,41 +2,197 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import chess
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
-
-from ..errors import InvalidPositionError
-from ..position.notation import named_board, play_moves, read_moves
-from ..search.params import SearchParams
-from .config import Backup, Expansion, Leaf, Policy, Side, Window
-from .toml_evaluator import EvaluatorTable
-from .toml_values import (
-    MAX_PLY,
-    MOST_WEIGHT,
-    Centipawns,
-    Count,
-    Fault,
-    Game,
-    Games,
-    MostMoves,
-    Options,
-    Plies,
-    Ply,
-    Table,
-    Text,
-    Weight,
-    located,
-    printable,
-    refuse,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from ..errors import EvaluatorError, GraphSearchError, InvalidPositionError
+from ..evaluators.factory import EvaluatorSpec, check
+from ..evaluators.nnue.layout import NNUE_SUFFIX
+from ..position.notation import named_board, play_moves, read_moves
+from ..search.params import MAX_LIMIT, SearchParams
+from .config import Backup, Expansion, Leaf, Policy, Side, Window
+
+MAX_GAME = 10**9
+MAX_PLY = 1000
+MOST_CP = 100_000
+MOST_MOVES = 256
+MOST_WEIGHT = 1e6
+
+Fault = tuple[tuple[str | int, ...], str]  # path in the validated value, text
+
+
+def refuse(faults: Iterable[Fault]) -> None:
+    """Raises ValidationError if there are any faults."""
+    found = [
+        InitErrorDetails(type=PydanticCustomError("fault", "{text}", {"text": text}), loc=path, input=None)
+        for path, text in faults
+    ]
+    if found:
+        raise ValidationError.from_exception_data("BOOK.toml", found)
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable() or len(text) > 100:
+        raise ValueError("must be at most 100 printable characters")
+    return text
+
+
+def _without_all(value: object) -> object:
+    return None if value == "all" else value
+
+
+def _option(value: object) -> str:
+    if not isinstance(value, (bool, int, float, str)):
+        raise ValueError("must be a number, a text, true or false")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _in_order(plies: list[int]) -> list[int]:
+    if plies[0] > plies[-1]:
+        raise ValueError(f"the first ply must not be behind the last one, as in {plies}")
+    return plies
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+Count = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
+Ply = Annotated[int, Field(ge=0, le=MAX_PLY)]
+Game = Annotated[int, Field(ge=1, le=MAX_GAME)]
+Games = Annotated[
+    Annotated[list[Game], Field(min_length=1)] | None,
+    BeforeValidator(_without_all),
+    Field(description='"all" or a list of numbers, such as [1, 2]'),
+]
+Plies = Annotated[
+    list[Ply],
+    Field(min_length=1, max_length=2),
+    Field(description="a list of the first and the last ply, such as [0, 12], or of the first"),
+    AfterValidator(_in_order),
+]
+Centipawns = Annotated[float, Field(ge=0, le=MOST_CP)]
+MostMoves = Annotated[
+    Annotated[int, Field(ge=1, le=MOST_MOVES)] | None,
+    BeforeValidator(_without_all),
+    Field(description=f'a whole number from 1 to {MOST_MOVES}, or "all"'),
+]
+Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT)]
+Options = dict[str, Annotated[str, BeforeValidator(_option)]]
+
+
+class Table(BaseModel):
+    """A table: no key is unknown, and no value becomes another type."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def located(folder: Path | None, name: str) -> Path:
+    """Returns the absolute path of a file name, which is relative to a folder; `~` is a home."""
+    return (Path(folder or "") / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
+
+
+class EvaluatorTable(Table):
+    """`[evaluator]`: checked as far as possible without starting it; its files must exist."""
+
+    name: Text | None = None
+    policy: Text | None = None
+    value: Text | None = None
+    options: Options = Field(default_factory=dict)
+    syzygy: Text | None = None
+    pool: Text | None = None
+
+    @field_validator("name", "policy", "value")
+    @classmethod
+    def _locate(cls, name: str | None, info: ValidationInfo) -> str | None:
+        """Returns the name with the absolute path of its file or command."""
+        kind, _, rest = (name or "").partition(":")
+        if not rest or kind not in ("lc0", "uci", "nnue"):
+            return name
+        locate = _network if kind == "lc0" or rest.endswith(NNUE_SUFFIX) else _command
+        return f"{kind}:{locate(rest, info.context)}"
+
+    @field_validator("syzygy")
+    @classmethod
+    def _locate_folders(cls, text: str | None, info: ValidationInfo) -> str | None:
+        """Returns the absolute paths of the folders of tablebases."""
+        paths = [located(info.context, part) for part in (text or "").split(os.pathsep) if part]
+        for path in paths:
+            if not path.is_dir():
+                raise ValueError(f"there is no folder {path} (looked for in the folder of this file)")
+        return os.pathsep.join(map(os.fspath, paths))
+
+    @model_validator(mode="after")
+    def _check(self) -> EvaluatorTable:
+        try:
+            check(self.spec())
+        except (EvaluatorError, ValueError) as error:
+            refuse([(self._key_of(str(error)), str(error))])
+        return self
+
+    def _key_of(self, message: str) -> tuple[str, ...]:
+        """Returns the path of the key whose value a message names."""
+        for key in ("name", "policy", "value", "pool"):
+            if repr(getattr(self, key)) in message:
+                return (key,)
+        return next((("options", name) for name in self.options if name.lower() in message.lower()), ())
+
+    def spec(self) -> EvaluatorSpec:
+        """Returns the evaluator's specification."""
+        others = self.model_dump(exclude={"name", "options"})
+        return EvaluatorSpec(evaluator=self.name, options=tuple(self.options.items()), **others)
+
+
+def _network(name: str, folder: Path | None) -> str:
+    path = located(folder, name)
+    if not path.is_file():
+        raise ValueError(f"there is no network {path} (looked for in the folder of this file)")
+    return os.fspath(path)
+
+
+def _command(command: str, folder: Path | None) -> str:
+    """Returns the command of an engine with the absolute path of its program."""
+    from ..evaluators.uci.program import find_program
+
+    whole = located(folder, command)
+    try:
+        first, *others = [command] if os.sep in command and whole.is_file() else shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"not a command: {error}") from None
+    if os.sep in first:
+        path = os.fspath(located(folder, first))
+        command = shlex.join([path, *others]) if others else path
+    try:
+        find_program(command)
+    except GraphSearchError as error:
+        raise ValueError(str(error)) from None
+    return command
 
 
 class BookTable(Table):
     """`[book]`."""
 
-    name: Annotated[Text, AfterValidator(printable)] | None = None
+    name: Annotated[Text, AfterValidator(_printable)] | None = None
     side: Side = Field(description='"white", "black" or "both"')
     max_ply: Annotated[int, Field(ge=1, le=MAX_PLY)] = Field(description=f"from 1 to {MAX_PLY}")
 
@@ -84,11 +240,8 @@ class RootTable(PositionTable):
     def _check_keys(self) -> RootTable:
         given = self.model_fields_set
         if self.pgn is None:
-            refuse(
-                ((key,), "needs pgn, the name of a file of games")
-                for key in ("game", "games", "ply")
-                if key in given
-            )
+            needy = [key for key in ("game", "games", "ply") if key in given]
+            refuse(((key,), "needs pgn, the name of a file of games") for key in needy)
             return self
         faults: list[Fault] = [
             ((key,), "cannot be given with pgn; use ply to cut a game off")
@@ -96,9 +249,8 @@ class RootTable(PositionTable):
             if key in given
         ]
         if {"game", "games"} <= given:
-            faults.append(
-                (("games",), 'give game or games, not both: game = 3, games = [1, 2] or games = "all"')
-            )
+            text = 'give game or games, not both: game = 3, games = [1, 2] or games = "all"'
+            faults.append((("games",), text))
         refuse(faults)
         return self
 
@@ -219,10 +371,8 @@ class LeafTable(Table):
 
     def leaf(self) -> Leaf:
         """Returns the limits and parameters of a search."""
-        params = tuple(self.params.items())
-        if self.evaluations is None and self.visits is None:
-            return Leaf(params=params)
-        return Leaf(evaluations=self.evaluations, visits=self.visits, params=params)
+        limits = {} if self.evaluations is self.visits is None else self.model_dump(exclude={"params"})
+        return Leaf(params=tuple(self.params.items()), **limits)
 
 
 class BookFile(Table):

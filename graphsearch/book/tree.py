@@ -11,11 +11,13 @@ line came back) counts with its own edge's value, and is on no path to a leaf.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..position.values import cp_from_q, negate
-from .config import Backup
-from .order import Order
+from ..search.puct import exploration_term, score
+from .config import Backup, Expansion
 from .positions import END, LEAF, OPEN, BookLine, BookMove, Position, line_of
 
 MAX_LOSS = 10_000  # centipawns, so that a missed mate does not outweigh everything else
@@ -100,8 +102,7 @@ class BookTree:
 
     def best(self, position: Position) -> float | None:
         """Returns the best value of any move, in the book or not; None if none is known."""
-        known = [value for value in self.values(position).values() if value is not None]
-        return max([*known, *([] if position.outside is None else [position.outside])], default=None)
+        return _best(position, self.values(position))
 
     def update(self, keys: Iterable[str]) -> None:
         """Recomputes positions, and all ancestors that change, the deepest first."""
@@ -140,8 +141,7 @@ class BookTree:
 
     def _value(self, position: Position, values: dict[str, float | None]) -> float | None:
         if self.backup == "minimax":
-            known = [value for value in values.values() if value is not None]
-            return max([*known, *([] if position.outside is None else [position.outside])], default=None)
+            return _best(position, values)
         total = position.rest
         for name, value in values.items():
             total += position.moves[name].n * (0.0 if value is None else value)
@@ -154,13 +154,19 @@ class BookTree:
         self, position: Position, values: dict[str, float | None]
     ) -> Iterator[tuple[BookMove, float, float]]:
         """Yields the moves with a leaf behind them: (move, its cost, the child's reach)."""
-        known = [value for value in values.values() if value is not None]
-        best = max([*known, *([] if position.outside is None else [position.outside])], default=None)
+        for move, cost in self._costs_of(position, values):
+            reach = self.positions[move.child].reach
+            if reach is not None:
+                yield move, cost, reach
+
+    def _costs_of(
+        self, position: Position, values: dict[str, float | None]
+    ) -> Iterator[tuple[BookMove, float]]:
+        best = _best(position, values)
         for rank, move in enumerate(position.moves.values()):
-            child = self.positions[move.child]
-            if child.reach is not None and child.ply > position.ply:
+            if self.goes_on(position, move):
                 lost = loss_of(best, values[move.move]) or 0
-                yield move, self.order.cost(move.p, lost / 100.0, rank), child.reach
+                yield move, self.order.cost(move.p, lost / 100.0, rank)
 
     # -------------------------------------------------------------- the next leaf
     def next_line(self) -> BookLine | None:
@@ -221,20 +227,12 @@ class BookTree:
             if key in found or ply != position.ply:
                 continue
             found[key] = best[key]
-            for move, cost in self._costs_of(position):
+            for move, cost in self._costs_of(position, self.values(position)):
                 child = self.positions[move.child]
                 if best[key] + cost < best.get(child.key, float("inf")):
                     best[child.key] = best[key] + cost
                     heapq.heappush(heap, (child.ply, child.key, best[child.key]))
         return found
-
-    def _costs_of(self, position: Position) -> Iterator[tuple[BookMove, float]]:
-        values = self.values(position)
-        best = self.best(position)
-        for rank, move in enumerate(position.moves.values()):
-            if self.goes_on(position, move):
-                lost = loss_of(best, values[move.move]) or 0
-                yield move, self.order.cost(move.p, lost / 100.0, rank)
 
     def line_to(self, key: str) -> BookLine | None:
         """Returns a shortest line from a root to a position; None if none leads there."""
@@ -257,14 +255,95 @@ class BookTree:
         return parent, next(m for m in parent.moves.values() if m.child == position.key)
 
 
+def _best(position: Position, values: dict[str, float | None]) -> float | None:
+    return max((v for v in (*values.values(), position.outside) if v is not None), default=None)
+
+
 def loss_of(best: float | None, value: float | None) -> int | None:
     """Returns the loss of a value against the best one in centipawns, at most 10,000; None if one is unknown.
 
     They are of the type `centipawn`, by Q alone: minimax values have no WDL.
 
-    >>> loss_of(0.5, 0.25), loss_of(0.5, None)
-    (52, None)
+    >>> loss_of(0.5, 0.25), loss_of(0.5, None), loss_of(1.0, -1.0)
+    (52, None, 10000)
     """
     if best is None or value is None:
         return None
     return max(0, min(MAX_LOSS, cp_from_q(best) - cp_from_q(value)))
+
+
+LEAST_P = 1e-6
+Step = tuple[BookMove, float, float]  # a move, its cost, its child's reach
+
+
+@dataclass(frozen=True, slots=True)
+class CheapestWay:
+    """Chooses the leaf of the cheapest path; `counts_visits`: whether roots take turns, by their searches."""
+
+    per_ply: float
+    per_loss: float
+    per_log_p: float = 0.0
+    per_move: float = 0.0
+    counts_visits: bool = False
+
+    def cost(self, p: float, loss: float, rank: int) -> float:
+        """Returns `per_ply + per_loss * loss - per_log_p * ln p + per_move * rank` of a move.
+
+        Args:
+          loss: in pawns. rank: number of moves that the position has in the book before it.
+        """
+        return (
+            self.per_ply
+            + self.per_loss * loss
+            - self.per_log_p * math.log(max(p, LEAST_P))
+            + (self.per_move * rank)
+        )
+
+    def choose(
+        self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
+    ) -> BookMove:
+        """Returns the first move of the cheapest path; of equal ones the likelier.
+
+        Args:
+          steps: the moves with a leaf behind them, at least one.
+          values: of the moves, for the side to move.
+          visits: searches here and below. q: the position's value.
+        """
+        return min(steps, key=lambda step: (step[1] + step[2], -step[0].p, step[0].move))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Puct:
+    """Chooses the move with the largest Q + U; a visit is a search of the book."""
+
+    cpuct: float
+    counts_visits: bool = True
+
+    def cost(self, p: float, loss: float, rank: int) -> float:
+        """Returns -ln p, for lists of leaves; the choice does not depend on it."""
+        return -math.log(max(p, LEAST_P))
+
+    def choose(
+        self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
+    ) -> BookMove:
+        """Returns the move with the largest Q + U; an unknown Q is that of the position."""
+        term = exploration_term(visits, self.cpuct, 1.0, 0.0)
+
+        def rank(step: Step) -> tuple[float, float, str]:
+            move = step[0]
+            value = values[move.move]
+            return (-score(q if value is None else value, term * move.p, 1 + move.visits), -move.p, move.move)
+
+        return min(steps, key=rank)[0]
+
+
+Order = CheapestWay | Puct
+
+
+def order_of(expansion: Expansion) -> Order:
+    """Returns the policy that a configuration names."""
+    if expansion.policy == "puct":
+        return Puct(expansion.cpuct)
+    if expansion.policy == "dropout":
+        return CheapestWay(1.0, expansion.alpha)
+    return CheapestWay(expansion.per_ply, expansion.per_loss, expansion.per_log_p, expansion.per_move)

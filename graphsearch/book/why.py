@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import chess
@@ -19,10 +19,9 @@ from . import rows
 from .config import BookConfig
 from .decide import Verdict
 from .growth import Growth, known_moves
-from .order import order_of
 from .positions import OPEN, Position, numbered
 from .toml import stored_config
-from .tree import BookTree
+from .tree import BookTree, order_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +65,7 @@ class Why:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch book why`."""
-        names = (
-            "book",
-            "position",
-            "key",
-            "found",
-            "state",
-            "ply",
-            "line",
-            "searches",
-            "n",
-            "value",
-            "outside",
-        )
+        names = [field.name for field in fields(self)[:11]]  # up to `outside`
         found = {name: getattr(self, name) for name in names}
         found |= {"outside_move": self.outside_san, "priority": self.priority, "rank": self.rank}
         moves = [v.as_dict() | {"since_run": self.since.get(v.candidate.move)} for v in self.verdicts]
@@ -104,14 +91,9 @@ class LeftAt:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object."""
-        reason = self.verdict.reason if self.verdict else None
-        return {
-            "position": self.position,
-            "move": self.move,
-            "line": self.line,
-            "state": self.state,
-            "reason": reason,
-        }
+        found = asdict(replace(self, verdict=None))
+        del found["verdict"]
+        return found | {"reason": self.verdict.reason if self.verdict else None}
 
 
 def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = None) -> Why:
@@ -127,7 +109,7 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
     """
     check(board)
     with open_to_read(path) as store:
-        return _Asked(store, rows.book_named(store, name)).why(board)
+        return _BookReader(store, rows.book_named(store, name)).why(board)
 
 
 def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdict, ...]]:
@@ -136,11 +118,11 @@ def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdic
     Raises:
       StoreError: if the file has no such book, or cannot be read.
     """
-    asked = _Asked(store, rows.book_named(store, name))
+    asked = _BookReader(store, rows.book_named(store, name))
     return lambda board: asked.why(board).verdicts
 
 
-class _Asked:
+class _BookReader:
     """One book of an open file."""
 
     def __init__(self, store: Store, book: BookRow) -> None:
@@ -149,7 +131,7 @@ class _Asked:
         self.config: BookConfig = stored_config(book.config, book.name)
         self.tree = BookTree(self.config.expansion.value, order_of(self.config.expansion))
         rows.load(store, book.id, self.tree)
-        found = rows.roots(store, book.id)
+        found = rows.roots_of(store, book.id)
         self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
         self._roots = tuple(fen for _, fen, _ in found)
         self._plies = {key: board_of(fen).ply() for key, fen, _ in found}

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from ..jit.compiler import inner
-from ..jit.types import Pointer, float32, float64, int64
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ptr
+from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
+from ..position.board_kernel import PW
+from ..position.words import BoardTable, Position
+
+EvaluatePosition = Callable[
+    [BoardTable, Pointer[int64], Position, Pointer[uint16], int64, Pointer[float32], Pointer[uint64]],
+    tuple[float32, float32],
+]
 
 BEGIN, END = -2, -1  # of their arguments, counted from the last: the positions to evaluate
 LOGIT_FLOOR = 14.0  # below the best logit, where others end; keeps every prior well above 0
@@ -15,6 +27,15 @@ LOGIT_FLOOR = 14.0  # below the best logit, where others end; keeps every prior 
 def sigmoid(x: float64) -> float64:
     """Returns the logistic function, in float64; it is 0 or 1 beyond +-60."""
     return 1.0 / (1.0 + math.exp(-min(max(x, -60.0), 60.0)))
+
+
+@inner
+def chances(score: float64, draw_width: float64, noise: float64) -> tuple[float64, float64]:
+    """Returns the chances to win and to lose of a score, as two logistic curves.
+
+    win = sigmoid((score - draw width) / noise), loss = sigmoid((-score - draw width) / noise)
+    """
+    return sigmoid((score - draw_width) / noise), sigmoid((-score - draw_width) / noise)
 
 
 @inner
@@ -51,3 +72,39 @@ def temper(priors: Pointer[float32], n: int64, temperature: float64) -> None:
         total += float64(priors[j])
     for j in range(n):
         priors[j] = float32(float64(priors[j]) / total)
+
+
+def batch_of(evaluate_position: EvaluatePosition) -> Callable[..., None]:
+    """Returns the kernel `evaluate_batch`, as `inside.BatchKernel` describes it, of the module that calls.
+
+    Args:
+      evaluate_position: an inner function of (T, weights, s, moves, n, priors, scratch). It returns Q and the
+        chance of a draw, as `value_of`, and writes the n > 0 priors, each above 0, which sum to 1.
+    """
+
+    def evaluate_batch(
+        T: NDArray[np.uint64],
+        weights: NDArray[np.int64],
+        positions: NDArray[np.uint64],
+        moves: NDArray[np.uint16],
+        offsets: NDArray[np.int64],
+        values: NDArray[np.float32],
+        priors: NDArray[np.float32],
+        scratch: NDArray[np.uint64],
+        temperature: float64,
+        begin: int64,
+        end: int64,
+    ) -> None:
+        for b in range(begin, end):
+            at = offsets[b]
+            n = offsets[b + 1] - at
+            s, p = ptr(positions, b * PW), ptr(priors, at)
+            q, d = evaluate_position(ptr(T, 0), ptr(weights, 0), s, ptr(moves, at), n, p, ptr(scratch, 0))
+            values[2 * b] = q
+            values[2 * b + 1] = d
+            temper(p, n, temperature)
+
+    # compiled code is kept by module and name
+    evaluate_batch.__module__ = evaluate_position.__module__
+    evaluate_batch.__qualname__ = "evaluate_batch"
+    return kernel(evaluate_batch)

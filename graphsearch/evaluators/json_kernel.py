@@ -9,8 +9,15 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import as_i64, ptr
 from ..jit.types import Pointer, float64, int64, uint8, uint16, uint64
 from ..position.board_kernel import PW, from_square, promotion_of, to_square
-from ..position.decimal_kernel import write_float, write_integer
-from ..position.fen_kernel import LETTERS, SMALL, SPACE, write_fen, write_square
+from ..position.writing_kernel import (
+    LETTERS,
+    SMALL,
+    SPACE,
+    write_fen,
+    write_float,
+    write_integer,
+    write_square,
+)
 
 GAP, QUOTE, COLON, COMMA = b'|":,'
 
@@ -27,7 +34,6 @@ def _copy(form: Pointer[uint8], place: int64, out: Pointer[uint8], at: int64) ->
 
 @inner
 def _sort(moves: Pointer[uint16], priors: Pointer[float64], begin: int64, end: int64) -> None:
-    """Sorts moves by their priors, the largest first; equal ones stay in their order."""
     for i in range(begin + 1, end):
         move, prior, k = moves[i], priors[i], int64(i)
         while k > begin and priors[k - 1] < prior:

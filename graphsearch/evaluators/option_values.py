@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from ..errors import InvalidParameterError
 from ..limits import DIGITS, shortened
-from .lc0.evaluator import DEFAULT_HISTORY, HISTORIES
 
 MAX_THREADS = 1024
 MAX_WORKERS = 1024
@@ -29,6 +28,8 @@ def temperature(options: Options, default: float) -> float:
 
 def history(options: Options) -> str:
     """Returns what a network is shown of the plies before a position."""
+    from .lc0.evaluator import DEFAULT_HISTORY, HISTORIES
+
     text = options.get("history", DEFAULT_HISTORY)
     if text.lower() not in HISTORIES:
         raise InvalidParameterError(f"history must be {' or '.join(HISTORIES)}, not {shortened(text)!r}")

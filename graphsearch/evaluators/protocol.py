@@ -11,11 +11,17 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EvaluatorError
-from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, settled, unpack
+from ..errors import EvaluatorDefectError, EvaluatorError, GraphSearchError
+from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, unpack
+from ..position.chess960 import settled
 from ..store.record.provenance import EvaluatorIdentity
-from .kinds import EXTERNAL
 from .lines import Lines
+
+EXTERNAL = 0  # outside the search loop, through `evaluate`
+UNIFORM = 1  # inside: no knowledge
+BUILTIN = 2  # inside: this program's own networks
+NNUE = 3  # inside: a network of Stockfish
+
 
 NO_WEIGHTS: NDArray[np.int64] = np.zeros(1, np.int64)  # of an evaluator that is no kernel, or has none
 # leaves for an evaluator outside the kernels: asking takes .3 ms, which so many share
@@ -188,3 +194,31 @@ def _first_bad(batch: PositionBatch, good: NDArray[np.bool_], bad_moves: NDArray
     if bad_moves.any():
         row = int(np.searchsorted(batch.offsets, np.argmax(bad_moves), "right")) - 1
     return unpack(batch.words[row].tolist()).fen()
+
+
+def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:
+    """Returns the evaluator's checked answer.
+
+    Raises:
+      EvaluatorError: if it fails, or answers what is no evaluation.
+    """
+    try:
+        return checked(batch, evaluator.evaluate(batch))
+    except GraphSearchError:
+        raise
+    except Exception as error:
+        raise EvaluatorDefectError(f"the evaluator failed: {type(error).__name__}: {error}") from error
+
+
+class AbsentEvaluator(Evaluator):
+    """Stands for the evaluator that a file is bound to, where nothing is to be evaluated."""
+
+    def __init__(self, identity: EvaluatorIdentity) -> None:
+        self.identity = identity
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Raises EvaluatorError: there is nobody to ask."""
+        raise EvaluatorError(
+            f"the graph was opened without its evaluator ({self.identity.describe()}), which {len(batch)} new"
+            " positions need; open it with that one"
+        )

@@ -11,7 +11,7 @@ import chess.syzygy
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EvaluatorError
+from ..errors import EvaluatorError, EvaluatorFileError
 from ..position.board import unpack
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 
@@ -42,7 +42,7 @@ class Syzygy:
         names: list[str] = []
         for folder in self.folders:
             if not folder.is_dir():
-                raise EvaluatorError(f"the folder {folder} of Syzygy tables does not exist")
+                raise EvaluatorFileError(f"the folder {folder} of Syzygy tables does not exist")
             self._tables.add_directory(os.fspath(folder))
             names += [file.stem for file in folder.glob(WDL_FILES)]
         if not names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..store.record.provenance import EvaluatorIdentity
 from .inside import BatchKernel, KernelEvaluator
-from .kinds import UNIFORM
+from .protocol import EXTERNAL, UNIFORM
 
 
 class UniformEvaluator(KernelEvaluator):
@@ -20,3 +20,10 @@ class UniformEvaluator(KernelEvaluator):
         from .uniform_kernel import SCRATCH_WORDS, evaluate_batch
 
         return BatchKernel(evaluate_batch, SCRATCH_WORDS)
+
+
+class OutsideUniform(UniformEvaluator):
+    """The same outside the kernels and without answers, to load the kernels that ask such evaluators."""
+
+    kernel_kind = EXTERNAL
+    identity = EvaluatorIdentity("idle")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ExportError
+from ..errors import MissingPackageError
 from ..version import __version__
 from .output import synced
 
@@ -28,7 +28,7 @@ def needed_arrow() -> Any:
         importlib.import_module("pyarrow.parquet")
         return importlib.import_module("pyarrow")
     except ImportError as error:
-        raise ExportError(f"Parquet needs the package pyarrow ({error}): {INSTALL}") from None
+        raise MissingPackageError(f"Parquet needs the package pyarrow ({error}): {INSTALL}") from None
 
 
 @dataclass(frozen=True, slots=True)

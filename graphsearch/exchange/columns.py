@@ -1,6 +1,6 @@
 """Records as columns for analysis: what each says of its position and of every legal move, thousands at once.
 
-The common case is arithmetic on arrays. What carries a proof is rare, and asked of `store.record.bounds` and
+Values are those of `worth_kernel.py`. What carries a proof is rare, and asked of `store.record.bounds` and
 `store.record.ranking` one by one, so that their rules stand in one place.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,16 @@ from ..position.board import (
     clock_of_words,
     clock_term,
 )
-from ..position.steps_kernel import MATE, list_moves, make_steps
+from ..position.rules_kernel import MATE, list_moves, make_steps
 from ..position.values import D_SCALE
 from ..position.words import BLACK, CLOCK_BITS, CLOCK_SHIFT, KEY, META, PAWNS, WHITE
+from ..store.codec import bulk
 from ..store.codec.bulk import board_tables, owned
 from ..store.record import bounds as rules
-from ..store.record.node import LOWER_SHIFT, MAX_CODE, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
+from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import ranking
+from ..store.upkeep.prune import visits_of
+from .worth_kernel import describe, value_edges
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -99,7 +102,48 @@ def columns_of(batch: RecordBatch) -> tuple[NodeColumns, MoveColumns]:
     """Returns the columns of sound records."""
     edges = _Edges.of_batch(batch)
     moves = _moves(batch, edges)
-    return _nodes(batch, edges, moves), moves
+    return _nodes(batch, moves), moves
+
+
+# ------------------------------------------------------------------ values
+class Worth(NamedTuple):
+    """What records say of their positions, as `worth_kernel.describe` fills it."""
+
+    q: Floats
+    draw: Floats
+    bounds: Ints
+    mates: Ints
+    notes: Ints
+
+
+class EdgeWorth(NamedTuple):
+    """What the edges of records are worth, as `worth_kernel.value_edges` fills it."""
+
+    q: Floats
+    draw: Floats
+    mates: Ints
+    mated: NDArray[np.uint8]
+
+
+def worth_of(batch: RecordBatch, clocks: Ints, *, proven: bool = False) -> Worth:
+    """Returns what records say of their positions; with `proven`, mates and notes too.
+
+    Args:
+      clocks: `[R]` at which they were evaluated.
+    """
+    size, more = len(batch), len(batch) if proven else 0
+    mates, notes = np.empty(more, np.int64), np.empty(more, np.int64)
+    found = Worth(np.empty(size), np.empty(size), np.empty(2 * size, np.int64), mates, notes)
+    describe(board_tables(), bulk.columns_of(batch), clocks, *found)
+    return found
+
+
+def worth_of_edges(batch: RecordBatch) -> EdgeWorth:
+    """Returns what the edges of records are worth."""
+    size = len(batch.n)
+    found = EdgeWorth(np.empty(size), np.empty(size), np.empty(size, np.int64), np.empty(size, np.uint8))
+    value_edges(bulk.columns_of(batch), *found)
+    return found
 
 
 # ------------------------------------------------------------------ visited edges
@@ -108,19 +152,13 @@ class _Edges:
     """The visited edges of some records, as they lie in the batch; what they carry, by `store.record.bounds`.
 
     Attributes:
-      of: `[E]` the record. begins: `[R + 1]` where those of each record begin.
-      n, others, r: visits: all, those with a value, and those of draws of the path.
-      q: of the others. share: their draws per mille.
+      of: `[E]` the record. q, draw: as `Edge.value` and `Edge.draws`.
       lower, upper: what is proven. mate: moves to it, 0 where none is proven for the record's clock.
     """
 
     of: Ints
-    begins: Ints
-    n: Floats
-    others: Floats
-    r: Floats
     q: Floats
-    share: Floats
+    draw: Floats
     lower: NDArray[np.int8]
     upper: NDArray[np.int8]
     mate: NDArray[np.int16]
@@ -131,40 +169,16 @@ class _Edges:
         at = _signs(batch.q), batch.edge_d
         rule = {name: table[at] for name, table in _edge_rules().items()}
         valued = batch.n > batch.r
-        holds = valued & (_clocks(batch.words)[of] + rule["plies"] <= CLOCK_DRAW)
+        holds = valued & (clocks_of(batch.words)[of] + rule["plies"] <= CLOCK_DRAW)
+        worth = worth_of_edges(batch)
         return cls(
             of=of,
-            begins=batch.edge_offsets,
-            n=batch.n.astype(np.float64),
-            others=(batch.n - batch.r).astype(np.float64),
-            r=batch.r.astype(np.float64),
-            q=batch.q.astype(np.float64),
-            share=rule["share"].astype(np.float64),
+            q=worth.q,
+            draw=worth.draw,
             lower=np.where(valued, rule["lower"], -1).astype(np.int8),
             upper=np.where(valued, rule["upper"], 1).astype(np.int8),
             mate=np.where(holds, rule["mate"], 0).astype(np.int16),
         )
-
-    @property
-    def drawn(self) -> Floats:
-        """Visits that count as draws, a share of each."""
-        return self.others * self.share / D_SCALE + self.r
-
-    def sums(self, values: Floats) -> Floats:
-        """Returns the sum of `values` `[E]` over the edges of each record, 0 where it has none."""
-        found = np.zeros(len(self.begins) - 1)
-        filled = np.flatnonzero(np.diff(self.begins))
-        if len(filled):
-            found[filled] = np.add.reduceat(values, self.begins[filled])
-        return found
-
-    def most(self, values: NDArray[np.int8], otherwise: int) -> NDArray[np.int8]:
-        """Returns the largest of `values` `[E]` over the edges of each record."""
-        found = np.full(len(self.begins) - 1, otherwise, np.int8)
-        filled = np.flatnonzero(np.diff(self.begins))
-        if len(filled):
-            found[filled] = np.maximum.reduceat(values, self.begins[filled])
-        return found
 
 
 @cache
@@ -186,18 +200,24 @@ def _signs(q: NDArray[np.float32]) -> Ints:
     return np.where(q == 1.0, 2, np.where(q == -1.0, 0, 1))
 
 
-def _clocks(words: Words) -> Ints:
+def clocks_of(words: Words) -> Ints:
+    """Returns the halfmove clocks of positions, `[R, 10]`."""
     return (words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(np.int64)
+
+
+def edges_by_move(batch: RecordBatch) -> Ints:
+    """Returns the edge of every legal move, in canonical order; -1 where a move has none."""
+    of = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
+    found = np.full(len(of), -1)
+    found[_places(batch, of)[1]] = np.arange(len(batch.n))
+    return found
 
 
 # ------------------------------------------------------------------ moves
 def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
     of, code, mark = _listed(batch)
-    place, into = _places(batch, edges, of)
+    place, into = _places(batch, of)
     child, child_meta = _children(batch.words, of, code)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        q = np.where(edges.n > 0, edges.others * edges.q / edges.n, 0.0)
-        draw = np.where(edges.n > 0, edges.drawn / edges.n, 0.0)
 
     def spread(values: NDArray[Any], otherwise: int = 0) -> NDArray[Any]:
         """Returns the values of edges by move, `otherwise` where a move has none."""
@@ -205,7 +225,7 @@ def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
         found[into] = values
         return found
 
-    n, values, mate = spread(batch.n), spread(q), spread(edges.mate)
+    n, values, mate = spread(batch.n), spread(edges.q), spread(edges.mate)
     mate[mark & MATE != 0] = 1  # by the rules, visited or not
     return MoveColumns(
         of=of,
@@ -217,7 +237,7 @@ def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
         n=n,
         r=spread(batch.r),
         q=values,
-        draw=spread(draw),
+        draw=spread(edges.draw),
         lower=spread(edges.lower, -1),
         upper=spread(edges.upper, 1),
         mate=mate,
@@ -255,13 +275,14 @@ def _children(words: Words, of: Ints, code: NDArray[np.uint16]) -> tuple[Words, 
     return keys, children.reshape(-1, POSITION_WORDS)[:, META].copy()
 
 
-def _places(batch: RecordBatch, edges: _Edges, of: Ints) -> tuple[Ints, Ints]:
+def _places(batch: RecordBatch, of: Ints) -> tuple[Ints, Ints]:
     """Returns each move's place in descending P, and which move each edge belongs to."""
     order = np.argsort(of * (MAX_CODE + 1) + MAX_CODE - batch.codes, kind="stable")
     place = np.empty(len(of), np.int64)
     place[order] = np.arange(len(of)) - batch.code_offsets[of]
-    into = order[batch.code_offsets[edges.of] + np.arange(len(edges.of)) - edges.begins[edges.of]]
-    return place, into
+    edges = np.diff(batch.edge_offsets)
+    begins = np.repeat(batch.code_offsets[:-1] - batch.edge_offsets[:-1], edges)
+    return place, order[begins + np.arange(len(begins))]
 
 
 def _ranks(
@@ -299,23 +320,21 @@ def _resets(words: Words, code: NDArray[np.uint16]) -> Mask:
 
 
 # ------------------------------------------------------------------ nodes
-def _nodes(batch: RecordBatch, edges: _Edges, moves: MoveColumns) -> NodeColumns:
-    n = 1 + edges.sums(edges.n)
-    lower, upper = _bounds(batch, edges)
-    q = np.clip((batch.v + edges.sums(edges.others * edges.q)) / n, lower, upper)
-    v_draw = draws_of(batch)
-    draw = np.where(lower == upper, 1.0 - np.abs(q), (v_draw + edges.sums(edges.drawn)) / n)
+def _nodes(batch: RecordBatch, moves: MoveColumns) -> NodeColumns:
+    clocks = clocks_of(batch.words)
+    worth = worth_of(batch, clocks)
+    lower, upper = worth.bounds[0::2].astype(np.int8), worth.bounds[1::2].astype(np.int8)
     mate, mated = _mates(batch, lower, upper)
     best = np.full(len(batch), -1, np.int64)
     first = np.flatnonzero(moves.rank == 1)
     best[moves.of[first]] = first
     return NodeColumns(
-        key=batch.words[:, KEY] ^ clock_terms()[_clocks(batch.words)],
-        n=n.astype(np.int64),
-        q=q,
-        draw=np.clip(draw, 0.0, 1.0 - np.abs(q)),
+        key=batch.words[:, KEY] ^ clock_terms()[clocks],
+        n=visits_of(batch),
+        q=worth.q,
+        draw=np.clip(worth.draw, 0.0, 1.0 - np.abs(worth.q)),
         v=batch.v,
-        v_draw=v_draw,
+        v_draw=draws_of(batch),
         lower=lower,
         upper=upper,
         mate=mate,
@@ -332,19 +351,6 @@ def draws_of(batch: RecordBatch) -> Floats:
     """Returns `v_draw` of records."""
     found: Floats = _edge_rules()["share"][_signs(batch.v), batch.d] / D_SCALE
     return found
-
-
-def _bounds(batch: RecordBatch, edges: _Edges) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """Returns the bounds of records as `NodeRecord.bounds` does."""
-    lower, upper = (
-        (batch.flags >> shift & 3).astype(np.int8) - np.int8(1) for shift in (LOWER_SHIFT, UPPER_SHIFT)
-    )
-    low, high = edges.most(edges.lower, -1), edges.most(edges.upper, 1)
-    unvisited = np.diff(edges.begins) != np.diff(batch.code_offsets)
-    high[unvisited] = 1  # one of these moves may be better
-    low, high = np.maximum(lower, low), np.minimum(upper, high)
-    sound = low <= high
-    return np.where(sound, low, lower), np.where(sound, high, upper)
 
 
 def _mates(

@@ -9,25 +9,34 @@ c0    Q and the chances to win, draw and lose; c1  what is proven
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..position.board import CHECKMATE
-from ..position.values import cp_of, shown_score_type, wdl_from_q
-from ..query.steps import MoveList, move_lists, positions_after, sans
-from ..store.reading import Reader
-from ..store.record.node import NodeRecord
-from ..store.record.ranking import has_best_move, node_mean, ranking
+from ..position.board import CHECKMATE, FREE_CLOCK
+from ..position.values import shown_score_type
+from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
+from ..store.codec.bulk import board_tables, columns_of
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
-from .export_report import ExportReport
-from .graph_epd import MATE_CE, MAX_PV, epd_texts
-from .output import Target
-from .scratch import identity_of
+from .centipawns import cps_of
+from .columns import clocks_of
+from .mapped import Rows
+from .output import ExportReport, Target
+from .pool import Ints, RecordPool, Words
 from .selection import Selection
-from .streaming import Render, export_stream
-from .walk import OnProgress, Stop, note_of
+from .streaming import Part, Text, export_stream
+from .text_kernel import FEN_BODY, FIXED, INTEGER, NAME, TEXT
+from .text_rows import Field, Joints, fixed, key_field, literal, names_of, records_text
+from .walk import NOTES, OnProgress
+from .worth_kernel import best_moves
+
+MAX_PV = 12
+MATE_CE = 32767  # the largest `ce`: mated now, as the other side sees it
+UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # what is known of the best move of a record
 
 
 def export_epd(
@@ -38,129 +47,151 @@ def export_epd(
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes the positions of a graph file as EPD; arguments and errors are those of `export_stream`."""
-    return export_stream(
-        path, target, selection, "epd", _prepare, epd_texts, rest=False, on_progress=on_progress
+    return export_stream(path, target, selection, "epd", _texts, rest=False, on_progress=on_progress)
+
+
+@contextmanager
+def _texts(_: Store, pool: RecordPool, folder: Path) -> Iterator[Callable[[Part], Text]]:
+    lines = Lines(pool, folder)
+    try:
+        yield lambda part: _lines(part, lines)
+    finally:
+        lines.close()
+
+
+def _lines(part: Part, lines: Lines) -> Text:
+    """Returns the lines of EPD of some positions."""
+    visits, rows, known = part.visits, part.rows, part.known
+    worth = visits.worth(proven=True)
+    q, draw, mate = worth.q[rows], worth.draw[rows], worth.mates[rows]
+    value = visits.value(worth)[rows]
+    valued = ~np.isnan(value)
+    share = np.minimum(np.maximum(draw, 0.0), 1.0 - np.abs(q))
+    chances = ((1.0 - share + q) / 2, share, (1.0 - share - q) / 2)
+    win, even, loss = (np.rint(100 * np.maximum(chance, 0.0)).astype(np.int64) for chance in chances)
+    mated = visits.batch.flags[rows] & TERMINAL_MASK == CHECKMATE
+    ce = np.where(
+        mate > 0,
+        MATE_CE - mate,
+        np.where(mate < 0, -MATE_CE - mate, cps_of(np.where(valued, value, 0.0), np.where(known, draw, 0.0))),
     )
+    notes = visits.notes(worth)[rows]
+    sans, begins = lines.of(part)
+    lengths = np.diff(begins)
+    first = np.append(sans, np.uint64(0))[begins[:-1]]
+    head = [
+        Field("", FEN_BODY, rows),
+        Field(" acd ", INTEGER, lengths, after=";"),
+        Field(" acn ", INTEGER, visits.n[rows], known, after=";"),
+        Field(" bm ", NAME, first, lengths > 0, after=";"),
+        Field(' c0 "Q ', FIXED, fixed(q, 3), known, decimals=-3),
+        Field(", WDL % ", INTEGER, win, known),
+        Field("/", INTEGER, even, known),
+        Field("/", INTEGER, loss, known, after='";'),
+        Field(' c1 "', TEXT, notes, notes > 0, after='";', texts=NOTES),
+        Field(' c2 "', TEXT, 0 * rows, valued & ~mated & (mate == 0), after='";', texts=[shown_score_type()]),
+        Field(" ce ", INTEGER, np.where(mated, -MATE_CE, ce), valued | mated | (mate != 0), after=";"),
+        Field(" dm ", INTEGER, (mate + 1) // 2, mate > 0, after=";"),
+        Field(" fmvn ", INTEGER, visits.ply[rows] // 2 + 1, after=";"),
+        Field(" hmvc ", INTEGER, clocks_of(part.words), after=";"),
+        key_field(' id "', part.keys, part.metas, '";'),
+    ]
+    items = [Field("", NAME, sans)]
+    joints = Joints(" pv ", " ", ";")
+    return records_text(part.words, head, items, [literal("\n", len(rows))], begins, joints)
 
 
-def _prepare(store: Store, book: int | None) -> Render:
-    def render(stops: list[Stop], texts: list[str], reader: Reader) -> Iterable[tuple[bytes, int]]:
-        for stop, fen, pv in zip(stops, texts, best_lines(stops, reader), strict=True):
-            yield epd_line(stop, fen, pv).encode() + b"\n", len(stop.choices)
+class Lines:
+    """The best lines of positions. The best move of a record is looked for once, and kept with its child.
 
-    return render
+    Clocks up to 75 are no part of a position, so a child is that of any path, but for the one that leaves 75.
+    """
 
-
-def epd_line(stop: Stop, fen: str, pv: list[str]) -> str:
-    """Returns the EPD line of a position, given its FEN and its best line in SAN."""
-    fields = fen.split()
-    operations = " ".join(f"{name} {value};" for name, value in _operations(stop, fields, pv))
-    return f"{' '.join(fields[:4])} {operations}"
-
-
-def _operations(stop: Stop, fields: list[str], pv: list[str]) -> Iterator[tuple[str, str]]:
-    """Yields opcodes with their operands, in the order of their names."""
-    yield "acd", str(len(pv))
-    if stop.n is not None:
-        yield "acn", str(stop.n)
-    if pv:
-        yield "bm", pv[0]
-    if stop.record is not None:
-        yield "c0", f'"{_chances(stop.record)}"'
-    note = note_of(stop)
-    if note:
-        yield "c1", f'"{note}"'
-    ce, score_type = _centipawns(stop)
-    if score_type:
-        yield "c2", f'"{score_type}"'
-    if ce is not None:
-        yield "ce", str(ce)
-    mate = stop.seen.mate
-    if mate is not None and mate > 0:
-        yield "dm", str((mate + 1) // 2)
-    yield from (("fmvn", fields[5]), ("hmvc", fields[4]), ("id", f'"{stop.seen.key}"'))
-    if pv:
-        yield "pv", " ".join(pv)
-
-
-def _chances(record: NodeRecord) -> str:
-    q, draws = node_mean(record)
-    wdl = "/".join(f"{100 * part:.0f}" for part in wdl_from_q(q, draws).as_list())
-    return f"Q {q:+.3f}, WDL % {wdl}"
-
-
-def _centipawns(stop: Stop) -> tuple[int | None, str]:
-    """Returns the value for the side to move, None if nothing is known, and its score type, "" for mates."""
-    if stop.record is not None and stop.record.terminal == CHECKMATE:
-        return -MATE_CE, ""
-    mate = stop.seen.mate
-    if mate is not None:
-        return MATE_CE - mate if mate > 0 else -MATE_CE - mate, ""
-    if stop.value is None:
-        return None, ""
-    draw = node_mean(stop.record)[1] if stop.record is not None else 0.0
-    return cp_of(stop.value, draw), shown_score_type()
-
-
-class _Lines:
-    """The best lines of a batch of positions, all of them a ply longer with each reading of the file."""
-
-    def __init__(self, stops: list[Stop]) -> None:
-        self.sans: list[list[str]] = [[] for _ in stops]
-        self._words = [stop.met.words for stop in stops]
-        self._met = [{identity} for identity in identity_of(np.array(self._words, np.uint64))]
-        self.open = list(range(len(stops)))
-
-    def step(self, best: list[tuple[MoveList, int] | None]) -> None:
-        """Plays a move, given by its index, in every open line; None, and a position met before, end one."""
-        played = [(i, *step) for i, step in zip(self.open, best, strict=True) if step]
-        if not played:
-            self.open = []
-            return
-        words = np.array([self._words[i] for i, _, _ in played], np.uint64)
-        codes = [moves.codes[index] for _, moves, index in played]
-        children, _ = positions_after(words, range(len(played)), codes)
-        self.open = []
-        for (i, moves, index), child, identity in zip(played, children, identity_of(children), strict=True):
-            self.sans[i].append(sans(self._words[i].tolist(), moves)[index])
-            self._words[i] = child
-            if identity not in self._met[i]:
-                self._met[i].add(identity)
-                self.open.append(i)
-
-    def words(self) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-        """Returns where the open lines stand, `[K, 10]`."""
-        return np.array([self._words[i] for i in self.open], np.uint64)
-
-
-def best_lines(stops: list[Stop], reader: Reader) -> list[list[str]]:
-    """Returns the line of every position in SAN: its best exported move, then the most visited ones."""
-    lines = _Lines(stops)
-    lines.step([_first(stop) for stop in stops])
-    for _ in range(1, MAX_PV):
-        if not lines.open:
-            break
-        words = lines.words()
-        found, records = reader.find(words)
-        place = iter(range(len(records)))
-        lines.step(
-            [
-                _best(moves, records.record(next(place)) if has else None)
-                for moves, has in zip(move_lists(words), found.tolist(), strict=True)
-            ]
+    def __init__(self, pool: RecordPool, folder: Path) -> None:
+        """Takes the records, and where temporary files go."""
+        self._pool = pool
+        self._links = Rows(
+            folder, san=np.uint64, code=np.uint16, child=np.int64, clock=np.uint8, state=np.uint8
         )
-    return lines.sans
 
+    def close(self) -> None:
+        """Gives up the temporary files."""
+        self._links.__exit__()
 
-def _first(stop: Stop) -> tuple[MoveList, int] | None:
-    """Returns the best exported move of a position, or a mate in one that needed no visit."""
-    if stop.choices:
-        return stop.moves, stop.choices[0].index
-    return None if stop.record is None or stop.record.edges else _best(stop.moves, stop.record)
+    def of(self, part: Part) -> tuple[Words, Ints]:
+        """Returns the lines of some positions in SAN, one behind the other, and where each begins."""
+        rows, words = part.rows, part.words
+        path = np.full((len(rows), MAX_PV + 1), -1, np.int64)
+        sans = np.zeros((len(rows), MAX_PV), np.uint64)
+        path[:, 0] = part.visits.numbers[rows]
+        clocks = clocks_of(words)
+        going, codes = self._first(part)
+        sans[going, 0] = names_of(words, going, codes).san
+        children, metas = self._pool.children_of(words, going, codes)
+        for ply in range(1, MAX_PV + 1):
+            clocks[going] = (metas >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(np.int64)
+            new = ~(path[going, :ply] == children[:, None]).any(1)
+            path[going, ply] = children
+            going, children = going[new], children[new]
+            if ply == MAX_PV or not len(going):
+                break
+            self._link(children)
+            on = self._links["state"][children] == GOES_ON
+            going, children = going[on], children[on]
+            sans[going, ply] = self._links["san"][children]
+            children, metas = self._next(children, clocks[going])
+        lengths = (sans > 0).sum(1)
+        begins = np.concatenate([[0], np.cumsum(lengths)])
+        return sans[sans > 0], begins
 
+    def _first(self, part: Part) -> tuple[Ints, NDArray[np.uint16]]:
+        """Returns which positions have a first move, and it: the best exported one, or an unvisited mate."""
+        batch = part.visits.batch
+        codes, has = np.zeros(len(part.rows), np.uint16), np.zeros(len(part.rows), bool)
+        chosen = part.moves.chosen
+        first, where = np.unique(part.of[chosen], return_index=True)
+        codes[first], has[first] = part.moves.code[chosen][where], True
+        best, moves = np.empty(len(batch), np.int64), np.empty(len(batch), np.uint16)
+        best_moves(board_tables(), columns_of(batch), best, moves)
+        bare = np.diff(batch.edge_offsets)[part.rows] == 0
+        mates = ~has & bare & (best[part.rows] >= 0)
+        codes[mates], has[mates] = moves[part.rows][mates], True
+        return np.flatnonzero(has), codes[has]
 
-def _best(moves: MoveList, record: NodeRecord | None) -> tuple[MoveList, int] | None:
-    """Returns the best move of a record, None if it has none that was visited."""
-    if record is None or not has_best_move(record) or len(record.codes) != len(moves.codes):
-        return None
-    return moves, record.order[ranking(record)[0]]
+    def _link(self, numbers: Ints) -> None:
+        """Looks for the best moves of records, where that was not done yet."""
+        links = self._links
+        links.extend_to(len(self._pool))
+        new = np.unique(numbers[links["state"][numbers] == UNKNOWN])
+        if not len(new):
+            return
+        links["state"][new] = ENDS
+        batch = self._pool.taken(new)
+        best, codes = np.empty(len(new), np.int64), np.empty(len(new), np.uint16)
+        best_moves(board_tables(), columns_of(batch), best, codes)
+        some = np.flatnonzero(best >= 0)
+        words = np.ascontiguousarray(batch.words[some])
+        at = words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+        words[at <= FREE_CLOCK, META] &= np.uint64(WITHOUT_CLOCK)
+        of = np.arange(len(some))
+        children, metas = self._pool.children_of(words, of, codes[some])
+        links.extend_to(len(self._pool))
+        links["san"][new[some]] = names_of(words, of, codes[some]).san
+        links["code"][new[some]], links["child"][new[some]] = codes[some], children
+        links["clock"][new[some]] = metas >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+        links["state"][new[some]] = GOES_ON
+
+    def _next(self, numbers: Ints, clocks: Ints) -> tuple[Ints, Words]:
+        """Returns the positions behind the best moves of records, reached at some clocks, and their META."""
+        children = self._links["child"][numbers].copy()
+        after = np.where(self._links["clock"][numbers] > 0, clocks + 1, 0)
+        metas = after.astype(np.uint64) << np.uint64(CLOCK_SHIFT)
+        late = np.flatnonzero((clocks == FREE_CLOCK) & (after > FREE_CLOCK))
+        if len(late):
+            words = self._pool.records.words[numbers[late]]
+            words[:, META] &= np.uint64(WITHOUT_CLOCK)
+            words[:, META] |= np.uint64(FREE_CLOCK << CLOCK_SHIFT)
+            children[late] = self._pool.children_of(
+                words, np.arange(len(late)), self._links["code"][numbers[late]]
+            )[0]
+        return children, metas

@@ -16,8 +16,7 @@ from ..limits import shortened
 from ..position.board import MAX_MOVE_NUMBER, board_of, check, fen_of, key_text
 from ..position.notation import check_length
 from ..store.tables import games as tables
-from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
-from .report import FileReport, Problem
+from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files, open_for_import
 from .sources import GivenFile, Input
 
 KIND = "epd"

@@ -1,22 +1,29 @@
-"""Who played a game: the headers of a PGN game and its moves as the table `game` keeps them."""
+"""Who played a game: its headers and moves as the table `game` keeps them, and its text in the PGN file."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
 
+from ..errors import ImportFileError
 from ..position.board import encode_move, fen_of, pack
 from ..position.pgn_text import PgnGame
+from ..query.players import kept_game
 from ..query.replay import start_of
 from ..query.steps import legal_codes, positions_after
+from ..store.sharded.files import open_to_read
 from ..store.tables.columns import MAX_GAME_MOVES
-from ..store.tables.players import NewGame
+from ..store.tables.players import GameRow, NewGame
 from .playing import Played
+from .sources import GivenFile, opened
 
 LONGEST_TEXT = 255  # characters of a name or another text that are kept
 
@@ -120,3 +127,58 @@ def _start_of(game: PgnGame) -> str | None:
     """Returns the FEN of the position that a game begins with, None if it is the start position."""
     fen = fen_of(start_of(game.headers.get("FEN")))
     return None if fen == chess.STARTING_FEN else fen
+
+
+# ------------------------------------------------------------------ the text of a kept game
+@dataclass(frozen=True, slots=True)
+class GameText:
+    """A game: what the graph file keeps of it, the file that has its text, and the text."""
+
+    game: GameRow
+    file: str
+    text: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch lab game`; the moves are in the text."""
+        facts = asdict(self.game)
+        facts["plies"] = len(facts.pop("moves"))
+        return facts | {"file": self.file, "text": self.text}
+
+
+def game_text(
+    path: str | os.PathLike[str], source: int, number: int, *, file: str | os.PathLike[str] | None = None
+) -> GameText:
+    """Returns the text of a game, comments and variations included, as it stands in its file.
+
+    Args:
+      path: the graph file; it is only read.
+      source, number: of the game, as the view `played_games` has them.
+      file: where its PGN file is now; None: where it was when it was imported.
+
+    Raises:
+      InvalidParameterError: if the game is not kept.
+      ImportFileError: if the PGN file is not there, or its bytes are others than those that were imported.
+      StoreError: if the graph file cannot be read.
+    """
+    with open_to_read(path) as store:
+        row, name, digest = kept_game(store, source, number)
+    where = Path(file) if file is not None else Path(name)
+    if not where.is_file():
+        raise ImportFileError(
+            f"{where}, which has the text of game {source}:{number}, is not there; name it with --file"
+        )
+    with opened(GivenFile(str(where)), where.parent) as given:
+        if given.digest != digest:
+            raise ImportFileError(
+                f"{where} has changed since game {source}:{number} was imported from it;"
+                " name the file as it was with --file"
+            )
+        return GameText(row, str(where), _decoded(given.cut(row.place, row.size)))
+
+
+def _decoded(data: bytes) -> str:
+    """Returns text as UTF-8 if it is that, else as Latin-1."""
+    try:
+        return data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        return data.decode("latin-1").strip()

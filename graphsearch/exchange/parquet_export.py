@@ -1,8 +1,8 @@
 """Positions and moves as two Parquet tables, for DuckDB, Polars, pandas and whatever else reads columns.
 
-docs/exchange.md describes the columns. A whole file is read in its own order, thousands of records at once; a
-part of it is walked over as in the other exports. Each table is written in groups of rows, so that memory
-does not depend on the size of the file.
+schema/exports.md describes the columns. A whole file is read in its own order, thousands of records at
+once; a part of it is walked over as in the other exports. Each table is written in groups of rows, so that
+memory does not depend on the size of the file.
 """
 
 from __future__ import annotations
@@ -19,24 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ExportError
-from ..position.board import MOVE_CODES, key_text_of_words
-from ..position.fens import fens
+from ..position.board import MOVE_CODES
+from ..position.fens import fens, key_texts
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.steps import uci_of
 from ..store.codec.bulk import take
-from ..store.record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
+from ..store.record.node import MAX_EVALUATOR, RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
-from .candidates import source_of
+from .choices import tables_of
 from .columns import MoveColumns, NodeColumns, columns_of
-from .export_report import ExportReport
-from .graph_walk import GraphWalk, Visits
-from .output import new_folder
-from .san_columns import SanTexts
-from .scratch import Scratch
-from .selection import ExportPlan, Selection, plan
-from .walk import TERMINALS, OnProgress, Stop, Walk
+from .output import ExportReport, new_folder
+from .selection import Selection, plan
+from .text_rows import letters_of, names_of
+from .walk import TERMINALS, OnProgress, Visits, Walk
 
 NODES, EDGES = "nodes.parquet", "edges.parquet"
 AT_ONCE = 4096  # positions whose moves are listed together: 11 MB of positions behind them
@@ -173,25 +170,9 @@ def _walked(
 ) -> Iterator[_Part]:
     """Yields the positions of a selection, as the other exports walk over them."""
     wanted = plan(store, chosen)
-    if wanted.book is None:
-        yield from _walked_graph(store, wanted, folder, report, on_progress)
-        return
-    with Scratch(folder.parent / "walk") as scratch:
-        source = source_of(store, wanted.book)
-        walk = Walk(store, wanted, source, scratch, report, leaves=True, on_progress=on_progress)
-        for stops in walk.stops():
-            own = [stop for stop in stops if stop.own]
-            report.left_out["other_side"] += len(stops) - len(own)
-            if own:
-                yield _part_of(own)
-
-
-def _walked_graph(
-    store: Store, wanted: ExportPlan, folder: Path, report: ExportReport, on_progress: OnProgress | None
-) -> Iterator[_Part]:
-    """Yields the positions of a plan without a book."""
-    with GraphWalk(
-        store, wanted, folder.parent, report, leaves=True, rest=True, on_progress=on_progress
+    tables = tables_of(store, wanted.book)
+    with Walk(
+        store, wanted, folder.parent, report, leaves=True, rest=True, tables=tables, on_progress=on_progress
     ) as walk:
         for visits in walk.visits():
             rows = np.flatnonzero(visits.own)
@@ -203,12 +184,13 @@ def _walked_graph(
 def _part_of_visits(visits: Visits, rows: NDArray[np.int64]) -> _Part:
     batch, moves = visits.batch, visits.moves
     taken = np.zeros(len(batch.codes), bool)
-    taken[batch.code_offsets[moves.of] + moves.index] = True
+    there = moves.index < np.diff(batch.code_offsets)[moves.of]  # a finished game has none
+    taken[(batch.code_offsets[moves.of] + moves.index)[there]] = True
     of_rows = np.repeat(visits.own, np.diff(batch.code_offsets))
     batch = take(batch, rows)
     return _Part(
         batch=batch,
-        known=np.ones(len(rows), bool),
+        known=visits.known[rows],
         fens=_numbered(batch.words, visits.ply[rows].tolist()),
         ply=visits.ply[rows],
         depth=visits.depth[rows],
@@ -216,32 +198,9 @@ def _part_of_visits(visits: Visits, rows: NDArray[np.int64]) -> _Part:
     )
 
 
-def _part_of(stops: list[Stop]) -> _Part:
-    """Returns positions of a book."""
-    batch = RecordBatch.from_records([stop.record or _unknown(stop) for stop in stops])
-    batch.words = np.array([stop.met.words for stop in stops], np.uint64)  # with the clock of the walk
-    taken = np.zeros(len(batch.codes), bool)
-    for begin, stop in zip(batch.code_offsets.tolist(), stops, strict=False):
-        taken[[begin + choice.index for choice in stop.choices]] = True
-    return _Part(
-        batch=batch,
-        known=np.array([stop.record is not None for stop in stops]),
-        fens=_numbered(batch.words, [stop.met.ply for stop in stops]),
-        ply=np.array([stop.met.ply for stop in stops], np.int32),
-        depth=np.array([stop.met.depth for stop in stops], np.int32),
-        taken=taken,
-    )
-
-
 def _numbered(words: NDArray[np.uint64], plies: list[int]) -> list[str]:
     """Returns the FENs of positions, with their move numbers."""
     return [f"{text.rpartition(' ')[0]} {ply // 2 + 1}" for text, ply in zip(fens(words), plies, strict=True)]
-
-
-def _unknown(stop: Stop) -> NodeRecord:
-    """Returns a record of a position of a book that the graph does not have; only its moves are used."""
-    words = tuple(int(word) for word in stop.met.words)
-    return NodeRecord(words, 0.0, 0, 0, UNPROVEN, b"\1" * len(stop.moves.codes), ())
 
 
 # ------------------------------------------------------------------ what is written
@@ -253,7 +212,8 @@ class _Tables:
         self._folder = folder
         names = {number: identity.describe() for number, identity in store.evaluators().items()}
         self._evaluators = [({0: "rules"} | names).get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
-        self._sans = SanTexts()
+        self._sans: dict[int, int] = {}  # by name: place in `_texts`
+        self._texts: list[str] = []
         self._open = ExitStack()
 
     def __enter__(self) -> _Tables:
@@ -280,11 +240,20 @@ class _Tables:
             taken = rows[moves.of] & enough
             report.left_out["few_visits"] += int((~rows).sum())
             report.left_out["moves_few_visits"] += int((rows[moves.of] & ~enough & (moves.n > 0)).sum())
-        sans = self._sans.numbers(part.batch.words, moves.of, moves.code, moves.mark)
+        sans = self._numbered(names_of(part.batch.words, moves.of, moves.code).san)
         self._nodes.add(chosen_rows(self._of_nodes(part, nodes, moves, sans), rows))
         self._edges.add(chosen_rows(self._of_edges(part, nodes, moves, sans), taken))
         report.positions += int(rows.sum())
         report.moves += int(taken.sum())
+
+    def _numbered(self, names: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Returns the number of each move's SAN among the texts, each of which stands there once."""
+        words, which = np.unique(names, return_inverse=True)
+        for word, letters in zip(words.tolist(), letters_of(words), strict=True):
+            if word not in self._sans:
+                self._sans[word] = len(self._texts)
+                self._texts.append(letters.decode())
+        return np.array([self._sans[word] for word in words.tolist()], np.int64)[which]
 
     def _of_nodes(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:
         known, meta = part.known, part.batch.words[:, META].astype(np.int64)
@@ -295,7 +264,7 @@ class _Tables:
         return {
             "key": Values(nodes.key),
             "rooks": Values(rooks_of(part.batch.words[:, META])),
-            "key_hex": Values(np.array([key_text_of_words(w) for w in part.batch.words.tolist()], object)),
+            "key_hex": Values(np.array(key_texts(part.batch.words), object)),
             "fen": Values(np.array(part.fens, object)),
             "turn": Values(meta & BLACK_TO_MOVE, texts=["w", "b"]),
             "clock": Values(meta >> CLOCK_SHIFT & CLOCK_BITS),
@@ -314,7 +283,7 @@ class _Tables:
             "terminal": Values(nodes.terminal, nodes.terminal > 0, ["", *TERMINALS.values()]),
             "moves": Values(nodes.moves),
             "best_move": Values(_at(moves.code, best), has_best, _moves_in_uci()),
-            "best_san": Values(_at(sans, best), has_best, self._sans.texts),
+            "best_san": Values(_at(sans, best), has_best, self._texts),
             "evaluator": Values(nodes.evaluator, known),
             "evaluator_name": Values(nodes.evaluator, known, self._evaluators),
             "run": Values(nodes.run, nodes.run > 0),
@@ -326,7 +295,7 @@ class _Tables:
             "key": Values(nodes.key[moves.of]),
             "rooks": Values(rooks_of(part.batch.words[moves.of, META])),
             "move": Values(moves.code, texts=_moves_in_uci()),
-            "san": Values(sans, texts=self._sans.texts),
+            "san": Values(sans, texts=self._texts),
             "rank": Values(moves.rank, known),
             "child": Values(moves.child),
             "child_rooks": Values(rooks_of(moves.child_meta)),

@@ -12,10 +12,18 @@ from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables import players as player_tables
-from .importing import SAY_SECONDS, Importing, ImportKind, OnProgress, import_files, open_for_import
+from .importing import (
+    SAY_SECONDS,
+    FileReport,
+    Importing,
+    ImportKind,
+    OnProgress,
+    Problem,
+    import_files,
+    open_for_import,
+)
 from .kept_games import PlayedGame, kept_games, played_game
 from .playing import BrokenGameError, Played, Player, VariantError
-from .report import FileReport, Problem
 from .sources import GivenFile, Input
 
 KIND = "pgn"

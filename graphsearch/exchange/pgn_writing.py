@@ -59,6 +59,15 @@ class MoveText:
         self._out.write("".join(pieces).encode())
         self._column = column
 
+    def pause(self) -> tuple[int, str]:
+        """Writes all words but the last one; returns the column before it, and it."""
+        self._write(self._words[:-1])
+        return self._column, self._words[-1]
+
+    def resume(self, column: int, word: str) -> None:
+        """Goes on behind a column with a word that is not written yet."""
+        self._column, self._words = column, [word]
+
     def end(self) -> None:
         """Ends the line."""
         self._write(self._words)
@@ -101,28 +110,10 @@ def line(sans: Iterable[str], ply: int) -> Iterator[str]:
         yield san
 
 
-def eval_text(cp: int, *, white: bool) -> str:
-    """Returns the `[%eval]` of centipawns seen by the side that has moved: pawns, seen by White.
-
-    >>> eval_text(89, white=True), eval_text(89, white=False), eval_text(0, white=False)
-    ('[%eval 0.89]', '[%eval -0.89]', '[%eval 0.00]')
-    """
-    return f"[%eval {(cp if white else 0 - cp) / 100:.2f}]"
-
-
-def mistake(best: float, value: float, visits: int) -> int | None:
-    """Returns the NAG of a move that is clearly worse than the best one, None if it is not.
-
-    ?! (6), ? (2) and ?? (4) from a loss of 0.1, 0.2 and 0.3 in Q on, for moves with 10 visits or more.
-
-    >>> mistake(0.1, -0.15, 50), mistake(0.1, -0.15, 9), mistake(0.1, 0.05, 50), mistake(0.0, -0.9, 10)
-    (2, None, None, 4)
-    """
-    return None if visits < JUDGED_VISITS else mistake_of(best - value)
-
-
 def mistake_of(loss: float) -> int | None:
     """Returns the NAG of a loss of Q in [0, 2] as `MISTAKES` has it, None for a small one.
+
+    ?! (6), ? (2) and ?? (4) from a loss of 0.1, 0.2 and 0.3 on, for moves with 10 visits or more.
 
     >>> mistake_of(0.3), mistake_of(0.05)
     (4, None)

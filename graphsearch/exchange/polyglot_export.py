@@ -15,6 +15,7 @@ q and minimax give the best move 65,535. A weight that rounds to 0 leaves the bo
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,36 +23,34 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import ExportError, InvalidParameterError
-from ..position.board import is_chess960
+from ..position.words import CHESS960, KEY, KINGS, META
+from ..query.steps import CASTLING_STEP
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from . import tables
-from .candidates import Weights, source_of
-from .export_report import ExportReport
-from .output import new_output, scratch_folder, scratch_path
-from .polyglot import ENTRY, MAX_WEIGHT, raw_move
-from .polyglot_graph import write_graph
-from .polyglot_weights import loss_weight, scaled
-from .scratch import KEY_BYTES, Scratch
-from .selection import ExportPlan, Selection, plan
-from .walk import OnProgress, Walk
+from .centipawns import cps_from_q
+from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows, tables_of
+from .columns import Floats
+from .output import ExportReport, new_output, scratch_folder
+from .polyglot import ENTRY, MAX_WEIGHT
+from .pool import Ints, Words
+from .selection import Selection, plan
+from .tree import Tree
+from .walk import OnProgress, Visits, Walk
 
 WEIGHTS: tuple[Weights, ...] = ("n", "q", "minimax", "games", "imported")
-GRAPH_WEIGHTS = ("n", "q", "minimax")  # which the records say
-_EXTRA_EMPTY = {
-    "games": "no imported games; `graphsearch import pgn` brings some",
-    "imported": "no imported entries; `graphsearch import polyglot` brings some",
+BY_VALUE = ("q", "minimax")
+HALVING_CP = 25.0  # a move that loses so many centipawns has half the weight
+HALF, SLIGHTLY = 0.5, 1e-9  # what is next to a half goes down, whatever the last bit says
+AT_ONCE = 1 << 18  # positions that are sorted together
+ENTRIES = np.dtype([("key", ">u8"), ("move", ">u2"), ("weight", ">u2"), ("learn", ">u4")])
+_IMPORTED = {
+    "games": ("game_move", "no imported games; `graphsearch import` brings some"),
+    "imported": ("polyglot_entry", "no imported entries; `graphsearch import BOOK.bin` brings some"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """An entry before it is written; `learn` is kept from imported ones."""
-
-    raw: int
-    weight: float
-    learn: int = 0
 
 
 def export_polyglot(
@@ -89,9 +88,7 @@ def export_polyglot(
         if weights == "imported" and _takes_everything(chosen):
             _write_imported(store, chosen, out, report)
         else:
-            _write_plan(
-                store, plan(store, chosen), weights, target, out, report=report, on_progress=on_progress
-            )
+            _write_walked(store, chosen, weights, scratch_folder(target), out, report, on_progress)
         if not report.moves:
             raise ExportError(f"{store.path}: nothing to export{_why(report)}")
         report.seconds = time.monotonic() - started
@@ -99,9 +96,10 @@ def export_polyglot(
 
 
 def _check_imported(store: Store, weights: Weights) -> None:
-    there = {"games": tables.has_games, "imported": tables.has_entries}.get(weights)
-    if there and not there(store):
-        raise ExportError(f"{store.path} has {_EXTRA_EMPTY[weights]}")
+    if weights in _IMPORTED:
+        table, what = _IMPORTED[weights]
+        if not has_rows(store, table):
+            raise ExportError(f"{store.path} has {what}")
 
 
 def _why(report: ExportReport) -> str:
@@ -116,158 +114,227 @@ def _takes_everything(selection: Selection) -> bool:
 
 
 # ------------------------------------------------------------------ of the walk
-
-
-def _write_plan(
-    store: Store,
-    plan: ExportPlan,
-    weights: Weights,
-    target: str | Path,
-    out: BinaryIO,
-    *,
-    report: ExportReport,
-    on_progress: OnProgress | None,
-) -> None:
-    """Writes what a walk finds: that over a graph alone goes by columns."""
-    if plan.book is None and weights in GRAPH_WEIGHTS:
-        folder = scratch_folder(target)
-        write_graph(store, plan, weights, folder, out, report=report, on_progress=on_progress)
-        return
-    with Scratch(scratch_path(target)) as scratch:
-        _write_walked(store, plan, weights, scratch, out, report=report, on_progress=on_progress)
-
-
 def _write_walked(
     store: Store,
-    plan: ExportPlan,
+    selection: Selection,
     weights: Weights,
-    scratch: Scratch,
+    folder: Path,
     out: BinaryIO,
-    *,
     report: ExportReport,
     on_progress: OnProgress | None,
 ) -> None:
-    source = source_of(store, plan.book, weights)
-    Walk(store, plan, source, scratch, report, leaves=False, keep=True, on_progress=on_progress).exhaust()
-    if weights == "minimax" and plan.book is None:
-        spread_minimax(scratch)
-    report.left_out["other_side"] += _count_others(scratch)
-    for key, positions in groupby(_positions(scratch), key=lambda row: row[1][:KEY_BYTES]):
-        node = _heaviest(scratch, list(positions), report)
-        lines = _lines(scratch, node, weights, report)
-        _write_position(out, int.from_bytes(key, "big"), lines, weights, report)
+    """Writes what a walk finds; `folder`: where the temporary files go."""
+    chosen = plan(store, selection)
+    tables = tables_of(store, chosen.book, weights)
+    with (
+        Walk(store, chosen, folder, report, leaves=False, tables=tables, on_progress=on_progress) as walk,
+        GraphBook(folder) as book,
+    ):
+        for visits in walk.visits():
+            book.visit(visits)
+        if weights == "minimax" and chosen.book is None:
+            book.spread_minimax(walk.depths)
+        book.write(out, weights, report)
 
 
-def _count_others(scratch: Scratch) -> int:
-    return int(
-        scratch.connection.execute(
-            "SELECT count(*) FROM node WHERE NOT own AND EXISTS (SELECT 1 FROM edge WHERE node = id)"
-        ).fetchone()[0]
-    )
+class GraphBook(Tree):
+    """The positions and moves of a walk, and the book that is written of them.
 
-
-def _positions(scratch: Scratch) -> Iterator[tuple[int, bytes]]:
-    """Yields (id, identity) of the positions whose moves are written, in the order of a book."""
-    rows = scratch.connection.execute(
-        "SELECT id, identity FROM node WHERE own AND EXISTS (SELECT 1 FROM edge WHERE node = id)"
-        " ORDER BY identity"
-    )
-    # `yield from` would close the cursor, which fails once an error has closed the file
-    for row in rows:  # noqa: UP028
-        yield row
-
-
-def _heaviest(scratch: Scratch, positions: list[tuple[int, bytes]], report: ExportReport) -> int:
-    """Returns the position that is written of those with one key: the most visited, then the first."""
-    if len(positions) == 1:
-        return positions[0][0]
-    report.left_out["clashes"] += len(positions) - 1
-    return max(positions, key=lambda row: (_heft(scratch, row[0]), -row[0]))[0]
-
-
-def _heft(scratch: Scratch, node: int) -> int:
-    return sum(edge.n + edge.weight for edge in scratch.edges(node))
-
-
-def _lines(scratch: Scratch, node: int, weights: Weights, report: ExportReport) -> list[_Line]:
-    """Returns the moves of a position with their weights as the policy has them."""
-    edges, standard = scratch.edges(node), not is_chess960(scratch.words(node))
-    if weights in ("q", "minimax"):
-        values = [edge.value for edge in edges if edge.value is not None]
-        best = max(values, default=0.0)
-        numbers = [0.0 if e.value is None else loss_weight(best, e.value) for e in edges]
-    elif weights == "n":
-        numbers = [float(edge.n) for edge in edges]
-    else:
-        numbers = [float(edge.weight) for edge in edges]
-        report.left_out["moves_scored_nothing"] += sum(number == 0 for number in numbers)
-    return [
-        _Line(raw_move(e.move, two_steps=standard and e.san.startswith("O-O")), number, e.learn)
-        for e, number in zip(edges, numbers, strict=True)
-    ]
-
-
-def _write_position(
-    out: BinaryIO, key: int, lines: Sequence[_Line], weights: Weights, report: ExportReport
-) -> None:
-    """Writes the entries of one key, heaviest first."""
-    fill = weights in ("q", "minimax")
-    numbers = scaled([line.weight for line in lines], fill=fill)
-    if not fill and max(line.weight for line in lines) > MAX_WEIGHT:
-        report.scaled += len(lines)
-    kept = [(number, line) for number, line in zip(numbers, lines, strict=True) if number]
-    counted = sum(line.weight == 0 for line in lines) if weights in ("games", "imported") else 0
-    report.left_out["moves_scaled_away"] += len(lines) - len(kept) - counted
-    kept.sort(key=lambda pair: -pair[0])
-    for number, line in kept:
-        out.write(ENTRY.pack(key, line.raw, number, line.learn))
-    report.positions += bool(kept)
-    report.moves += len(kept)
-
-
-def spread_minimax(scratch: Scratch) -> None:
-    """Replaces the value of every kept move by the minimax of the values below it, deepest positions first.
-
-    A position that has no moves there keeps its own value. A move to a position that is no deeper than its
-    own keeps the stored value too: that cuts the cycles.
+    Positions have their Polyglot key and value; moves edge N, their value, NaN if none is known, the weight
+    and learn field of tables, and the move as a book has it.
     """
-    execute = scratch.connection.execute
-    execute("UPDATE node SET value = NULL WHERE EXISTS (SELECT 1 FROM edge WHERE node = id)")
-    deepest = execute("SELECT coalesce(max(depth), 0) FROM node").fetchone()[0]
-    first = scratch.met
-    for depth in range(deepest, -1, -1):
-        last = first
-        first = execute(
-            "SELECT coalesce(max(id), 0) FROM node WHERE depth < ? AND id <= ?", (depth, last)
-        ).fetchone()[0]
-        execute(_FROM_CHILDREN, (first, last))
-        execute(_FROM_MOVES, (first, last))
+
+    def __init__(self, folder: Path) -> None:
+        """Takes where its temporary files go."""
+        super().__init__(
+            folder,
+            {"key": np.uint64, "value": np.float64},
+            {
+                "n": np.uint32,
+                "value": np.float64,
+                "raw": np.uint16,
+                "weight": np.int64,
+                "learn": np.uint32,
+            },
+        )
+
+    def visit(self, visits: Visits) -> None:
+        """Keeps what a batch of a walk has found."""
+        moves, told = visits.moves, visits.moves.told
+        nothing = np.zeros(len(moves.of), np.int64)
+        self.add(
+            visits,
+            {"key": visits.batch.words[:, KEY], "value": visits.worth().q},
+            {
+                "n": moves.by_edge(visits.batch.n),
+                "value": told.value if told else moves.by_edge(visits.edge_worth().q),
+                "raw": _raw_moves(visits.batch.words, moves),
+                "weight": told.weight if told else nothing,
+                "learn": told.learn if told else nothing,
+            },
+        )
+
+    def spread_minimax(self, depths: NDArray[np.int32]) -> None:
+        """Replaces the value of every move by the minimax of the values below it, deepest positions first.
+
+        A position without moves keeps its own value, and so does a move to a position that is no deeper than
+        its own: that cuts the cycles.
+
+        Args:
+          depths: of all positions that were met, by id - 1; they never go down.
+        """
+        depths = depths[: len(self.positions)]
+        for depth in range(int(depths[-1]) if len(depths) else -1, -1, -1):
+            begin, end = (int(np.searchsorted(depths, depth, side)) for side in ("left", "right"))
+            for first in range(begin, end, AT_ONCE):
+                self._spread(first, min(first + AT_ONCE, end), depths)
+
+    def _spread(self, first: int, last: int, depths: NDArray[np.int32]) -> None:
+        """Gives positions of one depth, and their moves, what those behind them are worth."""
+        counts = self.positions["size"][first:last]
+        filled = first + np.flatnonzero(counts)
+        if not len(filled):
+            return
+        begins = self.positions["first"][filled]
+        moves = slice(int(begins[0]), int(begins[0] + counts.sum()))
+        child = np.maximum(self.moves["child"][moves] - 1, 0)
+        known = (self.moves["child"][moves] > 0) & (depths[child] > depths[first])
+        known &= self.positions["visited"][child] > 0
+        values = self.moves["value"][moves]
+        values[known] = -self.positions["value"][child[known]]
+        self.positions["value"][filled] = np.maximum.reduceat(values, begins - begins[0])
+
+    # -------------------------------------------------------------- writing
+    def write(self, out: BinaryIO, weights: Weights, report: ExportReport) -> None:
+        """Writes the entries, in the order of their keys."""
+        has_moves = self.positions["size"] > 0
+        report.left_out["other_side"] += int((has_moves & (self.positions["own"] == 0)).sum())
+        for rows in self._in_order():
+            if len(rows):
+                out.write(self._entries(rows, weights, report).tobytes())
+
+    def _in_order(self) -> Iterator[Ints]:
+        """Yields positions whose moves are written, in the order of their keys, part by part."""
+        bits = max(0, (len(self.positions) // AT_ONCE).bit_length())
+        for part in range(1 << bits):
+            wanted = (self.positions["size"] > 0) & (self.positions["own"] > 0)
+            if bits:
+                wanted &= self.positions["key"] >> np.uint64(64 - bits) == part
+            rows = np.flatnonzero(wanted)
+            yield rows[np.argsort(self.positions["key"][rows], kind="stable")]
+
+    def _entries(self, rows: Ints, weights: Weights, report: ExportReport) -> NDArray[np.void]:
+        """Returns the entries of positions, those of each the heaviest first."""
+        rows = self._without_clashes(rows, report)
+        counts = self.positions["size"][rows].astype(np.int64)
+        begins = np.cumsum(counts) - counts
+        of = np.repeat(np.arange(len(rows)), counts)
+        moves = self.positions["first"][rows][of] + np.arange(len(of)) - begins[of]
+        numbers = self._numbers(moves, begins, of, weights)
+        fill = weights in BY_VALUE
+        largest = np.maximum.reduceat(numbers, begins)
+        too_large = largest > MAX_WEIGHT
+        factor = np.where(too_large | fill, MAX_WEIGHT / np.where(largest > 0, largest, 1.0), 1.0)
+        scaled = np.floor(numbers * factor[of] + HALF - SLIGHTLY).astype(np.int64)
+        scaled = np.maximum(scaled, (numbers == largest[of]) & (numbers > 0))
+        kept = np.flatnonzero(scaled)
+        kept = kept[np.lexsort((-scaled[kept], of[kept]))]
+        nothing = int((numbers == 0).sum()) if weights in _IMPORTED else 0
+        report.scaled += 0 if fill else int(counts[too_large].sum())
+        report.left_out["moves_scored_nothing"] += nothing
+        report.left_out["moves_scaled_away"] += len(moves) - len(kept) - nothing
+        report.positions += len(np.unique(of[kept]))
+        report.moves += len(kept)
+        entries = np.zeros(len(kept), ENTRIES)
+        entries["key"] = self.positions["key"][rows][of[kept]]
+        entries["move"], entries["weight"] = self.moves["raw"][moves[kept]], scaled[kept]
+        entries["learn"] = self.moves["learn"][moves[kept]]
+        return entries
+
+    def _without_clashes(self, rows: Ints, report: ExportReport) -> Ints:
+        """Returns one position for each key: the most visited, then the first."""
+        keys = self.positions["key"][rows]
+        again = np.concatenate([np.zeros(min(1, len(rows)), bool), keys[1:] == keys[:-1]])
+        if not again.any():
+            return rows
+        report.left_out["clashes"] += int(again.sum())
+        heft = np.zeros(len(rows), np.int64)
+        for i in np.flatnonzero(again | np.append(again[1:], False)).tolist():
+            first = int(self.positions["first"][rows[i]])
+            moves = slice(first, first + int(self.positions["size"][rows[i]]))
+            heft[i] = self.moves["n"][moves].sum(dtype=np.int64) + self.moves["weight"][moves].sum()
+        rows, keys = (values[np.lexsort((rows, -heft, keys))] for values in (rows, keys))
+        return np.asarray(rows[np.append(True, keys[1:] != keys[:-1])])
+
+    def _numbers(self, moves: Ints, begins: Ints, of: Ints, weights: Weights) -> Floats:
+        """Returns the weight of each move as the policy has it, before it is scaled."""
+        if weights not in BY_VALUE:
+            return self.moves["n" if weights == "n" else "weight"][moves].astype(np.float64)
+        values = self.moves["value"][moves]
+        known = ~np.isnan(values)
+        scores = np.where(known, cps_from_q(np.where(known, values, -1.0)), -(1 << 40))
+        losses, which = np.unique(np.maximum.reduceat(scores, begins)[of] - scores, return_inverse=True)
+        found = np.array([weight_of_loss(loss) for loss in losses.tolist()], np.float64)[which]
+        return np.where(known, found, 0.0)
 
 
-_FROM_CHILDREN = """
-UPDATE edge SET value = coalesce(
-  (SELECT -c.value FROM node c JOIN node p ON p.id = edge.node WHERE c.id = edge.child AND c.depth > p.depth),
-  value)
-WHERE node > ? AND node <= ?
-"""
-_FROM_MOVES = """
-UPDATE node SET value = (SELECT max(value) FROM edge WHERE node = node.id)
-WHERE id > ? AND id <= ? AND EXISTS (SELECT 1 FROM edge WHERE node = node.id)
-"""
+def _raw_moves(words: Words, moves: Moves) -> NDArray[np.int64]:
+    """Returns moves as a book writes them; castling is the king taking his own rook."""
+    origin, target = moves.code.astype(np.int64) & 63, moves.code.astype(np.int64) >> 6 & 63
+    king = words[moves.of, KINGS] >> origin.astype(np.uint64) & np.uint64(1) > 0
+    standard = words[moves.of, META] & np.uint64(CHESS960) == 0
+    castles = king & standard & (np.abs((origin & 7) - (target & 7)) == CASTLING_STEP)
+    rook = (origin & ~7) + np.where(target > origin, 7, 0)
+    raw: NDArray[np.int64] = np.where(castles, rook, target) | origin << 6 | moves.code & (7 << 12)
+    return raw
+
+
+def weight_of_loss(cp: int) -> float:
+    """Returns the weight of a move that loses so many centipawns, in (0, 1].
+
+    >>> weight_of_loss(0), weight_of_loss(25)
+    (1.0, 0.5)
+    """
+    return float(2.0 ** max(-cp / HALVING_CP, -1000.0))
+
+
+def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
+    """Returns the weights of one position in 16 bits; the largest is never 0 unless all are.
+
+    Args:
+      fill: make the largest 65,535 in any case.
+
+    >>> scaled([3, 1, 0], fill=False), scaled([131070, 2, 1, 0.1], fill=False)
+    ([3, 1, 0], [65535, 1, 0, 0])
+    """
+    largest = max(weights, default=0)
+    if largest <= 0:
+        return [0] * len(weights)
+    factor = MAX_WEIGHT / largest if fill or largest > MAX_WEIGHT else 1.0
+    return [max(int(w == largest), math.floor(w * factor + HALF - SLIGHTLY)) for w in weights]
 
 
 # ------------------------------------------------------------------ of imported entries
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """An imported entry before it is written."""
+
+    raw: int
+    weight: float
+    learn: int = 0
+
+
 def _write_imported(store: Store, selection: Selection, out: BinaryIO, report: ExportReport) -> None:
     """Writes all imported entries of a side; those of one book in its order, so it comes out as it was."""
-    for key, rows in groupby(tables.all_entries(store), key=lambda entry: entry.key):
+    for key, rows in groupby(all_entries(store), key=lambda entry: entry.key):
         kept = [row for row in rows if _is_wanted(row, selection, report)]
         if kept:
             _write_entries(out, int(key, 16), kept, report)
 
 
-def _is_wanted(row: tables.PolyglotRow, selection: Selection, report: ExportReport) -> bool:
+def _is_wanted(row: PolyglotRow, selection: Selection, report: ExportReport) -> bool:
     if selection.side in (None, "both"):
         return True
     if row.turn is None:
@@ -276,7 +343,7 @@ def _is_wanted(row: tables.PolyglotRow, selection: Selection, report: ExportRepo
     return row.turn == (selection.side == "white")
 
 
-def _write_entries(out: BinaryIO, key: int, rows: Sequence[tables.PolyglotRow], report: ExportReport) -> None:
+def _write_entries(out: BinaryIO, key: int, rows: Sequence[PolyglotRow], report: ExportReport) -> None:
     """Writes the entries of one key; those of several books for one move become one, their weights added."""
     one_book = len({row.source for row in rows}) == 1
     lines = [_Line(row.raw_move, row.weight, row.learn) for row in rows]

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 import chess
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import ImportFileError
 from ..limits import BOOK, check_size
+from ..position.board import board_of, encode_move, pack
+from ..position.fens import fens as fens_of
+from ..position.words import KEY
+from ..query.steps import legal_codes, positions_after
+from ..store.store import Store
 from ..store.tables import games as tables
-from .book_positions import BookKeys, Finder, NamedPosition
-from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
+from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files, open_for_import
 from .polyglot import ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
-from .report import FileReport, Problem
 from .sources import GivenFile, Input
 
 KIND = "polyglot"
 ENTRIES_AT_ONCE = 1 << 15  # of one transaction
 NAMES_AT_ONCE = 10_000
-
-_LINE_ENDS = str.maketrans("", "", "\t\r\n")
 
 Row = tuple[str, str, str | None, str, int, int]  # as `games.name_entries` takes it
 
@@ -134,16 +142,17 @@ class _PolyglotImport:
     def _name(self, known: NamedPosition, finder: Finder) -> None:
         """Names the moves of a position, and has the finder follow them."""
         fen, key, source = known.fen, f"{known.key:016x}", self._importing.source.id
+        board = board_of(fen)
         moves: list[chess.Move] = []
         for place, raw in tables.entries_of(self._importing.store, source, key):
-            move = legal_move(known.board, raw)
+            move = legal_move(board, raw)
             if move is None:
                 text = _as_written(raw)
                 reason = f"the move {text} ({raw:#06x}) is illegal in its position, {fen}"
                 self._report.problems.append(Problem(place, reason))
                 self._names.append((fen, text, None, key, source, place))
                 continue
-            self._names.append((fen, move.uci(), known.board.san(move), key, source, place))
+            self._names.append((fen, move.uci(), board.san(move), key, source, place))
             moves.append(move)
         finder.follow(known, moves)
 
@@ -153,7 +162,7 @@ class _PolyglotImport:
 
     def _add_notes(self, finder: Finder) -> None:
         notes = self._report.notes
-        total = self._keys.distinct
+        total = len(self._keys.sorted)
         notes.append(f"positions whose FEN is known: {finder.found:,} of {total:,}")
         if self._zero:
             notes.append(f"entries of weight 0, which programs do not play: {self._zero:,}")
@@ -174,3 +183,114 @@ def _as_written(raw: int) -> str:
     """Returns a raw move in UCI, castling as e1h1; the null move if it is none."""
     move = written_move(raw)
     return move.uci() if move else chess.Move.null().uci()
+
+
+# ------------------------------------------------------------------ positions of a book
+Words = NDArray[np.uint64]
+Place = tuple[Words, int]  # a position and its ply
+
+
+class BookKeys:
+    """The keys of a book, each once: 8 bytes for each entry.
+
+    Attributes:
+      disorder: the first entry that is not in its place; None if the book is sorted.
+    """
+
+    def __init__(self) -> None:
+        self._given = array("Q")
+        self._entries = 0
+        self.disorder: int | None = None
+
+    def add(self, keys: Iterable[int]) -> None:
+        """Adds the keys of the next entries."""
+        last = self._given[-1] if self._given else -1
+        for key in keys:
+            if key < last and self.disorder is None:
+                self.disorder = self._entries
+            if key != last:
+                self._given.append(key)
+            last = key
+            self._entries += 1
+
+    @cached_property
+    def sorted(self) -> Words:
+        """All keys in order, once the last one was added."""
+        return np.unique(np.array(self._given, np.uint64))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPosition:
+    """A position of the book that was found: its words, `[10]`, ply, and FEN."""
+
+    words: Words
+    ply: int
+    fen: str
+
+    @property
+    def key(self) -> int:
+        """Its Polyglot key."""
+        return int(self.words[KEY])
+
+
+class Finder:
+    """Yields each position of the book that is found, once; call `follow` with its moves before the next.
+
+    Attributes:
+      found: how many so far.
+    """
+
+    def __init__(self, store: Store, keys: BookKeys) -> None:
+        self._store = store
+        self._keys = keys.sorted
+        self._seen = np.zeros(len(self._keys), bool)
+        self._ready: deque[Place] = deque()
+        self._around: deque[Place] = deque()  # positions of which any move may lead to one of the book
+        self._passed: set[int] = set()  # keys of those that are none of the book themselves
+        self.found = 0
+
+    def __iter__(self) -> Iterator[NamedPosition]:
+        keys = (f"{key:016x}" for key in self._keys.tolist())
+        fens = chain(tables.known_roots(self._store), tables.known_fens(self._store, keys))
+        for fen in chain([chess.STARTING_FEN], fens):
+            board = board_of(fen)
+            self._meet(pack(board).reshape(1, -1), board.ply(), passes=True)
+            yield from self._drained()
+        while self._around and self.found < len(self._keys):
+            words, ply = self._around.popleft()
+            self._look_around(words, ply)
+            yield from self._drained()
+
+    def _drained(self) -> Iterator[NamedPosition]:
+        while self._ready:
+            words, ply = self._ready.popleft()
+            fen = fens_of(words.reshape(1, -1))[0]
+            yield NamedPosition(words, ply, f"{fen.rpartition(' ')[0]} {ply // 2 + 1}")
+
+    def follow(self, known: NamedPosition, moves: Sequence[chess.Move]) -> None:
+        """Goes along the legal moves that the book has in a position."""
+        self._step(known.words, known.ply, [encode_move(move) for move in moves], passes=True)
+        self._around.append((known.words, known.ply))
+
+    def _look_around(self, words: Words, ply: int) -> None:
+        """Takes in what the legal moves of a position lead to."""
+        counts, codes, _ = legal_codes(words.reshape(1, -1))
+        self._step(words, ply, codes[0, : counts[0]].tolist(), passes=False)
+
+    def _step(self, words: Words, ply: int, codes: Sequence[int], *, passes: bool) -> None:
+        if codes:
+            after, _ = positions_after(words.reshape(1, -1), [0] * len(codes), codes)
+            self._meet(after, ply + 1, passes=passes)
+
+    def _meet(self, words: Words, ply: int, *, passes: bool) -> None:
+        """Takes in the new ones of the book among some positions; `passes`: and notes the others."""
+        places = np.minimum(np.searchsorted(self._keys, words[:, KEY]), max(len(self._keys) - 1, 0))
+        hits = self._keys[places] == words[:, KEY] if len(self._keys) else np.zeros(len(words), bool)
+        for row, place, hit in zip(words, places.tolist(), hits.tolist(), strict=True):
+            if hit and not self._seen[place]:
+                self._seen[place] = True
+                self.found += 1
+                self._ready.append((row.copy(), ply))
+            elif not hit and passes and int(row[KEY]) not in self._passed:
+                self._passed.add(int(row[KEY]))
+                self._around.append((row.copy(), ply))

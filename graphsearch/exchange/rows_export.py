@@ -1,56 +1,61 @@
 """Positions as JSON lines, and moves as CSV: what the records hold, for any program that counts.
 
-docs/exchange.md lists the fields. Values are seen by the side to move; N, P and Q follow from
+schema/exports.md lists the fields. Values are seen by the side to move; N, P and Q follow from
 the fields exactly: N = 1 + sum n, Q = clamp(bounds, (v + sum n q) / N).
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ..position.board import key_text_of_words
-from ..position.values import cp_of, shown_score_type, wdl_from_q
-from ..query.steps import positions_after, uci_of
-from ..store.reading import Reader
-from ..store.record.node import Edge, NodeRecord
-from ..store.record.ranking import node_mean
+from ..position.fens import key_texts
+from ..position.rules_kernel import MATE
+from ..position.values import shown_score_type
+from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from ..store.tables import games
-from . import tables
-from .candidates import edge_draws, edges_by_move
-from .export_report import ExportReport
-from .graph_rows import csv_texts, json_texts
-from .output import Target
+from .centipawns import cps_of
+from .choices import has_rows
+from .columns import draws_of
+from .output import ExportReport, Target
+from .pool import RecordPool
 from .selection import Selection
-from .streaming import Render, export_stream
-from .walk import TERMINALS, OnProgress, Stop
+from .streaming import Part, Text, export_stream
+from .text_kernel import FEN, FLOAT, HEX, INTEGER, NAME, TEXT
+from .text_rows import Field, Joints, key_field, literal, names_of, records_text
+from .walk import TERMINALS, OnProgress
 
-NODE_COLUMNS = [
-    "key",
-    "fen",
-    "ply",
-    "depth",
-    "node_n",
-    "node_q",
-    "node_draw",
-    "v",
-    "v_draw",
-    "lower",
-    "upper",
+Columns = dict[str, Field]
+
+TERMINAL_TEXTS = ("", *TERMINALS.values())
+TEXTS = (FEN, HEX, NAME, TEXT)  # kinds that JSON puts between quotes
+
+# fields of JSON; those of a list stand under the name of its first one
+JSON_NODE = ("key", "fen", "ply", "depth", "score_type", "n", "q", "wdl", "v", "v_draw", "bounds", "terminal")
+JSON_SOURCE = ("evaluator", "run")
+JSON_MOVE = ("move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child")
+LISTS = {"wdl": ("wdl", "node_draw", "loss"), "bounds": ("bounds", "upper")}
+CSV_NODE = (
+    *("key", "fen", "ply", "depth", "n", "q", "node_draw", "v", "v_draw", "bounds", "upper", "terminal"),
+    *("evaluator", "run", "score_type"),
+)
+
+
+_NODE_HEAD = ("key", "fen", "ply", "depth", "node_n", "node_q", "node_draw", "v", "v_draw", "lower", "upper")
+COLUMNS = (
+    *_NODE_HEAD,
     "terminal",
     "evaluator",
     "run",
     "score_type",
-]
-MOVE_COLUMNS = ["move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child"]
-COLUMNS = (*NODE_COLUMNS, *MOVE_COLUMNS)
+    *JSON_MOVE,
+)  # the names of CSV_NODE in CSV
 
 
 def export_jsonl(
@@ -61,7 +66,7 @@ def export_jsonl(
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes one JSON object per position; arguments and errors are those of `export_stream`."""
-    return export_stream(path, target, selection, "jsonl", _json_lines, json_texts, on_progress=on_progress)
+    return export_stream(path, target, selection, "jsonl", _json_texts, on_progress=on_progress)
 
 
 def export_csv(
@@ -72,146 +77,137 @@ def export_csv(
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes a row per move as RFC 4180 has it, one for a position without moves; else as `export_jsonl`."""
-    head = csv_text([dict(zip(COLUMNS, COLUMNS, strict=True))])
-    return export_stream(
-        path, target, selection, "csv", _csv_rows, csv_texts, head=head, on_progress=on_progress
-    )
+    head = ",".join(COLUMNS).encode() + b"\r\n"
+    return export_stream(path, target, selection, "csv", _csv_texts, head=head, on_progress=on_progress)
 
 
-def _json_lines(store: Store, book: int | None) -> Render:
-    has_games = tables.has_games(store)
-
-    def render(stops: list[Stop], texts: list[str], reader: Reader) -> Iterable[tuple[bytes, int]]:
-        played = games.counts(store, [stop.seen.key for stop in stops]) if has_games else {}
-        for stop, fen, moves in zip(stops, texts, moves_of(stops, book is not None), strict=True):
-            data = node_of(stop, fen) | {"moves": moves}
-            if has_games:
-                data["games"] = [_games(row) for row in played.get(stop.seen.key, [])]
-            if book is not None:
-                data["book"] = _book(store, book, stop)
-            yield json.dumps(data, ensure_ascii=False, allow_nan=False).encode() + b"\n", len(moves)
-
-    return render
+@contextmanager
+def _json_texts(store: Store, _: RecordPool, __: Path) -> Iterator[Callable[[Part], Text]]:
+    has_games = has_rows(store, "game_move")
+    yield lambda part: _json_lines(part, store, has_games=has_games)
 
 
-def _csv_rows(store: Store, book: int | None) -> Render:
-    def render(stops: list[Stop], texts: list[str], reader: Reader) -> Iterable[tuple[bytes, int]]:
-        for stop, fen, moves in zip(stops, texts, moves_of(stops, book is not None), strict=True):
-            node = _flat(node_of(stop, fen))
-            yield csv_text([node | move for move in moves] or [node]), len(moves)
-
-    return render
+@contextmanager
+def _csv_texts(_: Store, __: RecordPool, ___: Path) -> Iterator[Callable[[Part], Text]]:
+    yield _csv_rows
 
 
-def csv_text(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Returns rows as CSV: lines end in CR LF, None is empty."""
-    text = io.StringIO(newline="")
-    csv.DictWriter(text, COLUMNS, restval="", lineterminator="\r\n").writerows(rows)
-    return text.getvalue().encode()
+def _json_lines(part: Part, store: Store, *, has_games: bool) -> Text:
+    """Returns the JSON lines of some positions."""
+    tail = [literal("}\n", len(part.rows))]
+    if has_games:
+        tail.insert(0, _games(part, store))
+    if part.entries:
+        tail.insert(-1, _book(part))
+    joints = Joints(', "moves": [', ", ", "]", ', "moves": []')
+    head = list(_json(_node_columns(part), (*JSON_NODE, *JSON_SOURCE)))
+    items = list(_json(_move_columns(part), JSON_MOVE))
+    return records_text(part.words, _opened(head), _opened(items, "}"), tail, part.begins, joints)
 
 
-def node_of(stop: Stop, fen: str) -> dict[str, Any]:
-    """Returns what is known of a position itself, as the JSON object has it."""
-    record = stop.record
-    data: dict[str, Any] = {"key": stop.seen.key, "fen": fen, "ply": stop.met.ply, "depth": stop.met.depth}
-    data["score_type"] = shown_score_type()
-    if record is None:  # in a book, and not in the graph
-        names = ("n", "q", "wdl", "v", "v_draw", "bounds", "terminal", "evaluator", "run")
-        return data | dict.fromkeys(names)
-    q, draws = node_mean(record)
-    return data | {
-        "n": record.visits,
-        "q": q,
-        "wdl": wdl_from_q(q, draws).as_list(),
-        "v": record.v,
-        "v_draw": record.v_draw,
-        "bounds": list(record.bounds),
-        "terminal": TERMINALS.get(record.terminal),
-        "evaluator": record.evaluator,
-        "run": record.run or None,
-    }
+def _csv_rows(part: Part) -> Text:
+    """Returns the rows of CSV of some positions."""
+    node, move = _node_columns(part), _move_columns(part)
+    head = [replace(node[name], before="," if i else "") for i, name in enumerate(CSV_NODE)]
+    head = [replace(field, null=field.before) for field in head]
+    items = [replace(move[name], before=",", null=",") for name in JSON_MOVE]
+    joints = Joints(empty="," * len(JSON_MOVE), lines=True)
+    return records_text(part.words, head, items, [literal("\r\n", len(part.rows))], part.begins, joints)
 
 
-def _flat(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the columns of a position."""
-    wdl, bounds = node["wdl"] or (None, None, None), node["bounds"] or (None, None)
-    special = {
-        "node_n": node["n"],
-        "node_q": node["q"],
-        "node_draw": wdl[1],
-        "lower": bounds[0],
-        "upper": bounds[1],
-    }
-    same = ("key", "fen", "ply", "depth", "v", "v_draw", "terminal", "evaluator", "run", "score_type")
-    return {name: node[name] for name in same} | special
+def _json(columns: Columns, names: Iterable[str]) -> Iterable[Field]:
+    """Yields the fields of an object, with a comma before each."""
+    for name in names:
+        if name in LISTS:
+            members = LISTS[name]
+            yield replace(columns[members[0]], before=f', "{name}": [', null=f', "{name}": null')
+            yield from (replace(columns[member], before=", ") for member in members[1:-1])
+            yield replace(columns[members[-1]], before=", ", after="]")
+            continue
+        field = columns[name]
+        quote = '"' if field.kind in TEXTS else ""
+        yield replace(field, before=f', "{name}": {quote}', after=quote, null=f', "{name}": null')
 
 
-def moves_of(stops: list[Stop], chosen_only: bool) -> list[list[dict[str, Any]]]:
-    """Returns the moves of some positions, best first, those without visits behind them in order of P.
+def _opened(fields: list[Field], close: str = "") -> list[Field]:
+    """Returns the fields of an object with its braces."""
+    first, last = fields[0], fields[-1]
+    fields[0] = replace(first, before="{" + first.before.removeprefix(", "))
+    fields[-1] = replace(last, after=last.after + close, null=last.null + close)
+    return fields
 
-    Args:
-      chosen_only: of a book: its moves, and no others.
-    """
-    indices = [moves_taken(stop, chosen_only) for stop in stops]
-    of = [i for i, found in enumerate(indices) for _ in found]
-    codes = [stops[i].moves.codes[k] for i, found in enumerate(indices) for k in found]
-    words = np.array([stop.met.words for stop in stops], np.uint64).reshape(-1, 10)
-    keys = map(key_text_of_words, positions_after(words, of, codes)[0].tolist())
-    return [
-        [_move(stop, edges, priors, k, next(keys)) for k in found]
-        for stop, found in zip(stops, indices, strict=True)
-        for edges, priors in [_numbers(stop.record)]
+
+def _games(part: Part, store: Store) -> Field:
+    keys = key_texts(part.words)
+    played = games.counts(store, keys)
+    rows = [[asdict(game) for game in played.get(key, [])] for key in keys]
+    texts = [json.dumps(row, ensure_ascii=False) for row in rows]
+    return Field(', "games": ', TEXT, np.arange(len(rows)), texts=texts)
+
+
+def _book(part: Part) -> Field:
+    names = ("move", "value", "rule", "loss")
+    texts = [
+        json.dumps(
+            dict(entry.position)
+            | {"moves": [{name: getattr(move, name) for name in names} for move in entry.moves]},
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+        for entry in part.entries
     ]
+    return Field(', "book": ', TEXT, np.arange(len(texts)), texts=texts)
 
 
-def moves_taken(stop: Stop, chosen_only: bool) -> list[int]:
-    """Returns which moves of a position are written: the chosen ones, and those never visited."""
-    chosen = [choice.index for choice in stop.choices]
-    if chosen_only or stop.record is None or not stop.unvisited:
-        return chosen
-    record = stop.record
-    rest = [index for k, index in enumerate(record.order) if k >= len(record.edges) or not record.edges[k].n]
-    return chosen + (rest if record.codes else [])
-
-
-def _numbers(record: NodeRecord | None) -> tuple[list[Edge], list[float]]:
-    if record is None or not record.codes:
-        return [], []
-    return edges_by_move(record), record.priors
-
-
-def _move(stop: Stop, edges: list[Edge], priors: list[float], k: int, key: str) -> dict[str, Any]:
-    edge = edges[k] if edges else Edge(0)
-    q = edge.value if edge.n else None
+def _node_columns(part: Part) -> Columns:
+    """Returns what is known of the positions themselves."""
+    visits, rows, known = part.visits, part.rows, part.known
+    worth = visits.worth()
+    q, batch = worth.q[rows], visits.batch
+    draw = np.minimum(np.maximum(worth.draw[rows], 0.0), 1.0 - np.abs(q))
+    win, loss = ((1.0 - draw + sign * q) / 2 for sign in (1.0, -1.0))
+    terminal = batch.flags[rows] & TERMINAL_MASK
+    run = batch.run[rows]
     return {
-        "move": uci_of(stop.moves.codes[k]),
-        "san": stop.sans[k],
-        "n": edge.n,
-        "r": edge.r,
-        "p": priors[k] if priors else None,
-        "q": q,
-        "draw": edge_draws(edge),
-        "cp": None if q is None else cp_of(q, edge.draws),
-        "mate": 1 if stop.sans[k].endswith("#") else _mate(edge, stop.seen.clock),
-        "child": key,
+        "key": key_field("", part.keys, part.metas),
+        "fen": Field("", FEN, visits.ply[rows] // 2 + 1),
+        "ply": Field("", INTEGER, visits.ply[rows]),
+        "depth": Field("", INTEGER, visits.depth[rows]),
+        "score_type": Field("", TEXT, np.zeros(len(rows), np.int64), texts=[shown_score_type()]),
+        "n": Field("", INTEGER, visits.n[rows], known),
+        "q": Field("", FLOAT, q, known),
+        "wdl": Field("", FLOAT, np.where(win > 0.0, win, 0.0), known),
+        "node_draw": Field("", FLOAT, draw, known),
+        "loss": Field("", FLOAT, np.where(loss > 0.0, loss, 0.0), known),
+        "v": Field("", FLOAT, batch.v[rows], known),
+        "v_draw": Field("", FLOAT, draws_of(batch)[rows], known),
+        "bounds": Field("", INTEGER, worth.bounds[0::2][rows], known),
+        "upper": Field("", INTEGER, worth.bounds[1::2][rows], known),
+        "terminal": Field("", TEXT, terminal, terminal > 0, texts=TERMINAL_TEXTS),
+        "evaluator": Field("", INTEGER, batch.evaluator[rows], known),
+        "run": Field("", INTEGER, run, run > 0),
     }
 
 
-def _mate(edge: Edge, clock: int) -> int | None:
-    """Returns the moves to the mate that is proven of a move, negative if it is suffered."""
-    proof = edge.proof
-    return proof.moves if proof and proof.holds_at(clock) else None
-
-
-def _games(row: games.MoveCounts) -> dict[str, Any]:
-    names = ("move", "san", "white", "draws", "black", "unknown", "variations")
-    return {name: getattr(row, name) for name in names}
-
-
-def _book(store: Store, book: int, stop: Stop) -> dict[str, Any]:
-    position = dict(tables.book_position(store, book, stop.seen.key) or {})
-    position["moves"] = [
-        {"move": uci_of(m.code), "value": m.value, "rule": m.rule, "loss": m.loss}
-        for m in tables.book_moves(store, book, stop.seen.key)
-    ]
-    return position
+def _move_columns(part: Part) -> Columns:
+    """Returns what is known of the moves."""
+    visits, moves = part.visits, part.moves
+    names = names_of(visits.batch.words, moves.of, moves.code)
+    n, r, q, draw, mate, mated = (
+        moves.by_edge(values) for values in (visits.batch.n, visits.batch.r, *visits.edge_worth())
+    )
+    visited, mates = n > 0, names.mark & MATE > 0
+    p, cp = visits.priors(moves), np.zeros(len(n), np.int64)
+    cp[visited] = cps_of(q[visited], draw[visited])
+    return {
+        "move": Field("", NAME, names.uci),
+        "san": Field("", NAME, names.san),
+        "n": Field("", INTEGER, n),
+        "r": Field("", INTEGER, r),
+        "p": Field("", FLOAT, p, ~np.isnan(p)),
+        "q": Field("", FLOAT, q, visited),
+        "draw": Field("", FLOAT, draw, visited),
+        "cp": Field("", INTEGER, cp, visited),
+        "mate": Field("", INTEGER, np.where(mates, 1, mate), mates | (mated > 0)),
+        "child": key_field("", names.key, names.meta),
+    }

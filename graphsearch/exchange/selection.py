@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 import chess
@@ -13,7 +12,7 @@ import chess
 from ..errors import ExportError, InvalidParameterError, InvalidPositionError
 from ..limits import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
-from ..position.notation import START_WORD, named_board, play_moves, read_position
+from ..position.notation import named_board, play_moves, read_position
 from ..position.values import CENTIPAWN
 from ..store.record.provenance import RootInfo
 from ..store.store import Store
@@ -21,7 +20,6 @@ from ..store.tables.books import book_named, book_roots
 
 Side = Literal["white", "black", "both"]
 SIDES = ("white", "black", "both")
-MOVES_WORD = " moves "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +101,7 @@ def plan(store: Store, selection: Selection) -> ExportPlan:
         return ExportPlan(selection, _distinct(selection.roots), False, side, number, _games(selection.roots))
     fens = book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
     if book and not fens:
-        raise ExportError(f"{store.path}: the book {book.name!r} has no roots; give one with --root")
+        raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
     games = _games(_lines(book.config)) if book else {}
     return ExportPlan(selection, _distinct(boards), book is None, side, number, games)
@@ -153,22 +151,7 @@ def read_root(text: str) -> chess.Board:
     >>> read_root("1. e4 e5").fen() == read_root("startpos moves e2e4 e7e5").fen()
     True
     """
-    position, found, line = text.partition(MOVES_WORD)
-    if found:
-        return read_position(position, moves=line).board
-    try:
-        return read_position(text).board
-    except InvalidPositionError as error:
-        if Path(text).exists() or "/" in text or text.strip() == START_WORD:
-            raise
-        board = chess.Board()
-        try:
-            play_moves(board, text)
-        except InvalidPositionError as other:
-            raise InvalidPositionError(f"{error}; it is not a line from the start either: {other}") from None
-        if not board.move_stack:
-            raise
-        return board
+    return read_position(text).board
 
 
 def with_one_move(selection: Selection) -> Selection:

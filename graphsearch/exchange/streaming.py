@@ -1,31 +1,83 @@
-"""What EPD, JSON lines and CSV share: one record of text after the other, as the walk visits positions."""
+"""What EPD, JSON lines and CSV share: a walk, and the text of the positions that it visits together."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import ExportError
-from ..position.fens import fens
 from ..position.values import scores_by
-from ..store.reading import Reader
+from ..position.words import KEY, META
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from .candidates import source_of
-from .export_report import ExportReport
-from .graph_stream import GraphTexts, write_graph
-from .output import Target, new_output, scratch_folder, scratch_path, target_name
-from .scratch import Scratch
-from .selection import ExportPlan, Selection, plan
-from .walk import OnProgress, Stop, Walk
+from .choices import BookEntry, Moves, tables_of
+from .columns import Mask, clock_terms, clocks_of
+from .output import ExportReport, Target, new_output, scratch_folder, target_name
+from .pool import Ints, RecordPool, Words
+from .selection import Selection, plan
+from .walk import OnProgress, Visits, Walk
 
-# the text of some positions, whose FENs are given; what it adds to the report's moves
-Render = Callable[[list[Stop], list[str], Reader], Iterable[tuple[bytes, int]]]
-Prepare = Callable[[Store, int | None], Render]  # of a file and the number of the book
+Text = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the positions that were visited together, and their moves.
+
+    Attributes:
+      rows: which positions. moves: theirs. of: which of `rows` each is of. begins: where those of each begin.
+    """
+
+    visits: Visits
+    rows: Ints
+    moves: Moves
+    of: Ints
+    begins: Ints
+
+    @classmethod
+    def of_visits(cls, visits: Visits, rows: Ints) -> Part:
+        """Returns some positions."""
+        place = np.full(len(visits), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        moves = visits.moves.some(place[visits.moves.of] >= 0)
+        of = place[moves.of]
+        begins = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(rows)))])
+        return cls(visits, rows, moves, of, begins)
+
+    @property
+    def words(self) -> Words:
+        """The positions, `[R, 10]`."""
+        return np.asarray(self.visits.batch.words[self.rows])
+
+    @property
+    def metas(self) -> Words:
+        """META of the positions in the graph."""
+        return np.asarray(self.visits.batch.words[self.rows, META])
+
+    @property
+    def keys(self) -> Words:
+        """The keys of the positions in the graph."""
+        return np.asarray(self.words[:, KEY] ^ clock_terms()[clocks_of(self.words)])
+
+    @property
+    def known(self) -> Mask:
+        """Which of them the file has."""
+        return np.asarray(self.visits.known[self.rows])
+
+    @property
+    def entries(self) -> list[BookEntry]:
+        """What a book says of them; empty without one."""
+        return [self.visits.entries[i] for i in self.rows.tolist()] if self.visits.entries else []
+
+
+# what makes the text of some positions, while it is open; of a file, records, and where temporary files go
+Texts = Callable[[Store, RecordPool, Path], AbstractContextManager[Callable[[Part], Text]]]
 
 
 def export_stream(
@@ -33,8 +85,7 @@ def export_stream(
     target: Target,
     selection: Selection | None,
     form: str,
-    prepare: Prepare,
-    texts: GraphTexts,
+    texts: Texts,
     *,
     head: bytes = b"",
     rest: bool = True,
@@ -45,7 +96,6 @@ def export_stream(
     Of one side, positions where that side moves are written, and only those.
 
     Args:
-      prepare: makes the text of single positions, of a book. texts: that of many, of a graph.
       head: what stands before the positions. rest: whether moves without visits are written.
 
     Raises:
@@ -55,62 +105,31 @@ def export_stream(
     """
     started = time.monotonic()
     report = ExportReport(form, target_name(target))
+    chosen = selection or Selection()
     with (
-        scores_by((selection or Selection()).score_type),
+        scores_by(chosen.score_type),
         open_to_read(path) as store,
         new_output(target, store=store.path) as out,
     ):
-        chosen = plan(store, selection or Selection())
-        if chosen.book is None:
-            write_graph(store, chosen, texts, scratch_folder(target), out, head, rest, report, on_progress)
-        else:
-            _write_book(store, chosen, prepare, scratch_path(target), out, head, report, on_progress)
+        wanted = plan(store, chosen)
+        folder, tables = scratch_folder(target), tables_of(store, wanted.book)
+        with (
+            Walk(
+                store, wanted, folder, report, leaves=True, rest=rest, tables=tables, on_progress=on_progress
+            ) as walk,
+            texts(store, walk.pool, folder) as text_of,
+        ):
+            for visits in walk.visits():
+                rows = np.flatnonzero(visits.own)
+                report.left_out["other_side"] += len(visits) - len(rows)
+                if not len(rows):
+                    continue
+                part = Part.of_visits(visits, rows)
+                out.write(head if not report.positions else b"")
+                out.write(text_of(part).data)
+                report.positions += len(rows)
+                report.moves += len(part.of)
         if not report.positions:
             raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
     report.seconds = time.monotonic() - started
     return report
-
-
-def _write_book(
-    store: Store,
-    chosen: ExportPlan,
-    prepare: Prepare,
-    path: Path,
-    out: BinaryIO,
-    head: bytes,
-    report: ExportReport,
-    on_progress: OnProgress | None,
-) -> None:
-    """Writes the positions of a plan one by one, with the temporary file at a path."""
-    with Scratch(path) as scratch, store.reader() as lines:
-        render = prepare(store, chosen.book)
-        source = source_of(store, chosen.book)
-        walk = Walk(store, chosen, source, scratch, report, leaves=True, on_progress=on_progress)
-        for stops in walk.stops():
-            own = [stop for stop in stops if stop.own]
-            report.left_out["other_side"] += len(stops) - len(own)
-            if not own:
-                continue
-            if not report.positions:
-                out.write(head)
-            _write(out, own, render(own, fens_of(own), lines), report)
-        report.problems += [line for line in lines.problems if line not in report.problems]
-
-
-def _write(
-    out: BinaryIO, stops: list[Stop], texts: Iterable[tuple[bytes, int]], report: ExportReport
-) -> None:
-    for _, (text, moves) in zip(stops, texts, strict=True):
-        out.write(text)
-        report.positions += 1
-        report.moves += moves
-
-
-def fens_of(stops: list[Stop]) -> list[str]:
-    """Returns the FENs of visited positions, with their move numbers."""
-    if not stops:
-        return []
-    texts = fens(np.array([stop.met.words for stop in stops], np.uint64))
-    return [
-        f"{text.rpartition(' ')[0]} {stop.met.ply // 2 + 1}" for text, stop in zip(texts, stops, strict=True)
-    ]

@@ -27,11 +27,21 @@ from ..position.board_kernel import (
     side_to_move,
     to_square,
 )
-from ..position.decimal_kernel import write_float, write_integer
-from ..position.fen_kernel import DASH, LETTERS, LOWER_A, NOUGHT, RANK_ONE, SMALL, SPACE, write_fen
 from ..position.legality_kernel import ROOM
-from ..position.steps_kernel import CHECK, MATE
+from ..position.rules_kernel import CHECK, MATE
 from ..position.words import BLACK, KINGS, PAWNS, WHITE, BoardTable, Position
+from ..position.writing_kernel import (
+    DASH,
+    LETTERS,
+    LOWER_A,
+    NOUGHT,
+    RANK_ONE,
+    SMALL,
+    SPACE,
+    write_fen,
+    write_float,
+    write_integer,
+)
 
 INTEGER, FLOAT, NAME, HEX, TEXT, FEN, FEN_BODY, FIXED = range(8)  # kinds of values
 FIELD_WORDS = 8  # kind, decimals, then begin and end of the three literals
@@ -208,7 +218,8 @@ def name_moves(
 
 # ------------------------------------------------------------------ values
 @inner
-def _copy(source: Pointer[uint8], begin: int64, end: int64, out: Pointer[uint8], at: int64) -> int64:
+def write_copy(source: Pointer[uint8], begin: int64, end: int64, out: Pointer[uint8], at: int64) -> int64:
+    """Writes some bytes; returns where they end."""
     for i in range(begin, end):
         out[at] = source[i]
         at += 1
@@ -216,7 +227,8 @@ def _copy(source: Pointer[uint8], begin: int64, end: int64, out: Pointer[uint8],
 
 
 @inner
-def _write_name(name: uint64, out: Pointer[uint8], at: int64) -> int64:
+def write_name(name: uint64, out: Pointer[uint8], at: int64) -> int64:
+    """Writes the name of a move; returns where it ends."""
     while name:
         out[at] = uint8(name & U(255))
         name >>= U(8)
@@ -232,7 +244,7 @@ def _write_hex(value: uint64, out: Pointer[uint8], at: int64) -> int64:
 
 
 @inner
-def _write_fixed(value: int64, decimals: int64, out: Pointer[uint8], at: int64) -> int64:
+def write_fixed(value: int64, decimals: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes a number by its digits, so many behind the point; `decimals` below 0: with a plus."""
     if value & 1:
         out[at] = DASH
@@ -281,7 +293,7 @@ def _write_value(
     if kind == FLOAT:
         return write_float(powers, value, out, at)
     if kind == NAME:
-        return _write_name(U(value), out, at)
+        return write_name(U(value), out, at)
     if kind == HEX:
         return _write_hex(U(value), out, at)
     if kind == FEN:
@@ -289,8 +301,8 @@ def _write_value(
     if kind == FEN_BODY:
         return _write_body(s, out, at)
     if kind == FIXED:
-        return _write_fixed(value, decimals, out, at)
-    return _copy(f.texts, f.ends[value - 1] if value else int64(0), f.ends[value], out, at)
+        return write_fixed(value, decimals, out, at)
+    return write_copy(f.texts, f.ends[value - 1] if value else int64(0), f.ends[value], out, at)
 
 
 @inner
@@ -308,11 +320,11 @@ def _write_row(
     for i in range(count):
         field = adv(f.fields, FIELD_WORDS * i)
         if f.valid[rows * i + row]:
-            at = _copy(f.literals, field[2], field[3], out, at)
+            at = write_copy(f.literals, field[2], field[3], out, at)
             at = _write_value(powers, field[0], field[1], f.data[rows * i + row], s, f, out, at)
-            at = _copy(f.literals, field[4], field[5], out, at)
+            at = write_copy(f.literals, field[4], field[5], out, at)
         else:
-            at = _copy(f.literals, field[6], field[7], out, at)
+            at = write_copy(f.literals, field[6], field[7], out, at)
     return at
 
 
@@ -360,18 +372,18 @@ def write_records(
         at = _write_row(P, h, counts[0], rows, int64(r), s, text, at)
         size = at - start
         if begin == end:
-            at = _copy(J, places[6], places[7], text, at)
+            at = write_copy(J, places[6], places[7], text, at)
         elif places[8] == 0:
-            at = _copy(J, places[0], places[1], text, at)
+            at = write_copy(J, places[0], places[1], text, at)
         for k in range(begin, end):
             if k > begin and places[8]:
-                at = _copy(text, start, start + size, text, at)
+                at = write_copy(text, start, start + size, text, at)
             elif k > begin:
-                at = _copy(J, places[2], places[3], text, at)
+                at = write_copy(J, places[2], places[3], text, at)
             at = _write_row(P, x, counts[1], items, int64(k), s, text, at)
             if places[8] and k + 1 < end:
                 at = _write_row(P, t, counts[2], rows, int64(r), s, text, at)
         if begin < end and places[8] == 0:
-            at = _copy(J, places[4], places[5], text, at)
+            at = write_copy(J, places[4], places[5], text, at)
         at = _write_row(P, t, counts[2], rows, int64(r), s, text, at)
     return at

@@ -10,22 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import text_of_key
-from ..position.decimals import load_powers
+from ..position.tables import load_powers
 from ..position.words import CHESS960, META
 from ..query.steps import positions_after
 from ..store.codec.bulk import board_tables, owned
-from .text_kernel import (
-    FIELD_WORDS,
-    FIXED,
-    FLOAT,
-    HEX,
-    INTEGER,
-    NAME,
-    TEXT,
-    Form,
-    name_moves,
-    write_records,
-)
+from .text_kernel import FIELD_WORDS, FIXED, FLOAT, HEX, INTEGER, NAME, TEXT, Form, name_moves, write_records
 
 LONGEST = {INTEGER: 20, FLOAT: 25, NAME: 8, HEX: 16, FIXED: 24}  # bytes of a value
 LONGEST_FEN = 110  # python-chess's longest has 92, and a move number more digits
@@ -103,6 +92,12 @@ def names_of(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Names:
     return found
 
 
+def letters_of(names: Words) -> list[bytes]:
+    """Returns names of moves as bytes."""
+    found: list[bytes] = np.ascontiguousarray(names, "<u8").view("S8").tolist()
+    return found
+
+
 def _metas_after(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Words:
     """Returns META of the positions after moves where castling is not standard before them, 0 elsewhere."""
     metas = np.zeros(len(of), np.uint64)
@@ -156,7 +151,7 @@ def records_text(
         _form(items, count),
         _form(tail, rows),
         owned(begins, np.int64),
-        _bytes(parts),
+        bytes_of(parts),
         np.array([*places, joints.lines], np.int64),
         out,
     )
@@ -180,7 +175,9 @@ def _form(fields: Sequence[Field], rows: int) -> Form:
         if field.valid is not None:
             valid[i] = field.valid
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64) if texts else np.zeros(1, np.int64)
-    return Form(table.reshape(-1), _bytes(literals), data.reshape(-1), valid.reshape(-1), _bytes(texts), ends)
+    return Form(
+        table.reshape(-1), bytes_of(literals), data.reshape(-1), valid.reshape(-1), bytes_of(texts), ends
+    )
 
 
 def _bits(field: Field) -> Ints:
@@ -192,7 +189,8 @@ def _bits(field: Field) -> Ints:
     return field.values.astype(np.int64, copy=False)
 
 
-def _bytes(parts: Sequence[bytes]) -> NDArray[np.uint8]:
+def bytes_of(parts: Sequence[bytes]) -> NDArray[np.uint8]:
+    """Returns texts as bytes, one behind the other."""
     return np.frombuffer(bytearray(b"".join((*parts, b"\0"))), np.uint8)
 
 

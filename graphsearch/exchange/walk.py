@@ -1,271 +1,352 @@
-"""A walk over what is exported: every position once, breadth first, in batches, in bounded memory.
+"""A walk over the positions of a selection, as columns: breadth first, a thousand positions at once.
 
-The positions met and still to be visited are in a temporary file (`scratch.py`); of the graph one batch of
-records is in memory. Each batch is read from the state that the file has then, so a search may write it.
+The records are in temporary files (`pool.py`), and so is what was met, so that memory does not depend on the
+size of the file. The moves are those that a search has visited, or those that tables name (`choices.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-import chess
 import numpy as np
+from numpy.typing import NDArray
 
-from ..position.board import pack
-from ..position.values import cp_of
-from ..query.steps import MoveList, move_lists, positions_after, sans
-from ..store.reading import Reader
-from ..store.record.node import NodeRecord
+from ..position.board import MAX_MOVES, pack
+from ..position.words import BLACK_TO_MOVE, META
+from ..store.codec.bulk import board_tables, columns_of, take
+from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.store import Store
-from .candidates import Candidates, Choice, Seen, Source
-from .export_report import ExportReport
-from .scratch import KeptEdge, Met, Scratch, WayIn, Words, identity_of
+from ..store.upkeep.prune import visits_of
+from .choices import BookEntry, Floats, Ints, Mask, Moves, Tables, Told, Words, with_moves
+from .columns import EdgeWorth, Worth, clocks_of, worth_of, worth_of_edges
+from .mapped import Column
+from .output import ExportReport
+from .pool import RecordPool
+from .pool_kernel import meet
 from .selection import ExportPlan
+from .worth_kernel import Listed, list_choices
 
 BATCH = 1000  # positions that are visited together
+RELEASE = 16 * BATCH  # positions after which the system may take back memory; it costs a millisecond
+NO_REST, UNLIMITED_REST = 0, 2  # whose moves without visits are listed, as `list_choices` has it
+
+TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
+RESULTS = ("won", "drawn", "lost")
+NOTES = (
+    "",
+    *TERMINALS.values(),
+    *(f"proven: {result} for {side}" for side in ("White", "Black") for result in RESULTS),
+)
 
 OnProgress = Callable[[int, int], None]  # positions visited, positions met
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """A visited position.
+class Visits:
+    """Positions that were visited together.
 
     Attributes:
-      choices: the moves that are exported, best first. sans: all legal moves in SAN, canonical order.
-      n, value: as in `Candidates`. own: whether the side to move is the one whose book it is.
-      unvisited: whether moves without visits are exported too, where a format has them.
+      ids: `[R]` in the order in which they were met, from 1. numbers: of their records in the pool.
+      depth: plies below the root. ply: by the move number. own: whether the side to move is the one exported.
+      batch: their records, at the clocks with which they were met. clocks: those of the evaluation.
+      known: whether the file has the record; without one only the legal moves are right.
+      n: node N. moves: theirs. met: how many positions were met so far.
+      children: `[C]` ids of the positions behind the chosen moves, 0 for those not met so far, as those
+        behind draws of the path may be. new: which of these moves met a position first.
+      followed: whether a move leads to its position by more than draws of the path.
+      values: of the positions, by tables, NaN where these say nothing; None of a graph.
+      entries: what a book says of them; empty without one.
     """
 
-    seen: Seen
-    choices: tuple[Choice, ...]
-    sans: list[str]
-    n: int | None
-    value: float | None
-    own: bool
-    unvisited: bool
+    ids: Ints
+    numbers: Ints
+    depth: NDArray[np.int32]
+    ply: NDArray[np.int32]
+    own: Mask
+    batch: RecordBatch
+    clocks: Ints
+    known: Mask
+    n: Ints
+    moves: Moves
+    children: Ints
+    new: Ints
+    followed: NDArray[np.uint8]
+    met: int
+    values: Floats | None
+    entries: Sequence[BookEntry]
 
-    @property
-    def met(self) -> Met:
-        """The position as it was met."""
-        return self.seen.met
+    def __len__(self) -> int:
+        return len(self.ids)
 
-    @property
-    def record(self) -> NodeRecord | None:
-        """Its record."""
-        return self.seen.record
+    def worth(self, *, proven: bool = False) -> Worth:
+        """Returns what the records say of the positions; with `proven`, mates and notes too."""
+        return worth_of(self.batch, self.clocks, proven=proven)
 
-    @property
-    def moves(self) -> MoveList:
-        """Its legal moves."""
-        return self.seen.moves
+    def edge_worth(self) -> EdgeWorth:
+        """Returns what the edges of the records are worth."""
+        return worth_of_edges(self.batch)
+
+    def value(self, worth: Worth) -> Floats:
+        """Returns the value of each position for its side to move, NaN where nothing is known."""
+        q = np.where(self.known, worth.q, np.nan)
+        return q if self.values is None else np.where(np.isnan(self.values), q, self.values)
+
+    def notes(self, worth: Worth) -> Ints:
+        """Returns what is proven of the positions, numbers of NOTES; `worth`: with what is proven."""
+        terminal = (self.batch.flags & TERMINAL_MASK).astype(np.int64)
+        black = (self.batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)
+        results = np.where(worth.notes > 0, len(TERMINALS) + worth.notes + len(RESULTS) * black, 0)
+        return np.asarray(np.where(self.known, np.where(terminal > 0, terminal, results), 0))
+
+    def priors(self, moves: Moves) -> Floats:
+        """Returns P of moves, as `priors_from_codes` does; NaN without a record."""
+        batch = self.batch
+        powers = batch.codes.astype(np.int64) ** 4
+        before = np.concatenate([[0], np.cumsum(powers)])
+        totals = before[batch.code_offsets[1:]] - before[batch.code_offsets[:-1]]
+        found, has = np.full(len(moves.of), np.nan), self.known[moves.of] & (totals[moves.of] > 0)
+        of, index = moves.of[has], moves.index[has]
+        found[has] = powers[batch.code_offsets[of] + index] / totals[of]
+        return found
+
+    def any_priors(self, moves: Moves) -> Floats:
+        """Returns P of moves; without a record that of tables."""
+        p = self.priors(moves)
+        return p if moves.told is None else np.where(np.isnan(p), moves.told.p, p)
 
 
 class Walk:
     """A walk of one plan. `report` counts what it leaves out.
 
+    Attributes:
+      pool: the records.
+
     Args:
       leaves: whether positions at the depth limit are visited: their moves are not followed.
-      keep: whether moves are kept in the temporary file, for what comes after the walk.
+      rest: whether moves without visits are listed, where the selection has them.
+      tables: what names the moves; None: those that a search has visited.
     """
 
     def __init__(
         self,
         store: Store,
         plan: ExportPlan,
-        source: Source,
-        scratch: Scratch,
+        folder: Path,
         report: ExportReport,
         *,
         leaves: bool,
-        keep: bool = False,
+        rest: bool = False,
+        tables: Tables | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
-        self._store = store
-        self._plan = plan
-        self._limits = plan.selection
-        self._source = source
-        self._scratch = scratch
-        self._report = report
-        self._leaves = leaves
-        self._keep = keep
-        self._on_progress = on_progress
-        self._least = max(self._limits.min_visits, 0 if plan.book is not None else 1)
+        self._plan, self._limits, self._report = plan, plan.selection, report
+        self._leaves, self._tables, self._on_progress = leaves, tables, on_progress
+        limits = plan.selection
+        free = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
+        self.pool = RecordPool(store, folder, whole=free and tables is None, on_read=on_progress)
+        self._rest = UNLIMITED_REST if rest and limits.min_visits == 0 else NO_REST
+        self._number, self._depth, self._ply, self._meta = (
+            Column(folder, kind) for kind in (np.int64, np.int32, np.int32, np.uint64)
+        )
+        self._ids = Column(folder, np.int64)
 
-    def stops(self) -> Iterator[list[Stop]]:
+    def close(self) -> None:
+        """Gives up the temporary files."""
+        self.pool.close()
+        for column in (self._number, self._depth, self._ply, self._meta, self._ids):
+            column.close()
+
+    def __enter__(self) -> Walk:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def met(self) -> int:
+        """How many positions were met."""
+        return len(self._number)
+
+    @property
+    def ids(self) -> Ints:
+        """The id of each record of the pool, 0 for a position that was not met."""
+        self._ids.extend(len(self.pool) - len(self._ids))
+        return self._ids.values
+
+    @property
+    def depths(self) -> NDArray[np.int32]:
+        """The depth of each position, by id - 1."""
+        return self._depth.values
+
+    @property
+    def plies(self) -> NDArray[np.int32]:
+        """The ply of each position, by id - 1."""
+        return self._ply.values
+
+    def words(self, rows: Ints) -> Words:
+        """Returns positions, `[R, 10]`, at the clocks with which they were met; `rows`: id - 1."""
+        found: Words = self.pool.records.words[self._number.values[rows]]
+        found[:, META] = self._meta.values[rows]
+        return found
+
+    def visits(self) -> Iterator[Visits]:
         """Yields the visited positions, batch by batch.
 
         Raises:
           StoreError: if the file cannot be read.
-          ExportError: if the temporary file cannot be written.
+          OSError: if the temporary files cannot be written.
         """
-        self._begin()
+        self._meet_roots()
         done = 0
-        with self._store.reader() as reader:
-            while batch := self._scratch.next(done, BATCH):
-                done = batch[-1].id
-                yield self._visit(reader, self._within(batch))
-                self._report.problems = list(reader.problems)
-                if self._on_progress:
-                    self._on_progress(done, self._scratch.met)
+        while done < self.met:
+            last = min(done + BATCH, self.met)
+            found = self._visit(np.arange(done, last))
+            done = last
+            if found is not None:
+                yield found
+            self._report.problems = list(self.pool.problems)
+            if done % RELEASE < BATCH:
+                self.pool.release()
+            if self._on_progress:
+                self._on_progress(done, self.met)
 
-    def exhaust(self) -> None:
-        """Walks to the end; what was found is in the temporary file."""
-        for _ in self.stops():
-            pass
-
-    def _begin(self) -> None:
+    def _meet_roots(self) -> None:
         words = np.array([pack(board) for board in self._plan.roots], np.uint64)
-        ways = [
-            WayIn(identity, 0, board.ply(), row.tobytes())
-            for identity, board, row in zip(identity_of(words), self._plan.roots, words, strict=True)
-        ]
-        self._scratch.add_roots(ways, soft=self._plan.soft)
+        numbers = self.pool.numbers_of(words)
+        new = self._meet(numbers, np.ones(len(numbers), np.uint8))
+        plies = np.array([board.ply() for board in self._plan.roots], np.int32)
+        self._note(numbers[new], np.zeros(len(new), np.int32), plies[new], words[new, META])
 
-    def _within(self, batch: list[Met]) -> list[Met]:
+    def _meet(self, numbers: Ints, follow: NDArray[np.uint8]) -> Ints:
+        """Gives ids to positions that are met for the first time; returns which those are."""
+        new = np.empty(len(numbers), np.int64)
+        return new[: meet(numbers, follow, self.ids, self.met + 1, new)]
+
+    def _note(self, numbers: Ints, depth: NDArray[np.int32], ply: NDArray[np.int32], meta: Words) -> None:
+        self._number.add(numbers)
+        self._depth.add(depth)
+        self._ply.add(ply)
+        self._meta.add(meta)
+
+    # -------------------------------------------------------------- one batch
+    def _visit(self, rows: Ints) -> Visits | None:
+        """Visits positions that were met, and meets those behind their moves."""
+        rows = self._within(rows)
+        batch = self.pool.taken(self._number.values[rows])
+        clocks = clocks_of(batch.words)
+        batch.words[:, META] = self._meta.values[rows]
+        known = ~self.pool.is_missing(self._number.values[rows])
+        told = self._tables.ask(batch.words) if self._tables else None
+        held = known if told is None else told.held
+        roots = int((~held & (self._depth.values[rows] == 0)).sum())
+        self._report.left_out["roots"] += roots
+        self._report.left_out["missing"] += int((~held).sum()) - roots
+        n = visits_of(batch)
+        few = held & known & (n < self._limits.min_visits)
+        self._report.left_out["few_visits"] += int(few.sum())
+        kept = np.flatnonzero(held & ~few)
+        if not len(kept):
+            return None
+        if len(kept) < len(rows):
+            rows, n, clocks, known = rows[kept], n[kept], clocks[kept], known[kept]
+            batch, told = take(batch, kept), told and told.some(kept)
+        return self._visited(rows, with_moves(batch, known), clocks, known, n, told)
+
+    def _within(self, rows: Ints) -> Ints:
         """Returns the positions that are visited; the others are at the depth limit."""
         limit = self._limits.depth
         if limit is None or self._leaves:
-            return batch
-        inside = [met for met in batch if met.depth < limit]
-        self._report.left_out["at_depth"] += len(batch) - len(inside)
+            return rows
+        inside = rows[self._depth.values[rows] < limit]
+        self._report.left_out["at_depth"] += len(rows) - len(inside)
         return inside
 
-    def _visit(self, reader: Reader, batch: list[Met]) -> list[Stop]:
-        if not batch:
-            return []
-        words = np.array([met.words for met in batch], np.uint64)
-        stops = []
-        for seen in _read(reader, batch, words):
-            stop = self._stop(seen)
-            if stop:
-                stops.append(stop)
-        self._follow(stops)
-        return stops
-
-    def _stop(self, seen: Seen) -> Stop | None:
-        """Returns the visit of a position, None if it is left out."""
-        left_out = self._report.left_out
-        found = self._source(seen)
-        if found is None:
-            left_out["missing" if seen.met.depth else "roots"] += 1
-            return None
-        if found.n is not None and found.n < self._limits.min_visits:
-            left_out["few_visits"] += 1
-            return None
-        own = self._plan.is_own(seen.turn)
-        left_out["moves_illegal"] += found.illegal
-        texts = sans(seen.met.words.tolist(), seen.moves)
-        limits = self._limits
-        unvisited = limits.min_visits == 0 and (limits.max_moves is None or not own)
-        return Stop(
-            seen=seen,
-            choices=self._cut(found, own),
-            sans=texts,
-            n=found.n,
-            value=found.value,
+    def _visited(
+        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, n: Ints, told: Told | None
+    ) -> Visits:
+        own = self._own(batch.words)
+        if told is None:
+            moves = self._listed(batch, clocks, own)
+        else:
+            moves = told.chosen(batch, known, own, self._limits, self._report)
+        chosen = moves.some(moves.chosen)
+        follow = np.ones(len(chosen.of), np.uint8)
+        if told is None:
+            follow = (batch.n[chosen.edge] > batch.r[chosen.edge]).astype(np.uint8)
+        depth, ply = self._depth.values[rows].copy(), self._ply.values[rows].copy()
+        children, new = self._follow(batch, chosen, follow, depth, ply)
+        return Visits(
+            ids=rows + 1,
+            numbers=self._number.values[rows].copy(),
+            depth=depth,
+            ply=ply,
             own=own,
-            unvisited=unvisited,
+            batch=batch,
+            clocks=clocks,
+            known=known,
+            n=n,
+            moves=moves,
+            children=children,
+            new=new,
+            followed=follow,
+            met=self.met,
+            values=told.values if told else None,
+            entries=told.entries if told else (),
         )
 
-    def _cut(self, found: Candidates, own: bool) -> tuple[Choice, ...]:
-        """Returns the moves that are exported."""
-        left_out = self._report.left_out
-        visited = tuple(choice for choice in found.choices if choice.count >= self._least)
-        left_out["moves_few_visits"] += len(found.choices) - len(visited)
-        kept = visited[: self._limits.max_moves] if own else visited
-        left_out["moves_beyond"] += len(visited) - len(kept)
-        return kept
+    def _own(self, words: Words) -> Mask:
+        black = (words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
+        side = self._plan.side
+        return np.ones(len(words), bool) if side == "both" else black == (side == "black")
 
-    def _follow(self, stops: Sequence[Stop]) -> None:
-        """Meets the positions behind the moves of some positions, and keeps the moves if they are wanted."""
+    def _listed(self, batch: RecordBatch, clocks: Ints, own: Mask) -> Moves:
+        """Returns the moves that a search has visited."""
+        limits = self._limits
+        most = -1 if limits.max_moves is None else min(limits.max_moves, MAX_MOVES)
+        room = len(batch.codes)
+        listed = Listed(
+            np.empty(room, np.int64),
+            np.empty(room, np.int64),
+            np.empty(room, np.int16),
+            np.empty(room, np.uint16),
+        )
+        counts = np.zeros(2, np.int64)
+        wanted = np.where(own, most, -1)
+        rules = np.array([max(limits.min_visits, 1), self._rest], np.int64)
+        chosen = np.zeros(len(batch), np.int64)
+        count = list_choices(board_tables(), columns_of(batch), clocks, wanted, rules, listed, chosen, counts)
+        self._report.left_out["moves_few_visits"] += int(counts[0])
+        self._report.left_out["moves_beyond"] += int(counts[1])
+        edge = listed.edge[:count]
+        return Moves(listed.of[:count], edge, listed.place[:count], listed.code[:count], edge >= 0)
+
+    def _follow(
+        self,
+        batch: RecordBatch,
+        chosen: Moves,
+        follow: NDArray[np.uint8],
+        depth: NDArray[np.int32],
+        ply: NDArray[np.int32],
+    ) -> tuple[Ints, Ints]:
+        """Meets the positions behind moves.
+
+        Returns:
+          Their ids, 0 behind moves at the depth limit; which moves met a position for the first time.
+        """
         limit = self._limits.depth
-        steps = [
-            (i, rank, choice)
-            for i, stop in enumerate(stops)
-            if limit is None or stop.met.depth < limit
-            for rank, choice in enumerate(stop.choices)
-        ]
-        if self._leaves and limit is not None:
-            self._report.left_out["at_depth"] += sum(s.met.depth == limit and bool(s.choices) for s in stops)
-        if steps:
-            ways = self._ways(stops, steps)
-            followed = [way for way, step in zip(ways, steps, strict=True) if step[2].follow]
-            self._scratch.add(followed)
-            if self._plan.soft and len(self._plan.roots) > 1:
-                self._scratch.adopt(followed)
-            if self._keep:
-                self._scratch.keep_edges(
-                    [
-                        (_kept(stops[i], rank, choice), way.identity)
-                        for (i, rank, choice), way in zip(steps, ways, strict=True)
-                    ]
-                )
-        if self._keep:
-            for stop in stops:
-                self._keep_node(stop)
-
-    def _ways(self, stops: Sequence[Stop], steps: Sequence[tuple[int, int, Choice]]) -> list[WayIn]:
-        words = np.array([stop.met.words for stop in stops], np.uint64)
-        codes = [stops[i].moves.codes[choice.index] for i, _, choice in steps]
-        children, _ = positions_after(words, [i for i, _, _ in steps], codes)
-        return [
-            WayIn(
-                identity=identity,
-                depth=stops[i].met.depth + 1,
-                ply=stops[i].met.ply + 1,
-                words=child.tobytes(),
-                parent=stops[i].met.id,
-                san=stops[i].sans[choice.index],
-            )
-            for identity, child, (i, _, choice) in zip(identity_of(children), children, steps, strict=True)
-        ]
-
-    def _keep_node(self, stop: Stop) -> None:
-        mate = stop.seen.mate
-        self._scratch.keep_node(stop.met.id, stop.n, stop.value, own=stop.own, mate=mate, note=note_of(stop))
-
-
-def _kept(stop: Stop, rank: int, choice: Choice) -> KeptEdge:
-    return KeptEdge(
-        node=stop.met.id,
-        rank=rank,
-        move=stop.moves.codes[choice.index],
-        san=stop.sans[choice.index],
-        n=choice.edge.n,
-        p=choice.p,
-        q=choice.edge.value if choice.edge.n else None,
-        value=choice.value,
-        cp=cp_of(choice.edge.value, choice.edge.draws) if choice.edge.n else None,
-        weight=choice.weight.weight,
-        learn=choice.weight.learn,
-        child=None,
-    )
-
-
-def _read(reader: Reader, batch: list[Met], words: Words) -> Iterator[Seen]:
-    """Yields positions with their moves and records; a record that does not fit the moves counts as none."""
-    found, records = reader.find(words)
-    place = 0
-    for met, has, moves in zip(batch, found.tolist(), move_lists(words), strict=True):
-        record = records.record(place) if has else None
-        place += has
-        if record and not record.terminal and len(record.codes) != len(moves.codes):
-            record = None
-        yield Seen(met, moves, record)
-
-
-RESULTS = {(1, 1): "won", (0, 0): "drawn", (-1, -1): "lost"}
-TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
-
-
-def note_of(stop: Stop) -> str | None:
-    """Returns what is proven of a position, in words, None if nothing is."""
-    if stop.record is None:
-        return None
-    if stop.record.terminal:
-        return TERMINALS[stop.record.terminal]
-    side = "White" if stop.seen.turn == chess.WHITE else "Black"
-    result = RESULTS.get(stop.record.bounds_at(stop.seen.clock))
-    return result and f"proven: {result} for {side}"
+        children = np.zeros(len(chosen.of), np.int64)
+        steps = np.arange(len(chosen.of))
+        if limit is not None:
+            steps = np.flatnonzero(depth[chosen.of] < limit)
+            if self._leaves:
+                self._report.left_out["at_depth"] += len(np.unique(chosen.of[depth[chosen.of] == limit]))
+        if not len(steps):
+            return children, steps
+        of = chosen.of[steps]
+        there, metas = self.pool.children_of(batch.words, of, chosen.code[steps])
+        new = self._meet(there, follow[steps])
+        self._note(there[new], depth[of[new]] + np.int32(1), ply[of[new]] + np.int32(1), metas[new])
+        children[steps] = self.ids[there]
+        return children, steps[new]

@@ -23,6 +23,7 @@ from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
 from ..position.mates_kernel import mate_in_one
 from ..store.codec.batch_kernel import Columns, Records, pointers
+from ..store.record.bounds import AS_GOOD_AS_WON
 from ..store.record.bounds_kernel import MOST_MATE, bounds_of, plies_of, share_of
 from ..store.record.node_kernel import lower_in, upper_in
 
@@ -149,21 +150,21 @@ def _result(c: Records, e: int64, clock: int64) -> int64:
 
 
 @inner
-def _draws_lead(c: Records, begin: int64, end: int64, clock: int64) -> bool:
-    """Returns whether proven draws come before what is open."""
+def _leads(c: Records, begin: int64, end: int64, clock: int64) -> tuple[bool, bool]:
+    """Returns whether proven draws, and whether moves of value 1, come before the most visited open move."""
     most, worth, found = int64(0), 0.0, False
     for e in range(begin, end):
         if _result(c, e, clock) == 2:
             n, value = int64(c.n[e]), _value(c, e)
             if not found or n > most or (n == most and value > worth):
                 most, worth, found = n, value, True
-    return most == 0 or worth < 0.0
+    return most == 0 or worth < 0.0, worth < AS_GOOD_AS_WON
 
 
 @inner
 def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64, x: Rank) -> None:
     """Fills what the edges of a record are ranked by."""
-    lead = _draws_lead(c, begin, end, clock)
+    draws_lead, wins_lead = _leads(c, begin, end, clock)
     for e in range(begin, end):
         k = e - begin
         result, d, value = _result(c, e, clock), int64(c.edge_d[e]), _value(c, e)
@@ -173,10 +174,10 @@ def _classify(c: Records, begin: int64, end: int64, clock: int64, longest: int64
         elif result == -1:
             stays = longest > 0 and d <= MOST_MATE and d == longest
             x.group[k], x.length[k] = int64(WIN) if stays else int64(LOST), -d
-        elif c.n[e] and value == 1.0:
+        elif wins_lead and c.n[e] and value == 1.0:
             x.group[k] = int64(EVEN)
         else:
-            x.group[k] = int64(EVEN) if result == 0 and lead else int64(OPEN)
+            x.group[k] = int64(EVEN) if result == 0 and draws_lead else int64(OPEN)
             x.worth[k] = 0.0 - value
 
 

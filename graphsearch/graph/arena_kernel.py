@@ -6,8 +6,8 @@
                                   |
            blocks  .. | norm, sum n, Q, draws | edge | edge | .. |
 
-`search/param_layout.py` lays out the search's part of `floats` and `ints`; `docs/kernels.md` lists all
-bundles.
+`search/param_layout.py` lays out the search's part of `floats` and `ints`; `docs/contributing/kernels.md`
+lists all bundles.
 """
 
 from __future__ import annotations

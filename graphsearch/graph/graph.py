@@ -6,16 +6,15 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 import chess
 
-from ..errors import CapacityError, StoreError, StoreMovedError
-from ..evaluators.absent import AbsentEvaluator
+from ..errors import CapacityError, GraphSearchError, StoreError
 from ..evaluators.factory import EvaluatorSpec, create
-from ..evaluators.protocol import Evaluator
+from ..evaluators.protocol import AbsentEvaluator, Evaluator
 from ..store.record.node import NodeRecord
 from ..store.record.provenance import UNBOUND
 from ..store.record.transposition import EntryTable
@@ -23,33 +22,25 @@ from ..store.store import Store
 from ..store.tables.history import RootValues
 from ..store.transpositions.saved import Loaded
 from ..store.upkeep.compact import tidy
-from .arena import Arena, Saving
-from .kept_transpositions import GraphEntries, KeptEntries
+from .kept_transpositions import KeptEntries
 from .loading import Loader, is_due
-from .memory import return_freed_memory
-from .paging import Pager
-from .saving import Saver, saved_elsewhere
-from .summary import RootTables, root_values
+from .saving import SavedGraph
+from .summary import root_values
 
-Note = Callable[[Store], None]
-IN_FLIGHT = "in_flight"  # row of store_info
 TIDY_SHARE = 20  # closing tidies the file in one part of so many of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # and this
 LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
 
 
-class Graph:
+class Graph(SavedGraph):
     """Positions and what is known about them: in memory and, if the graph has one, in a file.
 
     Make one with `Graph.open`. Close it, or use it in a `with` statement, so that everything is saved. One
     search at a time may run on it. One process at a time may write a file; any number may read it.
 
     Attributes:
-      tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
       saves_meanwhile: whether a search saves at intervals; if False, it saves only to free memory.
       reads_alone: whether nobody else writes the file, so that it may be read in order.
-      in_flight: the wave that the last search had in flight when it stopped (`search.in_flight`), saved with
-        everything else; None if there is none.
     """
 
     def __init__(
@@ -61,34 +52,16 @@ class Graph:
         owns_evaluator: bool = False,
     ) -> None:
         """Makes the graph over a store; with `owns_evaluator` it closes that too. See `open`."""
-        if store and ram_bytes:
-            return_freed_memory()
+        super().__init__(store, ram_bytes)
         self.evaluator = evaluator
-        self.store = store
-        if store:
-            store.leaves_out = True
-        self.arena = Arena(ram_bytes, logged=store is not None)
-        self._reader = store.reader() if store else None
-        self.pager = Pager(
-            self.arena, self._reader, self.arena.max_bytes, complete=store is None or not store.node_count
-        )
-        self._saver = Saver(store) if store else None
-        self._saving: Saving | None = None
-        self._file_nodes = store.node_count if store else 0
         self.searching = threading.Lock()
         self._owns_evaluator = owns_evaluator
         self._closed = False
         self._opened = time.process_time()
-        self.saved_nodes = 0
-        self.tables_meanwhile = True
         self.saves_meanwhile = True
         self.reads_alone = True
         self._loader: Loader | None = None
         self._has_loaded = False
-        self.in_flight = store.read_fact(IN_FLIGHT) if store else None
-        self._notes: list[Note] = []
-        self._tables = RootTables(self.pager.read)
-        self._entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
 
     @classmethod
     def open(
@@ -194,6 +167,22 @@ class Graph:
         self._entries.heed(found)
 
     # -------------------------------------------------------------- a search
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other searches and `close` away from the graph for one search.
+
+        Raises:
+          GraphSearchError: if another search is running.
+          StoreError: if the graph was closed.
+        """
+        if not self.searching.acquire(blocking=False):
+            raise GraphSearchError("another search is running on this graph; run one at a time")
+        try:
+            self.check_open()
+            yield
+        finally:
+            self.searching.release()
+
     def begin_search(self, root: chess.Board, *, lists: bool) -> None:
         """Prepares for a search of a position, which the file is to list if it `lists` it.
 
@@ -240,8 +229,7 @@ class Graph:
         Raises:
           StoreError: if the file cannot be read.
         """
-        if self._loader is None and self._may_load and is_due(self.pager, self._file_nodes):
-            self._begin_loading()
+        self._load_if(is_due(self.pager, self._file_nodes))
         return self._loader
 
     def load_ahead(self) -> None:
@@ -250,17 +238,12 @@ class Graph:
         Raises:
           StoreError: if the file cannot be read.
         """
-        if self._loader is None and self._may_load and self.pager.has_room_for(self._file_nodes):
-            self._begin_loading()
+        self._load_if(self.pager.has_room_for(self._file_nodes))
 
-    @property
-    def _may_load(self) -> bool:
-        has_more = self.store is not None and not self.pager.complete
-        return has_more and self.reads_alone and not self._has_loaded
-
-    def _begin_loading(self) -> None:
-        assert self.store
-        self._loader = Loader(self.store.path, self.pager)
+    def _load_if(self, wanted: bool) -> None:
+        may_load = wanted and self.reads_alone and not self._has_loaded and not self.pager.complete
+        if may_load and self.store is not None and self._loader is None:
+            self._loader = Loader(self.store.path, self.pager)
 
     @property
     def loading(self) -> Loader | None:
@@ -310,143 +293,11 @@ class Graph:
             size = self.arena.max_bytes >> 20
             raise CapacityError(f"{size} MiB are not enough for one wave; use a smaller batch or more memory")
 
-    # -------------------------------------------------------------- saving
+    # -------------------------------------------------------------- closing
     def check_open(self) -> None:
         """Raises StoreError if the graph was closed."""
         if self._closed:
             raise StoreError("the graph is closed; open it again to continue")
-
-    def begin_saving(self, note: Note | None = None, *, tables: bool = False) -> None:
-        """Starts to save what the file does not hold yet; searching may go on, and `settle` must follow.
-
-        Args:
-          note: writes what belongs to the same transaction, such as the state of a search.
-          tables: write the plain tables too; else now and then.
-
-        Raises:
-          StoreError: if what was saved before failed; nothing is lost, it is tried again with the next save.
-        """
-        self._settle_saving(wait=True)
-        if self._saver is None:
-            return
-        late = len(self._notes)
-        notes: list[Note] = [*self._notes, _note_of_flight(self.in_flight), *([note] if note else [])]
-        tables = tables or (self.tables_meanwhile and self._tables.is_due)
-        self.arena.take_back_overlay()
-        try:
-            rows = self._tables.rows() if tables else None
-            entries = self._entries.take()
-            saving = self.arena.begin_saving()
-        finally:
-            self.arena.give_again_overlay()
-        self._saving = saving
-
-        def work(store: Store) -> None:
-            store.append_parts(saving.batches, fresh=saving.fresh)
-            for item in (rows, entries, *notes):
-                if item:
-                    item(store)
-            del self._notes[:late]
-
-        self._saver.unread = self.pager.complete
-        self._saver.save(work)
-
-    def merge_up_to(self, age: int | None) -> None:
-        """Leaves segments of the file alone that are younger than an age; None: merges all again."""
-        if self._saver is not None:
-            self._saver.newest = age
-
-    def note_later(self, note: Note) -> None:
-        """Has something written with what is saved next."""
-        self._notes.append(note)
-
-    def save_soon(self) -> bool:
-        """Starts to save in the background what is not in the file, if nothing is being saved; never waits.
-
-        Returns:
-          whether all is saved.
-
-        Raises:
-          StoreError: if the last saving or merging failed; nothing is lost, a later save may succeed.
-        """
-        if not self.settle(wait=False):
-            return False
-        if self._saver is None or not self.has_unsaved:
-            return True
-        self.begin_saving()
-        return False
-
-    @property
-    def has_unsaved(self) -> bool:
-        """Whether there is anything that the file does not hold once nothing is on its way there."""
-        return bool(self.arena.dirty_count or self._notes or self._entries.has_unsaved)
-
-    def settle(self, *, wait: bool) -> bool:
-        """Returns whether nothing is being saved; with `wait` it waits for that.
-
-        Raises:
-          StoreError: if saving or merging failed; nothing is lost, a later save may succeed.
-        """
-        settled = self._settle_saving(wait=wait)
-        if self._saver is not None and settled:
-            self._saver.check()
-        return settled
-
-    def _settle_saving(self, *, wait: bool) -> bool:
-        """Does what `settle` says, but leaves alone what may have gone wrong with merging."""
-        saving = self._saving
-        if self._saver is None or saving is None:
-            return True
-        try:
-            if not self._saver.settled(wait=wait):
-                return False
-        except BaseException:
-            self._saving = None
-            self.arena.undo_saving(saving)
-            self._entries.settle(saved=False)
-            raise
-        self._saving = None
-        self._entries.settle(saved=True)
-        self.arena.end_saving(saving)
-        self.pager.file_changed()
-        assert self.store
-        self._file_nodes = self.store.node_count
-        self.saved_nodes += len(saving)
-        return True
-
-    def flush(self, note: Note | None = None) -> int:
-        """Saves what the file does not hold yet, all of it or nothing; returns how many records that was.
-
-        Args:
-          note: writes what belongs to the same transaction, such as the state of a search.
-
-        Raises:
-          StoreMovedError: if the file is gone; all is in another one then, which the error names.
-          StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
-        """
-        if self._saver is None:
-            return 0
-        before = self.saved_nodes
-        try:
-            self._save_all(note)
-        except StoreMovedError as error:
-            assert self._saver is not None
-            raise saved_elsewhere(error, self._saver.call, lambda: self._save_all(note)) from None
-        return self.saved_nodes - before
-
-    def _save_all(self, note: Note | None) -> None:
-        self.begin_saving(note, tables=True)
-        self.settle(wait=True)
-
-    def call(self, work: Note) -> None:
-        """Has something written to the file by its one writer, and waits for it; without a file, nothing."""
-        if self._saver is not None:
-            self._saver.call(work)
-
-    @property
-    def log_held(self) -> int:
-        """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
-        return self._saver.log_held if self._saver else 0
 
     def close(self) -> None:
         """Saves and closes the file. A second call does nothing.
@@ -454,9 +305,17 @@ class Graph:
         Raises:
           StoreError: if a search is running on it.
         """
-        if not self._closed and self.searching.locked():
+        if self._closed:
+            return
+        if not self.searching.acquire(blocking=False):
             raise StoreError("a search is running on this graph; stop it before closing")
         self._closed = True
+        try:
+            self._save_and_close()
+        finally:
+            self.searching.release()
+
+    def _save_and_close(self) -> None:
         if self.store is None:
             self._let_go()
             return
@@ -496,8 +355,3 @@ class Graph:
             self.close()
         else:  # saving has failed already: say that, not that it fails again
             self._let_go()
-
-
-def _note_of_flight(in_flight: str | None) -> Note:
-    """Returns what writes down the wave in flight, or that there is none."""
-    return lambda store: store.write_fact(IN_FLIGHT, in_flight)

@@ -14,13 +14,9 @@ ADDRESSES_LEFT = 4  # of what is there, one part in so many is taken: kernels an
 MMAP_THRESHOLD = -3  # mallopt's number for it
 
 
-def _physical_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def default_budget() -> int:
     """Returns the bytes that a graph may take where nobody says how many."""
-    return int(RAM_SHARE * _physical_bytes())
+    return int(RAM_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def return_freed_memory() -> None:

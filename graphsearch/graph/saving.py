@@ -1,4 +1,4 @@
-"""The writer's thread: it saves what it is given, and merges runs while there is nothing to save.
+"""Saving: copies of dirty records, and the writer's thread, which merges while there is nothing to save.
 
     search   | waves | copy out | waves ...            | settle | waves
     writer             encode, write, COMMIT | merge step | merge step ...
@@ -15,14 +15,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import StoreMovedError
-from ..store.file import LOG_BYTES
-from ..store.log import LONGEST_LOG_BYTES
+from ..store.log import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
 from ..store.place import copy_elsewhere
 from ..store.store import Store
+from .arena import Arena, Saving
 from .bring_kernel import BYTES_PER_NODE
+from .kept_transpositions import GraphEntries
+from .memory import return_freed_memory
+from .paging import Pager
+from .summary import RootTables
 
 Work = Callable[[Store], object]
+
+IN_FLIGHT = "in_flight"  # row of store_info
 
 FLUSH_NODES = 1 << 20  # dirty nodes that are saved at once, at most
 FLUSH_PARTS = 64  # a budget holds so many times what is saved at once,
@@ -94,12 +100,12 @@ class Saver:
     """Owns the writing side of a store. Its methods are for one other thread.
 
     Attributes:
-      unread: whether the graph holds all of the file in memory, so that merging serves nobody yet.
+      unread: whether the graph holds the whole file, or soon reads it: merging serves nobody then.
       newest: age of the newest segment that may be merged; None: all may.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.unread = False
+    def __init__(self, store: Store, *, unread: bool = False) -> None:
+        self.unread = unread
         self.newest: int | None = None
         self._step_blocks = store.sizes.step_blocks
         self._store = store
@@ -209,3 +215,177 @@ class Saver:
             self._log_bytes, self._log_held = self._store.checkpoint(over=LOG_BYTES)
         except Exception as error:
             self._error = error
+
+
+class SavedGraph:
+    """What of a `Graph` is saved, and when: its arena, its file, and what is on the way between them.
+
+    Attributes:
+      tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
+      in_flight: the wave that the last search had in flight when it stopped (`search.in_flight`), saved with
+        everything else; None if there is none.
+      saved_nodes: records saved so far.
+    """
+
+    def __init__(self, store: Store | None, ram_bytes: int | None) -> None:
+        if store:
+            store.leaves_out = True
+            if ram_bytes:
+                return_freed_memory()
+        self.store = store
+        self.arena = Arena(ram_bytes, logged=store is not None)
+        self._reader = store.reader() if store else None
+        self.pager = Pager(
+            self.arena, self._reader, self.arena.max_bytes, complete=store is None or not store.node_count
+        )
+        self._file_nodes = store.node_count if store else 0
+        self._saver = Saver(store, unread=self._is_unread) if store else None
+        self._saving: Saving | None = None
+        self.saved_nodes = 0
+        self.tables_meanwhile = True
+        self.in_flight = store.read_fact(IN_FLIGHT) if store else None
+        self._notes: list[Work] = []
+        self._tables = RootTables(self.pager.read)
+        self._entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
+
+    def begin_saving(self, note: Work | None = None, *, tables: bool = False) -> None:
+        """Starts to save what the file does not hold yet; searching may go on, and `settle` must follow.
+
+        Args:
+          note: writes what belongs to the same transaction, such as the state of a search.
+          tables: write the plain tables too; else now and then.
+
+        Raises:
+          StoreError: if what was saved before failed; nothing is lost, it is tried again with the next save.
+        """
+        self._settle_saving(wait=True)
+        if self._saver is None:
+            return
+        late = len(self._notes)
+        in_flight = self.in_flight
+        notes = [
+            *self._notes,
+            lambda store: store.write_fact(IN_FLIGHT, in_flight),
+            *([note] if note else []),
+        ]
+        tables = tables or (self.tables_meanwhile and self._tables.is_due)
+        self.arena.take_back_overlay()
+        try:
+            rows = self._tables.rows() if tables else None
+            entries = self._entries.take()
+            saving = self.arena.begin_saving()
+        finally:
+            self.arena.give_again_overlay()
+        self._saving = saving
+
+        def work(store: Store) -> None:
+            store.append_parts(saving.batches, fresh=saving.fresh)
+            for item in (rows, entries, *notes):
+                if item:
+                    item(store)
+            del self._notes[:late]
+
+        self._saver.unread = self._is_unread
+        self._saver.save(work)
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether the file is in memory, or is read whole once a search asks for much of it."""
+        return self.pager.complete or self.pager.has_room_for(self._file_nodes)
+
+    def merge_up_to(self, age: int | None) -> None:
+        """Leaves segments of the file alone that are younger than an age; None: merges all again."""
+        if self._saver is not None:
+            self._saver.newest = age
+
+    def note_later(self, note: Work) -> None:
+        """Has something written with what is saved next."""
+        self._notes.append(note)
+
+    def save_soon(self) -> bool:
+        """Starts to save in the background what is not in the file, if nothing is being saved; never waits.
+
+        Returns:
+          whether all is saved.
+
+        Raises:
+          StoreError: if the last saving or merging failed; nothing is lost, a later save may succeed.
+        """
+        if not self.settle(wait=False):
+            return False
+        if self._saver is None or not self.has_unsaved:
+            return True
+        self.begin_saving()
+        return False
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there is anything that the file does not hold once nothing is on its way there."""
+        return bool(self.arena.dirty_count or self._notes or self._entries.has_unsaved)
+
+    def settle(self, *, wait: bool) -> bool:
+        """Returns whether nothing is being saved; with `wait` it waits for that.
+
+        Raises:
+          StoreError: if saving or merging failed; nothing is lost, a later save may succeed.
+        """
+        settled = self._settle_saving(wait=wait)
+        if self._saver is not None and settled:
+            self._saver.check()
+        return settled
+
+    def _settle_saving(self, *, wait: bool) -> bool:
+        """Does what `settle` says, but leaves alone what may have gone wrong with merging."""
+        saving = self._saving
+        if self._saver is None or saving is None:
+            return True
+        try:
+            if not self._saver.settled(wait=wait):
+                return False
+        except BaseException:
+            self._saving = None
+            self.arena.undo_saving(saving)
+            self._entries.settle(saved=False)
+            raise
+        self._saving = None
+        self._entries.settle(saved=True)
+        self.arena.end_saving(saving)
+        self.pager.file_changed()
+        assert self.store
+        self._file_nodes = self.store.node_count
+        self.saved_nodes += len(saving)
+        return True
+
+    def flush(self, note: Work | None = None) -> int:
+        """Saves what the file does not hold yet, all of it or nothing; returns how many records that was.
+
+        Args:
+          note: writes what belongs to the same transaction, such as the state of a search.
+
+        Raises:
+          StoreMovedError: if the file is gone; all is in another one then, which the error names.
+          StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
+        """
+        if self._saver is None:
+            return 0
+        before = self.saved_nodes
+        try:
+            self._save_all(note)
+        except StoreMovedError as error:
+            assert self._saver is not None
+            raise saved_elsewhere(error, self._saver.call, lambda: self._save_all(note)) from None
+        return self.saved_nodes - before
+
+    def _save_all(self, note: Work | None) -> None:
+        self.begin_saving(note, tables=True)
+        self.settle(wait=True)
+
+    def call(self, work: Work) -> None:
+        """Has something written to the file by its one writer, and waits for it; without a file, nothing."""
+        if self._saver is not None:
+            self._saver.call(work)
+
+    @property
+    def log_held(self) -> int:
+        """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
+        return self._saver.log_held if self._saver else 0

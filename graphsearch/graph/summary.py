@@ -78,9 +78,12 @@ def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:
     positions: dict[str, Row] = {}
     edges: list[Row] = []
     least = 0
-    queue = deque([root])
+    queue = deque([(root, "")])
     while queue and len(positions) < TOP_NODES:
-        board = queue.popleft()
+        before, move = queue.popleft()
+        board = before.copy(stack=False)
+        if move:
+            board.push_uci(move)
         key = key_text(board)
         record = None if key in positions else read(board)
         if record is None:
@@ -88,12 +91,5 @@ def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:
         least = least or max(2, record.visits // TOP_SHARE)
         positions[key], visited = rows_of(record, board)
         edges += visited
-        queue.extend(_after(board, chess.Move.from_uci(row["move"])) for row in visited if row["n"] >= least)
+        queue.extend((board, row["move"]) for row in visited if row["n"] >= least)
     return list(positions.values()), edges
-
-
-def _after(board: chess.Board, move: chess.Move) -> chess.Board:
-    """Returns the position after a move, without its history."""
-    child = board.copy(stack=False)
-    child.push(move)
-    return child

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidPositionError
 from ..limits import shortened
+from .chess960 import Chess960Board, as_chess960, settled
+from .legality import check_rules, fen_as_claimed
 from .words import (
     BLACK,
     BLACK_TO_MOVE,
@@ -38,7 +40,6 @@ from .words import (
 POSITION_WORDS = KEY + 1  # 6 kinds of men, 2 colours, meta, Polyglot key
 MAX_CLOCK = CLOCK_BITS
 MAX_MOVE_NUMBER = 1 << 15  # the longest game has 5,898 moves
-MOST_PAWNS = 8  # of a side
 MOVE_CODES = 5 << 12  # of `encode_move`: two squares, and four promotions or none
 MAX_MOVES = 255  # a byte of a record counts them; no legal position has more than 253
 FREE_CLOCK = 75  # clocks up to here share one key
@@ -53,39 +54,6 @@ _U64 = (1 << 64) - 1
 Words = NDArray[np.uint64]
 
 NOT_TERMINAL, CHECKMATE, STALEMATE, DEAD = 0, 1, 2, 3  # terminal kinds, as recorded
-
-
-class Chess960Board(chess.Board):
-    """A Board whose `chess960` says of every position of its game whether castling is not standard there.
-
-    Then its moves are those of the packed position: castling is the king taking his own rook while a king or
-    a rook that may castle is not at home, and the king's two steps otherwise.
-
-    >>> board = board_of("4k2r/8/8/8/8/8/8/R3KR2 w Fk - 0 1")
-    >>> board.chess960, board.push_uci("e1f1").uci(), board.fen(), board.chess960
-    (True, 'e1f1', '4k2r/8/8/8/8/8/8/R4RK1 b k - 1 1', False)
-    """
-
-    def settle(self) -> None:
-        """Recomputes `chess960`, after the position was set by hand."""
-        self.chess960 = self.has_chess960_castling_rights()
-
-    def push(self, move: chess.Move) -> None:
-        """Makes a move, in either form."""
-        super().push(move)
-        self.settle()
-
-    def pop(self) -> chess.Move:
-        """Takes back the last move and returns it."""
-        move = super().pop()
-        self.settle()
-        return move
-
-    def root(self) -> Chess960Board:
-        """Returns the first position of the game."""
-        board = super().root()
-        board.settle()
-        return board
 
 
 def board_of(fen: str) -> chess.Board:
@@ -108,26 +76,6 @@ def chess960_start(number: int) -> chess.Board:
     (True, 'bbqnnrkr')
     """
     return board_of(chess.Board.from_chess960_pos(number).fen())
-
-
-def as_chess960(board: chess.Board) -> Chess960Board:
-    """Returns a game as a `Chess960Board`: a copy, in which castling may be made in both forms."""
-    root = board.root()
-    game = Chess960Board(None)
-    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied", "promoted"):
-        setattr(game, name, getattr(root, name))
-    game.occupied_co = list(root.occupied_co)
-    game.turn, game.castling_rights, game.ep_square = root.turn, root.castling_rights, root.ep_square
-    game.halfmove_clock, game.fullmove_number = root.halfmove_clock, root.fullmove_number
-    game.settle()
-    for move in board.move_stack:
-        game.push(move)
-    return game
-
-
-def settled(board: chess.Board) -> chess.Board:
-    """Returns a game whose moves are those of the packed positions: itself, or a `Chess960Board`."""
-    return as_chess960(board) if board.chess960 and type(board) is chess.Board else board
 
 
 def splitmix64(x: int) -> int:
@@ -159,7 +107,7 @@ def pack(board: chess.Board) -> Words:
     Raises:
       InvalidPositionError: for an illegal position, or a variant.
     """
-    _check_rules(board)
+    check_rules(board)
     return pack_checked(board)
 
 
@@ -212,7 +160,6 @@ def castling_fields(board: chess.Board) -> int:
 
 
 def _castling_rooks(meta: int) -> int:
-    """Returns the squares of the rooks that may castle."""
     files = meta >> ROOK_FILES_SHIFT ^ STANDARD_ROOK_FILES
     return sum(
         1 << (files >> FILE_BITS * right & 7) + 56 * (right // 2)
@@ -317,64 +264,16 @@ def check(board: chess.Board, given: str = "") -> None:
     Args:
       given: the FEN as the user wrote it, for the message; a board drops impossible rights, for example.
     """
-    _check_rules(board, given)
+    check_rules(board, given)
     if not 0 <= board.halfmove_clock <= MAX_CLOCK:
         raise InvalidPositionError(
             f"halfmove clock {shortened(str(board.halfmove_clock))} is out of range 0..{MAX_CLOCK}:"
-            f" {shortened(given or _fen_as_claimed(board), 200)}"
+            f" {shortened(given or fen_as_claimed(board), 200)}"
         )
     if not 1 <= board.fullmove_number <= MAX_MOVE_NUMBER:
         raise InvalidPositionError(
             f"move number {shortened(str(board.fullmove_number))} is out of range 1..{MAX_MOVE_NUMBER}"
         )
-
-
-def _check_rules(board: chess.Board, given: str = "") -> None:
-    if type(board).uci_variant != "chess":
-        raise InvalidPositionError(
-            f"only standard chess and Chess960 can be searched, not {type(board).uci_variant}"
-        )
-    status = board.status()
-    if status != chess.STATUS_VALID:
-        reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
-        raise InvalidPositionError(f"illegal position ({reasons}): {given or _fen_as_claimed(board)}")
-    for colour in chess.COLORS:
-        if not _is_promotion_possible(board, colour):
-            raise InvalidPositionError(
-                f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
-                f" gone): {given or _fen_as_claimed(board)}"
-            )
-
-
-def _fen_as_claimed(board: chess.Board) -> str:
-    """Returns the FEN with the castling rights that it claims, impossible ones too.
-
-    >>> _fen_as_claimed(board_of("4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1"))
-    '4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1'
-    """
-    pieces, turn, _, *rest = board.fen(en_passant="fen").split()
-    claimed = sorted(chess.SquareSet(board.castling_rights), key=lambda square: (square > chess.H1, -square))
-    letters = ["QBCDEFGK"[square % 8] for square in claimed]
-    rights = "".join(
-        s if square <= chess.H1 else s.lower() for s, square in zip(letters, claimed, strict=True)
-    )
-    return " ".join([pieces, turn, rights or "-", *rest])
-
-
-def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
-    """Returns whether a side's pieces can all be those of the start or promoted pawns.
-
-    No move changes that from yes to no. This bounds the number of moves: with fifteen queens a record and the
-    buffers of the kernels would be too small (tests/position/test_material.py).
-    """
-    own = board.occupied_co[colour]
-    pieces = ((board.queens, 1), (board.rooks, 2), (board.bishops, 2), (board.knights, 2))
-    promoted = sum(max(0, (men & own).bit_count() - first) for men, first in pieces)
-    return promoted + (board.pawns & own).bit_count() <= MOST_PAWNS
-
-
-def _reason(status: chess.Status) -> str:
-    return (status.name or "invalid").lower().replace("_", " ")
 
 
 def terminal_kind(board: chess.Board) -> int:

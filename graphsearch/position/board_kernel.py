@@ -12,9 +12,10 @@ from __future__ import annotations
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U, ctz, mum, popc
 from ..jit.types import Pointer, int64, uint16, uint64
+from .attacks_kernel import FILE_A, FILE_H, bishop_attacks, is_attacked, man_at, rook_attacks
 from .board import FREE_CLOCK, MAX_CLOCK, POSITION_WORDS
-from .castling_kernel import KING_TO, ROOK_TO, castle, chess960_fields, is_chess960, kept_rights, rook_square
-from .tables import BE, BM, BT, CR, CT, KI, KN, LN, PA, RE, RM, ZC, ZO
+from .castling_kernel import KING_TO, castle, chess960_fields, emit_castling, kept_rights
+from .tables import BE, BT, CR, CT, KI, KN, LN, PA, RE, ZC, ZO
 from .words import (
     BISHOPS,
     BLACK,
@@ -30,7 +31,6 @@ from .words import (
     KINGS,
     KNIGHTS,
     META,
-    NO_MAN,
     PAWNS,
     QUEENS,
     ROOKS,
@@ -42,7 +42,6 @@ from .words import (
 
 PW = POSITION_WORDS
 PLACE = U(WITHOUT_CLOCK)  # bits of META but for the clock
-FILE_A, FILE_H = U(0x0101010101010101), U(0x8080808080808080)
 RANK_3, RANK_6 = U(0xFF0000), U(0xFF0000000000)
 DARK = U(0xAA55AA55AA55AA55)
 
@@ -100,37 +99,6 @@ def promotion_of(m: uint16 | int64) -> int64:
 
 
 # ------------------------------------------------------------------ attacks and moves
-@inner
-def rook_attacks(T: BoardTable, square: int64, occupied: uint64) -> uint64:
-    """Returns the squares a rook attacks."""
-    i = RM + square * 4
-    return T[T[i + 3] + (((occupied & T[i]) * T[i + 1]) >> T[i + 2])]
-
-
-@inner
-def bishop_attacks(T: BoardTable, square: int64, occupied: uint64) -> uint64:
-    """Returns the squares a bishop attacks."""
-    i = BM + square * 4
-    return T[T[i + 3] + (((occupied & T[i]) * T[i + 1]) >> T[i + 2])]
-
-
-@inner
-def is_attacked(T: BoardTable, s: Position, square: int64, occupied: uint64, stm: int64) -> bool:
-    """Returns whether the side not to move attacks a square, given the occupied squares."""
-    them = s[BLACK - stm]
-    if T[KN + square] & s[KNIGHTS] & them:
-        return True
-    if T[PA + 64 * stm + square] & s[PAWNS] & them:
-        return True
-    if T[KI + square] & s[KINGS] & them:
-        return True
-    straight = (s[ROOKS] | s[QUEENS]) & them
-    if T[RE + square] & straight and rook_attacks(T, square, occupied) & straight:
-        return True
-    diagonal = (s[BISHOPS] | s[QUEENS]) & them
-    if T[BE + square] & diagonal and bishop_attacks(T, square, occupied) & diagonal:
-        return True
-    return False
 
 
 @inner
@@ -138,17 +106,6 @@ def in_check(T: BoardTable, s: Position) -> bool:
     """Returns whether the side to move is in check."""
     stm = side_to_move(s)
     return is_attacked(T, s, ctz(s[KINGS] & s[WHITE + stm]), s[WHITE] | s[BLACK], stm)
-
-
-@inner
-def checkers_of(T: BoardTable, s: Position) -> uint64:
-    """Returns the men that give check to the side to move."""
-    stm = side_to_move(s)
-    king, occupied = ctz(s[KINGS] & s[WHITE + stm]), s[WHITE] | s[BLACK]
-    leapers = (T[KN + king] & s[KNIGHTS]) | (T[PA + 64 * stm + king] & s[PAWNS])
-    straight = rook_attacks(T, king, occupied) & (s[ROOKS] | s[QUEENS])
-    diagonal = bishop_attacks(T, king, occupied) & (s[BISHOPS] | s[QUEENS])
-    return (leapers | straight | diagonal) & s[BLACK - stm]
 
 
 @inner
@@ -185,57 +142,6 @@ def _emit_pawns(
 
 
 @inner
-def _may_castle(T: BoardTable, s: Position, king: int64, rook: int64, wing: int64, stm: int64) -> bool:
-    """Returns whether a king, not in check, may castle with a rook: nobody between, no square attacked."""
-    occupied = s[WHITE] | s[BLACK]
-    king_to, rook_to = (king & 56) + KING_TO[wing], (king & 56) + ROOK_TO[wing]
-    targets = (ONE << U(king_to)) | (ONE << U(rook_to))
-    others = occupied & ~((ONE << U(king)) | (ONE << U(rook)))
-    if others & (T[BT + king * 64 + king_to] | T[BT + rook * 64 + rook_to] | targets):
-        return False
-    steps, without_king = T[BT + king * 64 + king_to], occupied & ~(ONE << U(king))
-    while steps:
-        if is_attacked(T, s, ctz(steps), without_king, stm):
-            return False
-        steps &= steps - ONE
-    return not is_attacked(T, s, king_to, others | (ONE << U(rook_to)), stm)
-
-
-@inner
-def _emit_chess960_castling(
-    T: BoardTable, s: Position, out: Pointer[uint16], n: int64, rights: int64, stm: int64
-) -> int64:
-    """Appends castling moves, the king taking his rook, of a side that has these two rights."""
-    king = ctz(s[KINGS] & s[WHITE + stm])
-    for wing in range(2):
-        rook = rook_square(s[META], 2 * stm + wing)
-        if (rights >> wing) & 1 and _may_castle(T, s, king, rook, wing, stm):
-            out[n] = uint16(king | (rook << 6))
-            n += 1
-    return n
-
-
-@inner
-def _emit_castling(
-    T: BoardTable, s: Position, out: Pointer[uint16], n: int64, occupied: uint64, stm: int64
-) -> int64:
-    """Appends castling moves; the caller knows that the king is not in check."""
-    rights = int64((s[META] >> U(CASTLING_SHIFT + 2 * stm)) & U(3))
-    if is_chess960(s):
-        return _emit_chess960_castling(T, s, out, n, rights, stm)
-    home = 4 + 56 * stm
-    if rights & 1 and not (occupied >> U(home)) & U(0x6):
-        if not is_attacked(T, s, home + 1, occupied, stm) and not is_attacked(T, s, home + 2, occupied, stm):
-            out[n] = uint16(home | ((home + 2) << 6))
-            n += 1
-    if rights & 2 and not (occupied >> U(home - 3)) & U(0x7):
-        if not is_attacked(T, s, home - 1, occupied, stm) and not is_attacked(T, s, home - 2, occupied, stm):
-            out[n] = uint16(home | ((home - 2) << 6))
-            n += 1
-    return n
-
-
-@inner
 def _emit_pieces(
     T: BoardTable,
     s: Position,
@@ -246,60 +152,39 @@ def _emit_pieces(
     king: int64,
     us: uint64,
 ) -> int64:
-    """Appends knight moves, then diagonal, then straight moves of bishops, rooks and queens."""
     occupied = s[WHITE] | s[BLACK]
     pieces = s[KNIGHTS] & us & ~pinned
     while pieces:
         f = ctz(pieces)
         n = _emit(out, n, f, T[KN + f] & targets)
         pieces &= pieces - ONE
-    pieces = (s[BISHOPS] | s[QUEENS]) & us
-    while pieces:
-        f = ctz(pieces)
-        a = bishop_attacks(T, f, occupied) & targets
-        if (pinned >> U(f)) & ONE:
-            a &= T[LN + king * 64 + f]
-        n = _emit(out, n, f, a)
-        pieces &= pieces - ONE
-    pieces = (s[ROOKS] | s[QUEENS]) & us
-    while pieces:
-        f = ctz(pieces)
-        a = rook_attacks(T, f, occupied) & targets
-        if (pinned >> U(f)) & ONE:
-            a &= T[LN + king * 64 + f]
-        n = _emit(out, n, f, a)
-        pieces &= pieces - ONE
+    for straight in range(2):
+        pieces = (s[ROOKS if straight else BISHOPS] | s[QUEENS]) & us
+        while pieces:
+            f = ctz(pieces)
+            a = (rook_attacks(T, f, occupied) if straight else bishop_attacks(T, f, occupied)) & targets
+            if (pinned >> U(f)) & ONE:
+                a &= T[LN + king * 64 + f]
+            n = _emit(out, n, f, a)
+            pieces &= pieces - ONE
     return n
 
 
 @inner
-def _emit_en_passant(
-    T: BoardTable,
-    s: Position,
-    out: Pointer[uint16],
-    n: int64,
-    ep: int64,
-    checkers: uint64,
-    king: int64,
-    stm: int64,
-) -> int64:
-    """Appends en-passant captures, each tested on the board after it (both pawns leave their rank)."""
-    us = s[WHITE + stm]
-    them = s[BLACK - stm]
+def en_passant_takers(T: BoardTable, s: Position, ep: int64, king: int64, stm: int64) -> uint64:
+    """Returns the pawns that may take on `ep`, by the board after it: two pawns leave their rank."""
+    us, them = s[WHITE + stm], s[BLACK - stm]
     captured = ONE << U(ep - 8 + 16 * stm)
-    pawns = T[PA + 64 * (1 - stm) + ep] & s[PAWNS] & us
+    pawns, takers = T[PA + 64 * (1 - stm) + ep] & s[PAWNS] & us, ZERO
     while pawns:
-        f = ctz(pawns)
-        pawns &= pawns - ONE
-        after = ((s[WHITE] | s[BLACK]) ^ (ONE << U(f)) ^ captured) | (ONE << U(ep))
-        if rook_attacks(T, king, after) & (s[ROOKS] | s[QUEENS]) & them:
-            continue
-        if bishop_attacks(T, king, after) & (s[BISHOPS] | s[QUEENS]) & them:
-            continue
-        if not (checkers & (s[KNIGHTS] | s[PAWNS]) & ~captured):
-            out[n] = uint16(f | (ep << 6))
-            n += 1
-    return n
+        bit = pawns & ~(pawns - ONE)
+        pawns ^= bit
+        after = ((us | them) ^ bit ^ captured) | (ONE << U(ep))
+        exposed = rook_attacks(T, king, after) & (s[ROOKS] | s[QUEENS])
+        exposed |= bishop_attacks(T, king, after) & (s[BISHOPS] | s[QUEENS])
+        if exposed & them == ZERO:
+            takers |= bit
+    return takers
 
 
 @inner
@@ -313,7 +198,6 @@ def _emit_pawn_moves(
     king: int64,
     stm: int64,
 ) -> int64:
-    """Appends pawn captures towards the a-file, towards the h-file, single and double pushes."""
     pawns = s[PAWNS] & s[WHITE + stm]
     them = s[BLACK - stm]
     free = ~(s[WHITE] | s[BLACK])
@@ -372,37 +256,18 @@ def generate_moves(T: BoardTable, s: Position, out: Pointer[uint16]) -> int64:
             return n
         targets = checkers | T[BT + king * 64 + ctz(checkers)]
     else:
-        n = _emit_castling(T, s, out, n, occupied, stm)
+        n = emit_castling(T, s, out, n, king, stm)
     n = _emit_pieces(T, s, out, n, targets, pinned, king, us)
     n = _emit_pawn_moves(T, s, out, n, targets, pinned, king, stm)
     ep = en_passant_of(s)
     if ep:
-        n = _emit_en_passant(T, s, out, n, ep - 1, checkers, king, stm)
+        captured = ONE << U(ep - 9 + 16 * stm)
+        if not checkers & (s[KNIGHTS] | s[PAWNS]) & ~captured:
+            takers = en_passant_takers(T, s, ep - 1, king, stm)
+            while takers:
+                n = _emit(out, n, ctz(takers), ONE << U(ep - 1))
+                takers &= takers - ONE
     return n
-
-
-@inner
-def piece_at(s: Position, square: int64) -> int64:
-    """Returns the kind of piece on a square: 0 pawn to 5 king, 6 none."""
-    bit = U(square)
-    for kind in range(NO_MAN):
-        if (s[kind] >> bit) & ONE:
-            return kind
-    return NO_MAN
-
-
-@inner
-def victim_at(s: Position, square: int64) -> int64:
-    """Returns the kind of the man, not a king, on a square that is not empty; without branches."""
-    bit = U(square)
-    odd = ((s[KNIGHTS] | s[ROOKS]) >> bit) & ONE
-    return int64(odd | (((s[BISHOPS] | s[ROOKS]) >> bit) & ONE) << ONE | ((s[QUEENS] >> bit) & ONE) << U(2))
-
-
-@inner
-def man_at(s: Position, square: int64) -> int64:
-    """Returns the kind of the man on a square that is not empty; without branches."""
-    return victim_at(s, square) + 5 * int64((s[KINGS] >> U(square)) & ONE)
 
 
 @inner

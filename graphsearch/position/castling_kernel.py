@@ -7,9 +7,12 @@ also that of a side whose king and rook are at home, is the king taking his rook
 from __future__ import annotations
 
 from ..jit.compiler import inlined, inner
-from ..jit.pointers import ONE, ZERO, U
-from ..jit.types import int64, uint64
+from ..jit.pointers import ONE, ZERO, U, ctz
+from ..jit.types import Pointer, int64, uint16, uint64
+from .attacks_kernel import is_attacked
+from .tables import BT
 from .words import (
+    BLACK,
     CASTLING_BITS,
     CASTLING_SHIFT,
     CHESS960,
@@ -89,3 +92,36 @@ def kept_rights(meta: uint64, kind: int64, f: int64, t: int64) -> int64:
         if f == square or t == square:
             kept &= ~(1 << right)
     return kept
+
+
+@inner
+def _may_castle(T: BoardTable, s: Position, king: int64, rook: int64, wing: int64, stm: int64) -> bool:
+    """Returns whether a king, not in check, may castle with a rook: nobody between, no square attacked."""
+    occupied = s[WHITE] | s[BLACK]
+    king_to, rook_to = (king & 56) + KING_TO[wing], (king & 56) + ROOK_TO[wing]
+    targets = (ONE << U(king_to)) | (ONE << U(rook_to))
+    others = occupied & ~((ONE << U(king)) | (ONE << U(rook)))
+    if others & (T[BT + king * 64 + king_to] | T[BT + rook * 64 + rook_to] | targets):
+        return False
+    steps, without_king = T[BT + king * 64 + king_to], occupied & ~(ONE << U(king))
+    while steps:
+        if is_attacked(T, s, ctz(steps), without_king, stm):
+            return False
+        steps &= steps - ONE
+    return not is_attacked(T, s, king_to, others | (ONE << U(rook_to)), stm)
+
+
+@inner
+def emit_castling(
+    T: BoardTable, s: Position, out: Pointer[uint16], n: int64, king: int64, stm: int64
+) -> int64:
+    """Appends castling moves of a king that is not in check; in Chess960 he takes his rook."""
+    for wing in range(2):
+        right = 2 * stm + wing
+        if has_right(s, right):
+            rook = rook_square(s[META], right)
+            if _may_castle(T, s, king, rook, wing, stm):
+                target = rook if is_chess960(s) else (king & 56) + KING_TO[wing]
+                out[n] = uint16(king | (target << 6))
+                n += 1
+    return n

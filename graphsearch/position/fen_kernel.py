@@ -1,4 +1,4 @@
-"""FENs and EPD lines as bytes <-> packed positions, many at once.
+"""Reads FENs and EPD lines as packed positions, many at once.
 
 A reader says of each line whether it is certain: that python-chess would read the same, and that
 `board.check` would accept it. All other lines go to `notation.read_fen_lines`, good and bad ones, with their
@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, ZERO, U, ctz, popc, ptr
 from ..jit.types import Pointer, int64, uint8, uint64
-from .board import MAX_CLOCK, MAX_MOVE_NUMBER, MOST_PAWNS
-from .board_kernel import PW, checkers_of, clock_of, en_passant_of, piece_at, side_to_move
-from .castling_kernel import chess960_fields, has_right, rook_square
-from .decimal_kernel import write_integer
-from .legality_kernel import has_passed, has_taker, is_legal
+from .board import MAX_CLOCK, MAX_MOVE_NUMBER
+from .board_kernel import PW
+from .castling_kernel import chess960_fields
+from .legality_kernel import checkers_of, has_passed, has_taker, is_legal
 from .tables import ZC, ZO
 from .words import (
     BISHOPS,
@@ -33,6 +32,7 @@ from .words import (
     KINGS,
     KNIGHTS,
     META,
+    MOST_PAWNS,
     NO_MAN,
     PAWNS,
     QUEENS,
@@ -43,18 +43,30 @@ from .words import (
     BoardTable,
     Position,
 )
+from .writing_kernel import (
+    BACK_RANK,
+    BLACK_TURN,
+    DASH,
+    LETTERS,
+    LOWER_A,
+    NOUGHT,
+    PLUS,
+    RANK_ONE,
+    RIGHTS,
+    SLASH,
+    SMALL,
+    SPACE,
+    UPPER_A,
+    WHITE_TURN,
+)
 
 EMPTY, READ, UNCERTAIN = 0, 1, 2  # verdicts: a blank line or a comment, a position, not for this kernel
 
-TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, DASH, SLASH, SEMICOLON = b"\t\n\r #+-/;"
-NOUGHT, NINE, RANK_ONE, UPPER_A, LOWER_A, DELETE = b"091Aa\x7f"
-WHITE_TURN, BLACK_TURN = b"wb"
-LETTERS = tuple(b"PNBRQK")  # by kind
-RIGHTS = tuple(b"KQkq")
-SMALL = LOWER_A - UPPER_A
+TAB, NEWLINE, RETURN, HASH, SEMICOLON = b"\t\n\r#;"
+NINE, DELETE = b"9\x7f"
 HMVC, FMVN = (int.from_bytes(name, "big") for name in (b"hmvc", b"fmvn"))  # operations that are the clocks
 MOST_DIGITS = 5  # of a clock
-BACK_RANK, BACK_RANKS = U(0xFF), U(0xFF000000000000FF)
+BACK_RANKS = U(0xFF000000000000FF)
 
 
 # ------------------------------------------------------------------ fields
@@ -93,7 +105,6 @@ def _kind_of_letter(c: int64) -> int64:
 
 @inner
 def _read_placement(T: BoardTable, text: Pointer[uint8], at: int64, stop: int64, s: Position) -> int64:
-    """Sets the men and their part of the key; returns where the field ends."""
     rank, file, after_digit = int64(7), int64(0), False
     while True:
         c = int64(text[at])
@@ -280,7 +291,6 @@ def _read_rest(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 # ------------------------------------------------------------------ lines
 @inner
 def _may_have(s: Position, own: uint64) -> bool:
-    """Returns whether a side has one king, and no more promoted pieces than pawns that are gone."""
     pawns = popc(s[PAWNS] & own) + max(0, popc(s[QUEENS] & own) - 1)
     for kind in (KNIGHTS, BISHOPS, ROOKS):
         pawns += max(0, popc(s[kind] & own) - 2)
@@ -360,77 +370,3 @@ def read_fens(
             s, number = ptr(words, int64(i) * PW), ptr(numbers, i)
             verdicts[i] = _read_line(ptr(T, 0), lines, at, end, s, number)
         at = end + 1
-
-
-# ------------------------------------------------------------------ writing
-@inner
-def write_square(square: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes the name of a square; returns where it ends."""
-    out[at] = LOWER_A + (square & 7)
-    out[at + 1] = RANK_ONE + (square >> 3)
-    return at + 2
-
-
-@inner
-def _write_placement(s: Position, out: Pointer[uint8], at: int64) -> int64:
-    for place in range(64):
-        square = int64(place) ^ 56
-        if place & 7 == 0 and place:
-            out[at] = SLASH
-            at += 1
-        kind = piece_at(s, square)
-        if kind != NO_MAN:
-            out[at] = LETTERS[kind] + SMALL * int64((s[BLACK] >> U(square)) & ONE)
-            at += 1
-        elif place & 7 and _is_digit(out[at - 1]):
-            out[at - 1] += 1
-        else:
-            out[at] = RANK_ONE
-            at += 1
-    return at
-
-
-@inner
-def _letter_of_right(s: Position, right: int64) -> int64:
-    """Returns the letter of a castling right in X-FEN: its rook's file if another rook stands further out."""
-    rook = rook_square(s[META], right)
-    beyond = ((ONE << U(rook)) - ONE) & BACK_RANK << U(rook & 56)  # the squares below it on its rank
-    if right & 1 == 0:
-        beyond = (BACK_RANK << U(rook & 56)) ^ beyond ^ (ONE << U(rook))
-    if s[ROOKS] & s[WHITE + (right >> 1)] & beyond:
-        return (UPPER_A if right < 2 else LOWER_A) + (rook & 7)
-    return int64(RIGHTS[right])
-
-
-@inner
-def _write_rights(s: Position, out: Pointer[uint8], at: int64) -> int64:
-    begin = at
-    for i in range(4):
-        if has_right(s, i):
-            out[at] = _letter_of_right(s, int64(i))
-            at += 1
-    if at == begin:
-        out[at] = DASH
-        at += 1
-    return at
-
-
-@inner
-def write_fen(s: Position, number: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes the FEN of a position as `board.fen_of` does; returns where it ends."""
-    at = _write_placement(s, out, at)
-    out[at] = SPACE
-    out[at + 1] = BLACK_TURN if side_to_move(s) else WHITE_TURN
-    out[at + 2] = SPACE
-    at = _write_rights(s, out, at + 3)
-    out[at] = SPACE
-    square = en_passant_of(s) - 1
-    if square < 0:
-        out[at + 1] = DASH
-        at += 2
-    else:
-        at = write_square(square, out, at + 1)
-    out[at] = SPACE
-    at = write_integer(clock_of(s), out, at + 1)
-    out[at] = SPACE
-    return write_integer(number, out, at + 1)

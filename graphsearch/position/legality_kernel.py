@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz
-from ..jit.types import int64
-from .board_kernel import en_passant_of, in_check, is_attacked, is_dead, side_to_move
+from ..jit.types import int64, uint64
+from .attacks_kernel import bishop_attacks, is_attacked, rook_attacks
+from .board_kernel import en_passant_of, in_check, is_dead, side_to_move
 from .castling_kernel import chess960_fields, has_right, rook_square
-from .tables import PA
+from .tables import KN, PA
 from .words import (
+    BISHOPS,
     BLACK,
     CASTLING_BITS,
     CASTLING_SHIFT,
     CHESS960_SHIFT,
     KINGS,
+    KNIGHTS,
     META,
     PAWNS,
+    QUEENS,
     ROOKS,
     WHITE,
     BoardTable,
@@ -27,7 +31,6 @@ ROOM = 1024  # sixteen men have at most 16 * 28 moves; a damaged position may ha
 
 @inner
 def _has_castling(s: Position, right: int64) -> bool:
-    """Returns False if there is a castling right without its king and rook."""
     if not has_right(s, right):
         return True
     own, rook = s[WHITE + (right >> 1)], rook_square(s[META], right)
@@ -92,3 +95,14 @@ def kind_of(T: BoardTable, s: Position, moves: int64) -> int64:
     if moves:
         return int64(0)
     return int64(1) if in_check(T, s) else int64(2)
+
+
+@inner
+def checkers_of(T: BoardTable, s: Position) -> uint64:
+    """Returns the men that give check to the side to move."""
+    stm = side_to_move(s)
+    king, occupied = ctz(s[KINGS] & s[WHITE + stm]), s[WHITE] | s[BLACK]
+    leapers = (T[KN + king] & s[KNIGHTS]) | (T[PA + 64 * stm + king] & s[PAWNS])
+    straight = rook_attacks(T, king, occupied) & (s[ROOKS] | s[QUEENS])
+    diagonal = bishop_attacks(T, king, occupied) & (s[BISHOPS] | s[QUEENS])
+    return (leapers | straight | diagonal) & s[BLACK - stm]

@@ -18,11 +18,14 @@ from ..limits import FEN, shortened, size_text
 from .board import CHESS960_STARTS, board_of, check, chess960_start
 
 START_WORD = "startpos"
+MOVES_WORD = " moves "  # between a position and moves, as in UCI
+POSITION_FILES = {".epd", ".fen", ".fens"}
 _CHESS960_START = re.compile(r"chess960:(\d{1,9})", re.ASCII)
 
 _PLACEMENT = re.compile(r"[1-8pnbrqkPNBRQK]+(?:/[1-8pnbrqkPNBRQK]+)+")  # perhaps too few ranks: still a FEN
 _UCI_MOVE = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 _MOVE_NUMBER = re.compile(r"\d+\.+|[1-9]\d*$|\.+")
+_LINE = re.compile(r"(?:1\.+\s*)?[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8][+#!?]*(?:[\s,]|$)")  # of moves
 _CLOCK = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _CLOCKS = re.compile(r"\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)")  # the EPD operations that are part of the position
 
@@ -47,7 +50,8 @@ def read_position(
 
     Args:
       text: `startpos`, `chess960:N` (a start position of Chess960), a FEN (the clocks may be missing), an EPD
-        line, or the path of a file of games (PGN) or positions (FEN, EPD).
+        line, moves from the start position, one of these with `moves LIST` behind it, or the path of
+        a file of games (PGN) or positions (FEN, EPD).
       moves: SAN or UCI moves to play from there, with or without move numbers.
       game: which game of the PGN file, from 1; the first unless given.
       ply: how many half-moves of the game to play; all unless given.
@@ -57,7 +61,12 @@ def read_position(
 
     >>> read_position("startpos", moves="1. e4 e5 2. g1f3").board.fen()
     'rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2'
+    >>> read_position("1. e4 e5").board == read_position("startpos moves e2e4 e7e5").board
+    True
     """
+    named, word, line = text.partition(MOVES_WORD)
+    if word and moves is None and not _is_there(text):
+        text, moves = named, line
     given = _named_position(text.strip(), game, ply)
     play_moves(given.board, moves or "")
     check(given.board)
@@ -77,14 +86,19 @@ def _named_position(text: str, game: int | None, ply: int | None) -> GivenPositi
         )
     if is_fen:
         return GivenPosition(board_from_fen(text))
+    if text and not _is_there(text) and _LINE.match(text) and (game, ply) == (None, None):
+        board = chess.Board()
+        play_moves(board, text)
+        return GivenPosition(board)
     if not text or not _is_there(text):
         what = f"no file {shortened(text)!r}" if text else "an empty position"
-        raise InvalidPositionError(f"{what}; give startpos, chess960:N, a FEN in quotes, or a PGN file")
+        raise InvalidPositionError(
+            f"{what}; give startpos, chess960:N, a FEN or moves in quotes, or a PGN file"
+        )
     return GivenPosition(*_in_file(Path(text), game, ply))
 
 
 def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board, tuple[str, ...]]:
-    """Returns the position from a file of games or of positions, and notes."""
     from .pgn_position import open_text, read_pgn  # python-chess's PGN reader takes 20 ms to import
 
     with open_text(path) as lines:
@@ -98,7 +112,6 @@ def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board
 
 
 def _through_first(lines: Iterator[str]) -> Iterator[str]:
-    """Yields lines up to the first position of a file."""
     for line in lines:
         yield line
         if line.strip() and not line.startswith("#"):
@@ -118,6 +131,19 @@ def _numbered_fen(
     more = number is None and next(found, None) is not None
     note = f"{path} holds more positions; this is the first (--game chooses another)"
     return board, (note,) if more else ()
+
+
+def holds_positions(text: str) -> bool:
+    """Returns whether a text is the path of a file with a position on each line; a pipe is taken for one."""
+    if not _is_there(text) or Path(text).is_dir():
+        return False
+    if not Path(text).is_file() or Path(text).suffix.lower() in POSITION_FILES:
+        return True
+    from .pgn_position import open_text
+
+    with open_text(Path(text)) as lines:
+        head = list(_through_first(lines))
+    return bool(head) and begins_with_fen(head[-1])
 
 
 def begins_with_fen(text: str) -> bool:
@@ -208,7 +234,6 @@ def _reason(error: ValueError) -> str:
 
 
 def _clock_fields(rest: list[str]) -> list[str]:
-    """Returns the halfmove clock and move number of a FEN or of EPD operations."""
     clocks = [field for field in rest[:2] if _CLOCK.fullmatch(field)]
     if len(clocks) == len(rest):
         return clocks

@@ -77,8 +77,13 @@ def read_games(
     Raises:
       InvalidPositionError: if the file cannot be read, or is not PGN.
     """
+    last = None if only is None else max(only, default=0)
     with open_text(path) as lines:
-        yield from _games(lines, path, ply, only)
+        for number, game in enumerate(GameReader(lines), start=1):
+            if last is not None and number > last:
+                return
+            if only is None or number in only:
+                yield _position_in(game, number, path, ply)
 
 
 def read_game_texts(lines: Iterable[str], name: str) -> Iterator[tuple[PgnGame, GamePosition]]:
@@ -93,17 +98,6 @@ def read_game_texts(lines: Iterable[str], name: str) -> Iterator[tuple[PgnGame, 
     """
     for number, game in enumerate(GameReader(lines), start=1):
         yield game, _position_in(game, number, Path(name), None)
-
-
-def _games(
-    lines: Iterable[str], path: Path, ply: int | None, only: Collection[int] | None
-) -> Iterator[GamePosition]:
-    last = None if only is None else max(only, default=0)
-    for number, game in enumerate(GameReader(lines), start=1):
-        if last is not None and number > last:
-            return
-        if only is None or number in only:
-            yield _position_in(game, number, path, ply)
 
 
 def _position_in(game: PgnGame, number: int, path: Path, ply: int | None) -> GamePosition:
@@ -171,11 +165,6 @@ def _played(
 
 
 def _start_board(game: PgnGame, where: str) -> chess.Board:
-    """Returns the Board on which a game begins.
-
-    Raises:
-      InvalidPositionError: if its FEN cannot be read.
-    """
     try:
         return board_of(game.headers.get("FEN", chess.STARTING_FEN))
     except ValueError as error:

@@ -274,7 +274,6 @@ class GameReader:
             where.append(word[:LONGEST_WORD])
 
     def _note(self, text: str) -> None:
-        """Keeps a comment or a glyph of the game that has begun."""
         if self._notes and self._game is not None and (self._variations or not self._opened):
             self._append(self._game, text)
 

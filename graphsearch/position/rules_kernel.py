@@ -1,4 +1,9 @@
-"""The rules on arrays, for the Python callers of `board.py`."""
+"""The rules on arrays of positions: perft, legal moves, and the positions behind them.
+
+words    position 0 | position 1 | ...
+moves    moves of 0 ----| moves of 1 --| ...
+offsets  0              ^              ^
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import adv, ptr
-from ..jit.types import Pointer, int64, uint16, uint64
-from .board_kernel import PW, generate_moves, in_check, is_dead, make_move
+from ..jit.pointers import U, adv, ptr
+from ..jit.types import Pointer, int16, int64, uint8, uint16, uint64
+from .board import MAX_MOVES
+from .board_kernel import PW, generate_moves, in_check, make_move, position_key
+from .legality_kernel import ROOM, kind_of
 from .words import BoardTable
 
+CHECK, MATE = 1, 2  # marks of a move
 MAX_LEGAL_MOVES = 256  # room for a move list; no legal position has more than 253
 
 
@@ -61,23 +69,84 @@ def perft(T: NDArray[np.uint64], words: NDArray[np.uint64], depth: int64) -> int
 
 
 @kernel
-def list_moves(T: NDArray[np.uint64], words: NDArray[np.uint64], out: NDArray[np.uint16]) -> int64:
-    """Returns the number of legal moves of `words`, written to `out` (`uint16[256]`) in canonical order."""
-    return generate_moves(ptr(T, 0), ptr(words, 0), ptr(out, 0))
+def list_all(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    kinds: NDArray[np.uint8],
+) -> None:
+    """Lists the legal moves of positions, and the kind of the terminal ones.
+
+    Args:
+      T: the table of `tables.py`. words: `[10 B]` uint64.
+      offsets: `[B + 1]` int64 out, where the moves of each position begin.
+      moves: `[256 B]` uint16 out, in canonical order.
+      kinds: `[B]` uint8 out, as of `terminal_kind` in `board.py`.
+    """
+    offsets[0] = 0
+    for b in range(len(kinds)):
+        s, at = ptr(words, int64(b) * PW), offsets[b]
+        count = generate_moves(ptr(T, 0), s, ptr(moves, at))
+        offsets[b + 1] = at + count
+        kinds[b] = kind_of(ptr(T, 0), s, count)
 
 
 @kernel
-def play(T: NDArray[np.uint64], words: NDArray[np.uint64], move: uint16, child: NDArray[np.uint64]) -> None:
-    """Writes the position after `move` to `child` (`uint64[10]`)."""
-    make_move(ptr(T, 0), ptr(words, 0), ptr(child, 0), move)
+def list_moves(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    counts: NDArray[np.int16],
+    moves: NDArray[np.uint16],
+    marks: NDArray[np.uint8],
+) -> uint64:
+    """Fills the legal moves of positions in canonical order, and whether each gives check or mate.
+
+    Args:
+      T: the table of `tables.py`. words: `[R * 10]` uint64.
+      counts: `[R]` int16, filled; more than MAX_MOVES are cut off.
+      moves: `[R * MAX_MOVES]` uint16, filled up to each count.
+      marks: `[R * MAX_MOVES]` uint8 likewise, CHECK | MATE.
+    """
+    out = np.zeros(ROOM, np.uint16)
+    replies = np.zeros(ROOM, np.uint16)
+    child = np.zeros(PW, np.uint64)
+    table = ptr(T, 0)
+    c = ptr(child, 0)
+    for i in range(len(counts)):
+        s = adv(ptr(words, 0), PW * i)
+        n = min(int64(generate_moves(table, s, ptr(out, 0))), int64(MAX_MOVES))
+        counts[i] = int16(n)
+        for k in range(n):
+            moves[MAX_MOVES * i + k] = out[k]
+            make_move(table, s, c, out[k])
+            mark = int64(0)
+            if in_check(table, c):
+                mark = CHECK
+                if generate_moves(table, c, ptr(replies, 0)) == 0:
+                    mark = CHECK | MATE
+            marks[MAX_MOVES * i + k] = uint8(mark)
+    return U(child[0]) + U(out[0] + replies[0])  # keeps the arrays alive until here
 
 
 @kernel
-def verdict(T: NDArray[np.uint64], words: NDArray[np.uint64], out: NDArray[np.uint16]) -> int64:
-    """Returns the terminal kind (0 none, 1 checkmate, 2 stalemate, 3 dead), as `board.terminal_kind`."""
-    s = ptr(words, 0)
-    if is_dead(s):
-        return 3
-    if generate_moves(ptr(T, 0), s, ptr(out, 0)):
-        return 0
-    return 1 if in_check(ptr(T, 0), s) else 2
+def make_steps(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    of: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    children: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+) -> None:
+    """Fills the positions after legal moves, and their keys.
+
+    Args:
+      T: the table of `tables.py`. words: `[R * 10]` uint64.
+      of: `[K]` int64, which position each move is of. moves: `[K]` uint16.
+      children: `[K * 10]` uint64, filled. keys: `[K]` uint64, filled.
+    """
+    table = ptr(T, 0)
+    for k in range(len(of)):
+        c = adv(ptr(children, 0), PW * k)
+        make_move(table, adv(ptr(words, 0), PW * int64(of[k])), c, moves[k])
+        keys[k] = position_key(table, c)

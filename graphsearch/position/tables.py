@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .board import clock_term
-from .magics import BISHOP_MAGICS, ROOK_MAGICS
 
 KN = 0  # knight attacks [64]
 KI = KN + 64  # king attacks [64]
@@ -29,6 +28,40 @@ ROOK_ENTRIES, BISHOP_ENTRIES = 102_400, 5_248  # sum of 2 ** popcount(mask)
 CT = AT + ROOK_ENTRIES + BISHOP_ENTRIES  # clock terms of the key [256]
 TABLE_WORDS = CT + 256
 
+
+def _words(digits: str) -> tuple[int, ...]:
+    return tuple(int(word, 16) for word in digits.split())
+
+
+# Magic multipliers of the slider attack tables, by square from a1. Found by a random search of ours (three
+# xorshift words ANDed, kept when no two occupancies with different attacks collide in `64 - popcount(mask)`
+# bits); `_fill_sliders` checks them each time.
+_ROOK_MAGICS = _words("""
+    9080001184204004 00C01008A0004000 0500081100C12000 4700090084203000 9200060068210410 0080020014000980
+    00801A0001005080 0900018021450002 3000800220400480 2000400042201000 2201001020010940 8000801000800800
+    09010008020C1100 0602001012000884 0441002402000100 0140800244802100 9220608000C00090 0090054000C82000
+    0001010010406001 4801848018003000 0404050010080100 0001010006040008 0900040048900621 000102000A81004C
+    1C0440008004208C 1020100340042040 8D02002200348040 0000080080100080 1084240080080280 14890C0080020080
+    0081284400223001 0100884600108114 0002400020800880 0002814000802000 0020806000801004 800A002112004008
+    02C2800400800803 0040800400800200 08408A2804000110 040280C582000104 0080044460044004 6200A01000404001
+    0101002000450010 408A00C008120020 0201002800110004 2002008084008002 0813000600110004 0801000040810002
+    A001014024800500 02C0A08240090100 0C0A20001106C100 00A8000880100480 200908020C008080 020200504804C200
+    01010042000C1100 000580010000D080 0400209201048042 4A01015080400721 0702091020010045 0888100100082045
+    0013001004080023 C022000425081002 C201000200008401 C0000510E4440082
+""")
+_BISHOP_MAGICS = _words("""
+    0020425028410042 0984113802108100 0004080200410020 100C040080000200 000A021020001101 4503042045800022
+    002A020202413080 8002018044108404 4090481010828900 000020022C052024 8000060A1202000A 4200040400800036
+    0111011040001201 8028115008220049 4880084802301000 6800910421010822 05108404100A8800 8028000408009400
+    08080904080C1010 2020203202024200 80840012010C0080 B00D001080600A02 400CC02404040404 0000204606120650
+    0006200008485000 0808064008220804 4808040088022020 906C0C0008009010 0810030000200800 300301040200C104
+    0001460004008400 2000806012020610 01100808000C1050 2048040C8006082D 3001402820100240 0040020082280080
+    104408020008A008 2520440040228800 401000C208008210 0008009880A86200 49010D2020043044 A0004F1018001048
+    50A0382088001000 008801A011000808 1218202008800100 1090200800240641 0010040284090082 A00302040C484101
+    0000943420048008 2008420084200000 022C414200900000 01200006C2020001 12020090C2088002 0001340508020A0A
+    0119121084010202 0390410200820101 2010114802082004 200C090280842002 31200005008E9040 2000110001228800
+    2800000C40292208 004441CA02282200 0810100410040040 01401000B1010120
+""")
 _ROOK_STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 _BISHOP_STEPS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 
@@ -44,8 +77,8 @@ def load_tables() -> Words:
     table[CR : CR + 64] = 15
     for square, kept in ((0, 13), (7, 14), (4, 12), (56, 7), (63, 11), (60, 3)):
         table[CR + square] = kept
-    offset = _fill_sliders(table, RM, AT, ROOK_MAGICS, _ROOK_STEPS)
-    offset = _fill_sliders(table, BM, offset, BISHOP_MAGICS, _BISHOP_STEPS)
+    offset = _fill_sliders(table, RM, AT, _ROOK_MAGICS, _ROOK_STEPS)
+    offset = _fill_sliders(table, BM, offset, _BISHOP_MAGICS, _BISHOP_STEPS)
     assert offset == CT
     table.flags.writeable = False
     return table
@@ -76,7 +109,6 @@ def _fill_hash_words(table: Words) -> None:
 def _fill_sliders(
     table: Words, base: int, offset: int, magics: tuple[int, ...], steps: tuple[tuple[int, int], ...]
 ) -> int:
-    """Fills the attacks of one kind of slider; returns the offset after them."""
     for square, magic in enumerate(magics):
         mask = _relevant_squares(square, steps)
         occupancies = _subsets(mask)
@@ -91,7 +123,6 @@ def _fill_sliders(
 
 
 def _ray(square: int, step: tuple[int, int]) -> list[int]:
-    """Returns the squares from a square to the edge, in order."""
     rank, file = square // 8 + step[0], square % 8 + step[1]
     squares = []
     while 0 <= rank < 8 and 0 <= file < 8:
@@ -106,7 +137,6 @@ def _relevant_squares(square: int, steps: tuple[tuple[int, int], ...]) -> int:
 
 
 def _subsets(mask: int) -> Words:
-    """Returns all subsets of a mask, `uint64[2 ** popcount]`."""
     squares = [s for s in range(64) if mask >> s & 1]
     numbers = np.arange(1 << len(squares), dtype=np.uint64)
     result = np.zeros(len(numbers), np.uint64)
@@ -116,7 +146,6 @@ def _subsets(mask: int) -> Words:
 
 
 def _attacks(square: int, occupancies: Words, steps: tuple[tuple[int, int], ...]) -> Words:
-    """Returns the attacked squares for each occupancy."""
     result = np.zeros(len(occupancies), np.uint64)
     for step in steps:
         open_ray = np.ones(len(occupancies), bool)
@@ -125,3 +154,24 @@ def _attacks(square: int, occupancies: Words, steps: tuple[tuple[int, int], ...]
             result |= np.where(open_ray, bit, np.uint64(0))
             open_ray &= (occupancies & bit) == 0
     return result
+
+
+LEAST_POWER, MOST_POWER = -292, 324  # of ten, for all numbers of 64 bits
+
+
+@cache
+def load_powers() -> NDArray[np.uint64]:
+    """Returns the first 128 bits of each power of ten, rounded up: `[2 * 617]` uint64, low half first.
+
+    >>> [hex(word) for word in load_powers().reshape(-1, 2)[-LEAST_POWER + 1].tolist()]
+    ['0x0', '0xa000000000000000']
+    """
+    powers = [_leading_bits(power) for power in range(LEAST_POWER, MOST_POWER + 1)]
+    halves = [(bits & (1 << 64) - 1, bits >> 64) for bits in powers]
+    return np.array(halves, np.uint64).reshape(-1)
+
+
+def _leading_bits(power: int) -> int:
+    top, bottom = int(10 ** max(power, 0)) << 1200, int(10 ** max(-power, 0))
+    excess = (top // bottom).bit_length() - 128
+    return -(-top // (bottom << excess))

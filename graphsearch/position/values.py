@@ -23,6 +23,8 @@ CP_SLOPE = 1.5637541897
 FALLBACK_FACTOR, FALLBACK_SLOPE = 45.0, 1.56728071628
 LEAST_CHANCE, MOST_CERTAIN = 0.0001, 0.996
 
+MOST_CP = 1000  # where losses are counted, a value is at most ten pawns
+
 SCORE_TYPES = WDL_MU, CENTIPAWN = "WDL_mu", "centipawn"  # lc0's names; the first is the default
 _shown = [WDL_MU]  # the type of every cp that this process shows,
 _inside: ContextVar[str | None] = ContextVar("score_type", default=None)  # except inside `scores_by`
@@ -95,14 +97,33 @@ def cp_from_wdl(q: float, draw: float) -> int:
     return round(score if abs(score) < 100.0 or abs(fallback) < abs(score) else fallback)
 
 
-def cp_by(score_type: str, q: float, draw: float) -> int:
-    """Returns the centipawns of a value by one of `SCORE_TYPES`."""
-    return cp_from_wdl(q, draw) if score_type == WDL_MU else cp_from_q(q)
+def cp_by(score_type: str, q: float, draw: float | None) -> int:
+    """Returns the centipawns of a value by one of `SCORE_TYPES`.
+
+    A value of a book is backed up without draws: where nobody knows them (None), it goes by Q alone.
+    """
+    return cp_from_wdl(q, draw) if score_type == WDL_MU and draw is not None else cp_from_q(q)
 
 
-def cp_of(q: float, draw: float) -> int:
+def cp_of(q: float, draw: float | None = None) -> int:
     """Returns the centipawns of a value by the score type that is shown (`shown_score_type`)."""
     return cp_by(shown_score_type(), q, draw)
+
+
+def loss_of(best_cp: int, cp: int) -> int:
+    """Returns the centipawns that a move loses against the best one, at least 0.
+
+    Values count as at most ten pawns, so in a won position little is lost.
+
+    >>> loss_of(50, 20), loss_of(1400, 1100), loss_of(1400, 900), loss_of(0, 30)
+    (30, 0, 100, 0)
+    """
+    return max(0, clipped(best_cp) - clipped(cp))
+
+
+def clipped(cp: int) -> int:
+    """Returns centipawns within ten pawns: what is beyond says only that the game is won."""
+    return max(-MOST_CP, min(MOST_CP, cp))
 
 
 def show_scores_by(score_type: str) -> None:

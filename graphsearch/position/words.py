@@ -36,3 +36,6 @@ STANDARD_ROOK_FILES = 7 | 0 << 3 | 7 << 6 | 0 << 9  # K Q k q
 META_BITS = CHESS960_SHIFT + 13  # above them all is 0
 KING_FILE = 4  # of standard castling
 WITHOUT_CLOCK = ((1 << META_BITS) - 1) & ~(CLOCK_BITS << CLOCK_SHIFT)
+
+
+MOST_PAWNS = 8  # of a side

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import Any
 
@@ -23,11 +23,15 @@ from ..store.portions import all_records
 from ..store.record.node import RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
+from .source import Answer
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
 
 OnProgress = Callable[[int, int], None]
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+OTHER_MOVE = 0.05  # of Q: what another best move counts among changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Worth:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Answer):
     """A position of both files that changed: FEN, key as text, kinds of change, both values."""
 
     position: str
@@ -58,26 +62,18 @@ class Change:
     old: Worth
     new: Worth
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of the list `changes`."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class Alone(Answer):
     """A position that only one file holds."""
 
     position: str
     key: str
     worth: Worth
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of a list."""
-        return asdict(self)
-
 
 @dataclass(slots=True, kw_only=True)
-class Difference:
+class Difference(Answer):
     """The differences between two files.
 
     Attributes:
@@ -86,7 +82,7 @@ class Difference:
       same: positions of both files with equal numbers in their records.
       both: positions of both files. counts: how many of them changed, by kind of change.
       only_old, only_new: number of positions that only one file holds.
-      changes: the most visited changed positions. gone, come: the most visited positions of one file alone.
+      changes: the changed positions that matter most. gone, come: the most visited ones of one file alone.
     """
 
     old: str
@@ -101,10 +97,6 @@ class Difference:
     changes: list[Change] = field(default_factory=list)
     gone: list[Alone] = field(default_factory=list)
     come: list[Alone] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query diff`."""
-        return asdict(self)
 
 
 def diff(
@@ -121,7 +113,7 @@ def diff(
     Args:
       old, new: the files; they are only read. cp: least change of Q that counts, in centipawns.
       what: kinds of change whose positions are listed; all kinds are counted.
-      top: how many positions of each kind are listed, the most visited first.
+      top: how many positions of each kind are listed: changes by how much they matter, others by visits.
       on_progress: called with the records read and all records.
 
     Raises:
@@ -237,32 +229,32 @@ def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
 
 
 class Most:
-    """Keeps the `count` rows of most visits."""
+    """Keeps the `count` rows of the largest weights, such as visits."""
 
     def __init__(self, count: int) -> None:
         """Creates an empty list for `count` rows."""
         self._count = count
-        self._rows: list[tuple[int, int, Any]] = []  # N, minus the order of arrival, row
+        self._rows: list[tuple[float, int, Any]] = []  # weight, minus the order of arrival, row
         self._seen = 0
 
-    def places(self, visits: Ints, places: Ints) -> list[int]:
-        """Returns the indexes of rows that may be among them, the most visited first."""
+    def places(self, weights: Ints | Floats, places: Ints) -> list[int]:
+        """Returns the indexes of rows that may be among them, the heaviest first."""
         least = self._rows[0][0] if len(self._rows) == self._count else -1
-        some = places[visits[places] > least] if self._count else places[:0]
-        chosen: list[int] = some[np.argsort(-visits[some], kind="stable")][: self._count].tolist()
+        some = places[weights[places] > least] if self._count else places[:0]
+        chosen: list[int] = some[np.argsort(-weights[some], kind="stable")][: self._count].tolist()
         return chosen
 
-    def add(self, visits: int, row: Any) -> None:
-        """Keeps a row if it has enough visits."""
+    def add(self, weight: float, row: Any) -> None:
+        """Keeps a row if it is heavy enough."""
         self._seen += 1
-        entry = (visits, -self._seen, row)
+        entry = (weight, -self._seen, row)
         if len(self._rows) < self._count:
             heappush(self._rows, entry)
         else:
             heappushpop(self._rows, entry)
 
     def rows(self) -> list[Any]:
-        """Returns the rows, the most visited first."""
+        """Returns the rows, the heaviest first."""
         return [row for _, _, row in sorted(self._rows, key=lambda entry: (-entry[0], -entry[1]))]
 
 
@@ -285,7 +277,7 @@ class _Comparison:
         return found
 
     def _step(self, old: _Records, new: _Records) -> None:
-        from ..store.union.pairing_kernel import pair
+        from ..store.codec.columns_kernel import pair
         from .diff_kernel import find_same
 
         places, same = np.empty(len(new.batch), np.int64), np.zeros(len(new.batch), bool)
@@ -312,7 +304,7 @@ class _Comparison:
             most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))
 
     def _note_changes(self, old: RecordBatch, new: RecordBatch) -> None:
-        """Counts changes of records of the same positions, and notes the most visited ones."""
+        """Counts changes of records of the same positions, and notes those that matter most."""
         a, b = values_of(old), values_of(new)
         changed = {
             BEST: (a.best != b.best) & (a.best >= 0) & (b.best >= 0),
@@ -323,10 +315,19 @@ class _Comparison:
         for name, which in changed.items():
             self._found.counts[name] += int(which.sum())
         listed = np.nonzero(np.logical_or.reduce([changed[name] for name in self._what]))[0]
-        visits = np.maximum(a.visits, b.visits)
-        for i in self._changes.places(visits, listed):
+        weights = _weights(a, b, changed[BEST])
+        for i in self._changes.places(weights, listed):
             what = tuple(name for name, which in changed.items() if which[i])
-            self._changes.add(int(visits[i]), _change_maker(old.part(i, i + 1), new.part(i, i + 1), what))
+            self._changes.add(float(weights[i]), _change_maker(old.part(i, i + 1), new.part(i, i + 1), what))
+
+
+def _weights(a: _Values, b: _Values, best: NDArray[np.bool_]) -> Floats:
+    """Returns how much changes matter: by how much Q changed, times the visits that both values have.
+
+    Another best move counts like a change of Q by `OTHER_MOVE`, so those of few visits come late.
+    """
+    found: Floats = np.minimum(a.visits, b.visits) * (np.abs(b.q - a.q) + OTHER_MOVE * best)
+    return found
 
 
 def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:

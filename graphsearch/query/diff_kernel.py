@@ -15,6 +15,7 @@ from ..position.board_kernel import PW, clock_of, generate_moves
 from ..position.legality_kernel import ROOM
 from ..position.words import BoardTable, Position
 from ..store.codec.batch_kernel import Columns, Records, pointers
+from ..store.record.bounds import AS_GOOD_AS_WON
 from ..store.record.bounds_kernel import (
     DRAWN,
     MOST_MATE,
@@ -69,8 +70,8 @@ def _value(c: Records, e: int64) -> float64:
 
 
 @inner
-def _is_draw_first(c: Records, i: int64, results: Pointer[int64]) -> bool:
-    """Returns whether a proven draw comes before the open moves: the most visited of them is worth less."""
+def _leads(c: Records, i: int64, results: Pointer[int64]) -> tuple[bool, bool]:
+    """Returns whether proven draws, and whether moves of value 1, come before the most visited open move."""
     begin = c.edge_offsets[i]
     most, worth = int64(0), 0.0
     for k in range(c.edge_offsets[i + 1] - begin):
@@ -78,20 +79,21 @@ def _is_draw_first(c: Records, i: int64, results: Pointer[int64]) -> bool:
             n, value = int64(c.n[begin + k]), _value(c, begin + k)
             if n > most or (n == most and value > worth):
                 most, worth = n, value
-    return most == 0 or worth < 0.0
+    return most == 0 or worth < 0.0, worth < AS_GOOD_AS_WON
 
 
 @inner
 def _place(
-    result: int64, n: int64, value: float64, d: int64, longest: int64, draws_lead: bool
+    result: int64, n: int64, value: float64, d: int64, longest: int64, leads: tuple[bool, bool]
 ) -> tuple[int64, int64, int64, float64]:
-    """Returns the ranking key of an edge, least first: group, length, -n, -value."""
+    """Returns the ranking key of an edge, least first: group, length, -n, -value. `leads`: by `_leads`."""
+    draws_lead, wins_lead = leads
     if result == 1:
         return int64(0), d, -n, 0.0
     if result == -1:
         first = longest > 0 and d <= MOST_MATE and d == longest
         return int64(0) if first else int64(3), -d, -n, 0.0
-    if n and value == 1.0:
+    if wins_lead and n and value == 1.0:
         return int64(1), int64(0), -n, 0.0
     if result == 0 and draws_lead:
         return int64(1), int64(0), -n, 0.0 - value
@@ -114,14 +116,14 @@ def _best_edge(
     edges = c.edge_offsets[i + 1] - begin
     for k in range(edges):
         results[k] = _result(T, s, c, i, int64(k), moves, keys)
-    draws_lead = _is_draw_first(c, i, results)
+    leads = _leads(c, i, results)
     best = int64(edges)  # the first that was not visited, if there is one
     first = (int64(2), int64(0), int64(0), 0.0)
     if edges == c.code_offsets[i + 1] - c.code_offsets[i]:
         first = (int64(4), int64(0), int64(0), 0.0)
     for k in range(edges - 1, -1, -1):
         e = begin + k
-        here = _place(results[k], int64(c.n[e]), _value(c, e), int64(c.edge_d[e]), longest, draws_lead)
+        here = _place(results[k], int64(c.n[e]), _value(c, e), int64(c.edge_d[e]), longest, leads)
         if here <= first:
             best, first = int64(k), here
     return best
@@ -214,7 +216,7 @@ def worth(
 def find_same(old: Columns, new: Columns, places: NDArray[np.int64], same: NDArray[np.bool_]) -> None:
     """Marks the records of `new` that equal their partner of `old` in every number.
 
-    Runs, evaluators and clocks are not compared. `places`: from `store.union.pairing_kernel.pair`.
+    Runs, evaluators and clocks are not compared. `places`: from `store.codec.columns_kernel.pair`.
     """
     a, b = pointers(old), pointers(new)
     for j in range(len(places)):

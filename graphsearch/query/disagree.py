@@ -74,7 +74,7 @@ class Disagreements:
     lost: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query disagree`."""
+        """Returns the JSON object of `graphsearch lab disagree`."""
         return {
             "by": self.by,
             "evaluator": self.first.describe(),

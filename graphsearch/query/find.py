@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,13 @@ from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import checked
 from .filters import Filters
+from .source import Answer
 
 OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Found(Answer):
     """A position that satisfies the conditions.
 
     Attributes:
@@ -48,10 +49,6 @@ class Found:
     bounds: tuple[int, int]
     best_move: str | None
     ply: int | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of one line of `graphsearch query find --json`."""
-        return asdict(self)
 
 
 def find(

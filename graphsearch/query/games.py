@@ -105,7 +105,7 @@ class Games:
     moves: tuple[PlayedMove, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query games`."""
+        """Returns the JSON object of `graphsearch games`."""
         return {
             "position": self.position,
             "games": self.results.games,

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import chess
 
 from ..position.board import check, fen_of, key_text
-from ..position.values import cp_from_q, cp_of, wdl_from_q
+from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.record.provenance import RunInfo
 from ..store.tables import history as table
 from ..store.tables.books import books
 from ..store.tables.history import SavedBookValues, SavedValues
-from .source import RecordSource, last_root, opened
+from .source import Answer, RecordSource, last_root, opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryPoint:
+class HistoryPoint(Answer):
     """One save of a root; values are seen by the side to move.
 
     Attributes:
@@ -55,9 +55,12 @@ class HistoryPoint:
     pv: tuple[str, ...]
     line: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of the list `points`."""
-        return asdict(self)
+    @property
+    def wdl(self) -> WDL | None:
+        """Win, draw and loss together; None in a book."""
+        if self.win is None or self.draw is None or self.loss is None:
+            return None
+        return WDL(self.win, self.draw, self.loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class History:
         return tuple(point for point in self.points if point.changed)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query history`."""
+        """Returns the JSON object of `graphsearch history`."""
         return {
             "position": self.position,
             "evaluators": {str(number): text for number, text in self.evaluators.items()},
@@ -171,7 +174,7 @@ def _grown(
         win=None,
         draw=None,
         loss=None,
-        cp=cp_from_q(values.value),
+        cp=cp_of(values.value),
         depth=None,
         positions=values.positions,
         changed=False,

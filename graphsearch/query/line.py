@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import chess
 
 from ..errors import InvalidPositionError, UnknownPositionError
 from ..position.board import check, fen_of
-from ..position.values import cp_of, negate
+from ..position.values import cp_of, loss_of, negate
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
-from .source import RecordSource, Step, after, opened, steps_of
+from .source import Answer, RecordSource, Step, after, opened, steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class LinePoint:
         else of the edge; None if neither is known.
       best, best_san: the best move by `store.record.ranking`; None if none was visited.
       best_q: its value, from White's view.
-      loss, loss_cp: how much the played move is worse than the best one, as Q and in centipawns, at least 0;
-        None if one of the values is unknown.
+      loss, loss_cp: how much the played move is worse than the best one, as Q and in centipawns, at least 0,
+        as `loss_of` counts; None if one of the values is unknown.
     """
 
     ply: int
@@ -53,16 +53,12 @@ class LinePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class LineValues:
+class LineValues(Answer):
     """The answer of `values`: FEN of the first position, the positions, and how many are not stored."""
 
     position: str
     points: tuple[LinePoint, ...]
     unknown: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query line`."""
-        return asdict(self)
 
 
 def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
@@ -131,7 +127,7 @@ def _moves(
         found["played_q"] = _for_white(board, of_played[0])
     if of_played and of_best:
         found["loss"] = max(0.0, of_best[0] - of_played[0])
-        found["loss_cp"] = max(0, cp_of(*of_best) - cp_of(*of_played))
+        found["loss_cp"] = loss_of(cp_of(*of_best), cp_of(*of_played))
     return found
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import chess
 
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, view
+from ..position.board import key_text
 from ..position.values import negate
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
-from .games import counts_at
+from ..store.tables import games as tables
 from .source import RecordSource, after, opened
 
 
@@ -23,20 +24,20 @@ class StoredMove:
     Attributes:
       view: the edge: move, SAN, N, P, Q, WDL, cp, mate, bounds (those that the record behind it proves
         included).
+      games: imported games with the move.
       child_n: node N of the position behind the move; None if the file does not hold it.
       child_q: minus the Q of that position, so that it compares with the edge's.
       stale: child_q minus the edge's Q; None where one of them is missing.
       transposition: whether other moves also reached the position behind it.
-      games: imported games with the move; None if the file has no tables of games.
     """
 
     view: MoveView
     bounds: Bounds
-    child_n: int | None
-    child_q: float | None
-    stale: float | None
-    transposition: bool
-    games: int | None
+    games: int
+    child_n: int | None = None
+    child_q: float | None = None
+    stale: float | None = None
+    transposition: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of the list `moves`."""
@@ -60,7 +61,7 @@ class Moves:
     moves: tuple[StoredMove, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query moves`."""
+        """Returns the JSON object of `graphsearch lab moves`."""
         return self.node.as_dict() | {"moves": [move.as_dict() for move in self.moves]}
 
 
@@ -81,38 +82,26 @@ def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Mov
     source.wanted(board)
     node = view(source.read, board, lines=lines)
     assert node is not None
-    counts = counts_at(source, board)
-    rows = []
-    for move in node.moves:
-        played = None if counts is None else counts.get(move.move.uci())
-        games = None if counts is None else played.games if played else 0
-        rows.append(_stored(source, board, move, games))
+    key = key_text(board)
+    games = {row.move: row.games for row in tables.counts(source.store, [key]).get(key, ())}
+    rows = (_stored(source, board, move, games.get(move.move.uci(), 0)) for move in node.moves)
     return Moves(node, tuple(rows))
 
 
-def _stored(source: RecordSource, board: chess.Board, move: MoveView, games: int | None) -> StoredMove:
+def _stored(source: RecordSource, board: chess.Board, move: MoveView, games: int) -> StoredMove:
     child = after(board, move.move)
     record = source.read(child)
     if record is None:
-        return StoredMove(
-            view=move,
-            bounds=move.bounds,
-            child_n=None,
-            child_q=None,
-            stale=None,
-            transposition=False,
-            games=games,
-        )
+        return StoredMove(move, move.bounds, games)
     child_q = negate(node_mean(record)[0])
-    bounds = move.bounds if move.bounds != UNPROVEN else _proven(record, child.halfmove_clock)
     return StoredMove(
         view=move,
-        bounds=bounds,
+        bounds=move.bounds if move.bounds != UNPROVEN else _proven(record, child.halfmove_clock),
+        games=games,
         child_n=record.visits,
         child_q=child_q,
         stale=None if move.q is None else child_q - move.q,
         transposition=not record.terminal and record.visits > move.n,
-        games=games,
     )
 
 

@@ -100,7 +100,7 @@ class Neighbourhood:
         return sum(number > 1 for number in ways)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query neighbourhood`."""
+        """Returns the JSON object of `graphsearch lab neighbourhood`."""
         nodes = [asdict(node) | {"white_q": node.white_q} for node in self.nodes]
         edges = [asdict(edge) for edge in self.edges]
         names = ("position", "book", "depth", "min_visits", "most", "hidden", "transpositions")

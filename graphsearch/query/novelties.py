@@ -7,9 +7,8 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 import chess
 import numpy as np
@@ -17,14 +16,14 @@ import numpy as np
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import check, fen_of, key_text, unpack
 from ..position.notation import board_from_fen
-from ..position.values import cp_of
+from ..position.values import cp_of, loss_of
 from ..store.reading import Reader
 from ..store.record.node import NodeRecord
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
 from ..store.upkeep.prune import visits_of
 from .played_below import OnProgress, Reached, played_at, reached_below
-from .source import RecordSource, Step, after, opened, steps_of
+from .source import Answer, RecordSource, Step, after, opened, steps_of
 
 AT_ONCE = 2000  # positions whose records are read together
 
@@ -96,7 +95,7 @@ class NotableMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Novelties:
+class Novelties(Answer):
     """The answer of `novelties`.
 
     Attributes:
@@ -114,10 +113,6 @@ class Novelties:
     problems: tuple[str, ...]
     novelties: tuple[NotableMove, ...]
     popular: tuple[NotableMove, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query novelties`."""
-        return asdict(self)
 
 
 def novelties(
@@ -186,7 +181,7 @@ def _nothing(source: RecordSource, rules: Rules, board: chess.Board | None) -> s
     where = fen_of(board) if board else "the roots of this book"
     return (
         f"{source.path} has no {rules.min_games} imported games that go on from {where};"
-        " `graphsearch import pgn` adds games, --min-games asks for fewer"
+        " `graphsearch import` adds games, --min-games asks for fewer"
     )
 
 
@@ -312,7 +307,7 @@ class _Seen:
     @property
     def cost_cp(self) -> int:
         """Centipawns by which it is worse than the best move."""
-        return max(0, self.best_cp - self.cp)
+        return loss_of(self.best_cp, self.cp)
 
     @property
     def points_lost(self) -> float:

@@ -15,6 +15,7 @@ import chess
 import numpy as np
 
 from ..position.board import POSITION_WORDS, check, clock_term, fen_of
+from ..position.values import cp_of
 from ..store.record.node import Edge
 from ..store.record.ranking import edge_of
 from .source import RecordSource, opened, plain_key
@@ -28,7 +29,7 @@ class Parent:
     Attributes:
       position: FEN, move number 1. visits: its node N.
       move, san: the move.
-      n, p, q: edge N, P and Q of it, q seen by the side that plays it; q is None while n = 0.
+      n, p, q, cp: edge N, P and Q of it, its centipawns, seen by the side that plays it; None while n = 0.
     """
 
     position: str
@@ -38,6 +39,7 @@ class Parent:
     n: int
     p: float
     q: float | None
+    cp: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Parents:
         return sum(parent.n > 0 for parent in self.parents)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query parents`."""
+        """Returns the JSON object of `graphsearch lab parents`."""
         return asdict(self) | {"ways": self.ways}
 
 
@@ -169,4 +171,5 @@ def _parent(found: ParentEdge) -> Parent:
         n=edge.n,
         p=found.p,
         q=edge.value if edge.n else None,
+        cp=cp_of(edge.value, edge.draws) if edge.n else None,
     )

@@ -1,6 +1,6 @@
 """Lines to a position: the shortest line of visited moves, and the most visited one. Reads only.
 
-The search goes forward from the roots. `reach.Target` excludes positions from which the target cannot be
+The search goes forward from the roots. `Target` excludes positions from which the target cannot be
 reached, and guides the rest (A*), so that of millions of positions some hundred are read.
 """
 
@@ -9,16 +9,14 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import board_of, check, fen_of, key_text
-from .reach import Target
-from .source import RecordSource, after, opened, steps_of
+from .source import Answer, RecordSource, after, opened, steps_of
 
 EXTRA_PLIES = 2  # of the most visited line beyond the shortest
 MOST_READ = 2000  # positions, for each of the two lines; default
@@ -45,7 +43,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class Path(Answer):
     """The answer of `path`.
 
     Attributes:
@@ -63,10 +61,6 @@ class Path:
     most_visited: Route | None
     complete: bool
     read: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query path`."""
-        return asdict(self)
 
 
 def path(
@@ -107,6 +101,13 @@ def path(
             complete=looking.complete,
             read=source.reads,
         )
+
+
+def shortest_route(
+    source: RecordSource, board: chess.Board, roots: Sequence[chess.Board], *, limit: int = MOST_READ
+) -> Route | None:
+    """Returns the shortest line from one of some positions, None if none is found within the limit."""
+    return _Looking(source, board, limit).shortest(roots)
 
 
 def _roots(source: RecordSource, board: chess.Board, root: chess.Board | None) -> list[chess.Board]:
@@ -239,3 +240,92 @@ class _Looking:
                     ),
                     bound,
                 )
+
+
+# ------------------------------------------------------------------ what can be reached
+_FILES = chess.BB_FILES
+_UP_TO = [sum(chess.BB_RANKS[: r + 1]) for r in range(8)]  # ranks 1 to r + 1
+_DOWN_TO = [sum(chess.BB_RANKS[r:]) for r in range(8)]
+
+
+Men = tuple[int, ...]  # of one side: pawns, knights, bishops, rooks, queens, kings, all
+
+
+def _men(board: chess.Board, color: chess.Color) -> Men:
+    own = board.occupied_co[color]
+    return (
+        board.pawns & own,
+        board.knights & own,
+        board.bishops & own,
+        board.rooks & own,
+        board.queens & own,
+        board.kings & own,
+        own,
+    )
+
+
+class Target:
+    """A position to be reached."""
+
+    def __init__(self, board: chess.Board) -> None:
+        self._white = _men(board, chess.WHITE)
+        self._black = _men(board, chess.BLACK)
+        self._turn = board.turn
+        self._rights = board.clean_castling_rights()
+        self._pawns: dict[tuple[int, bool, bool], bool] = {}
+
+    def plies_from(self, board: chess.Board) -> int | None:
+        """Returns a lower bound of the plies from a position; None: it cannot be reached.
+
+        >>> start, later = chess.Board(), chess.Board()
+        >>> for san in ("e4", "e5", "Nf3"):
+        ...     _ = later.push_san(san)
+        >>> Target(later).plies_from(start), Target(start).plies_from(later)
+        (3, None)
+        """
+        if self._rights & ~board.castling_rights:
+            return None
+        white, black = _men(board, chess.WHITE), _men(board, chess.BLACK)
+        taken_black = black[6].bit_count() - self._black[6].bit_count()
+        taken_white = white[6].bit_count() - self._white[6].bit_count()
+        if taken_black < 0 or taken_white < 0:
+            return None
+        if not self._pawns_can(white[0], chess.WHITE, taken_black > 0):
+            return None
+        if not self._pawns_can(black[0], chess.BLACK, taken_white > 0):
+            return None
+        by_white, by_black = _moves_needed(white, self._white), _moves_needed(black, self._black)
+        if by_white is None or by_black is None:
+            return None
+        first, second = (by_white, by_black) if board.turn == chess.WHITE else (by_black, by_white)
+        plies = max(2 * first - 1, 2 * second, 0)
+        return plies + ((plies + (board.turn != self._turn)) & 1)
+
+    def _pawns_can(self, pawns: int, color: chess.Color, captures: bool) -> bool:
+        """Returns whether pawns that only move forward, and change files only by captures, can get there."""
+        known = self._pawns.get((pawns, color, captures))
+        if known is None:
+            goal = (self._white if color == chess.WHITE else self._black)[0]
+            known = _reach(pawns, goal, _UP_TO if color == chess.WHITE else _DOWN_TO, captures)
+            self._pawns[pawns, color, captures] = known
+        return known
+
+
+def _moves_needed(now: Men, goal: Men) -> int | None:
+    """Returns a lower bound of a side's moves."""
+    promotions = now[0].bit_count() - goal[0].bit_count()
+    missing = [(b & ~a).bit_count() for a, b in zip(now[:6], goal[:6], strict=True)]
+    made = sum(max(0, b.bit_count() - a.bit_count()) for a, b in zip(now[1:6], goal[1:6], strict=True))
+    if promotions < made:
+        return None
+    castling = missing[5] and missing[3]  # king and rook by one move
+    return sum(missing) - bool(castling)
+
+
+def _reach(pawns: int, goal: int, behind: list[int], captures: bool) -> bool:
+    parts = (chess.BB_ALL,) if captures else _FILES
+    return all(
+        (goal & part & ranks).bit_count() <= (pawns & part & ranks).bit_count()
+        for part in parts
+        for ranks in behind
+    )

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import chess
 import numpy as np
 
 from ..errors import CorruptRecordError
-from ..position.board import decode_move, encode_move, key_text, key_text_of_words, pack, unpack
+from ..position.board import decode_move, key_text, key_text_of_words, pack, unpack
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.games import ASKED_AT_ONCE
 from ..store.tables.rows import checked
-from .steps import Words, legal_codes, positions_after
+from .steps import Words, code_of, legal_codes, positions_after
 
 LEVEL = 20_000  # positions that are followed together: 13 MB of moves
 
@@ -147,13 +146,3 @@ def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:
             for key, move, games in checked(store.connection.execute(statement, some), *names):
                 found.setdefault(key, {})[move] = games
     return found
-
-
-@cache
-def code_of(uci: str) -> int:
-    """Returns the code of a move in UCI; 0, no move, for `0000`.
-
-    >>> code_of("e2e4"), code_of("0000")
-    (1804, 0)
-    """
-    return encode_move(chess.Move.from_uci(uci)) if uci != "0000" else 0

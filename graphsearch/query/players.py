@@ -30,7 +30,7 @@ class Players:
     rows: tuple[PlayerRow, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query players`."""
+        """Returns the JSON object of `graphsearch players`."""
         rows = [asdict(row) | {"games": row.games} for row in self.rows]
         return {"games": self.games, "total": self.total, "players": rows}
 
@@ -71,7 +71,7 @@ def _all(store: Store) -> list[PlayerRow]:
     if not found:
         raise InvalidParameterError(
             f"{store.path} has no players of its games;"
-            " `graphsearch import pgn FILE --players` adds that, also for files that were imported before"
+            " `graphsearch import FILE --players` adds that, also for files that were imported before"
         )
     return found
 
@@ -84,7 +84,7 @@ def _one(store: Store, there: Sequence[PlayerRow], name: str) -> list[PlayerRow]
     if len(found) == 1 or same:
         return found
     if not found:
-        raise InvalidParameterError(f"{store.path} has no games of {name!r}; `query players` lists all names")
+        raise InvalidParameterError(f"{store.path} has no games of {name!r}; `players` lists all names")
     texts = [f"{row.name} ({row.games:,})" for row in found[:MOST_NAMED]]
     more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
     raise InvalidParameterError(
@@ -118,6 +118,6 @@ def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str, str
     file = next((one for one in sources(store) if one.id == source), None)
     if row is None or file is None:
         raise InvalidParameterError(
-            f"{store.path} keeps no game {source}:{number}; games are kept by `import pgn --players`"
+            f"{store.path} keeps no game {source}:{number}; games are kept by `import --players`"
         )
     return row, file.name, file.digest

@@ -77,7 +77,7 @@ class Position:
     opinions: tuple[SecondOpinion, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query position`."""
+        """Returns the JSON object of a page on a position; `graphsearch show` has `node` in it."""
         found: dict[str, Any] = {"position": self.position, "key": self.key, "node": None}
         if self.moves and self.origin:
             pvs = {row.view.move.uci(): [move.uci() for move in row.view.pv] for row in self.moves.moves}

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
 from ..position.board import decode_move, fen_of
+from ..position.values import cp_of, loss_of, negate
+from ..store.record.ranking import node_mean
 from ..store.tables import books as book_tables
 from ..store.tables.players import GameRow, games_of
 from ..store.tables.rows import column
-from .known import Known, book_positions, graph_positions
 from .players import named
-from .replay import Replay
-from .source import RecordSource, opened
-from .worth import Worth, worth_of
+from .replay import Known, Replay, book_positions, graph_positions
+from .source import RecordSource, after, opened, steps_of
 
 OUTSIDE_PLIES = 8  # half-moves for which a game is followed after leaving: it may return
 BY_GAMES, BY_COST = "games", "cost"
@@ -101,7 +101,7 @@ class Preparation:
     moves: tuple[Departure, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query prepare`."""
+        """Returns the JSON object of `graphsearch prepare`."""
         return asdict(self) | {"moves": [move.as_dict() for move in self.moves]}
 
 
@@ -322,3 +322,55 @@ class _Walk:
             number=last.number,
             worth=worth_of(source, board, move),
         )
+
+
+# ------------------------------------------------------------------ what a move is worth
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """A move's value by the records before and behind it, seen by the side that plays it.
+
+    Attributes:
+      n: its edge N, 0 without visits; None if the position has no record.
+      q, cp: its value: of its edge, else minus that of the position behind it; None if neither is known.
+      best, best_q, best_cp: the best move in SAN, and its value; None without visits.
+      cost, cost_cp: how much worse it is than the best move, at least 0; None if a value is missing.
+      answer: the best answer to it, in SAN; None if the position behind it has no visits.
+    """
+
+    n: int | None
+    q: float | None
+    cp: int | None
+    best: str | None
+    best_q: float | None
+    best_cp: int | None
+    cost: float | None
+    cost_cp: int | None
+    answer: str | None
+
+
+def worth_of(source: RecordSource, board: chess.Board, move: chess.Move) -> Worth:
+    """Returns the stored values of a legal move."""
+    record = source.read(board)
+    steps = steps_of(record, board) if record else []
+    edge = next((step.edge for step in steps if step.move == move), None)
+    child = after(board, move)
+    behind = source.read(child)
+    answers = steps_of(behind, child) if behind else []
+    value = (edge.value, edge.draws) if edge else None
+    if value is None and behind is not None:
+        q, draw = node_mean(behind)
+        value = (negate(q), draw)
+    best = steps[0] if steps else None
+    cp = cp_of(*value) if value else None
+    best_cp = cp_of(best.edge.value, best.edge.draws) if best else None
+    return Worth(
+        n=None if record is None else edge.n if edge else 0,
+        q=value[0] if value else None,
+        cp=cp,
+        best=board.san(best.move) if best else None,
+        best_q=best.edge.value if best else None,
+        best_cp=best_cp,
+        cost=max(0.0, best.edge.value - value[0]) if best and value else None,
+        cost_cp=None if cp is None or best_cp is None else loss_of(best_cp, cp),
+        answer=child.san(answers[0].move) if answers else None,
+    )

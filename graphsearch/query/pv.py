@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import chess
 
 from ..errors import InvalidParameterError
 from ..position.board import CLOCK_DRAW, fen_of
-from ..position.values import negate
+from ..position.values import cp_of, negate
 from ..store.record.node import NodeRecord
-from .source import RecordSource, Step, mate_step, opened, repeats_from, steps_of
+from .source import Answer, RecordSource, Step, mate_of, mate_step, opened, repeats_from, steps_of
 
 BY_VISITS, BY_VALUE = "visits", "value"
 MAX_PLIES = 200
@@ -29,17 +28,21 @@ class LinePly:
 
     Attributes:
       move: UCI. san: the move as people write it.
-      n, q: edge N and Q; q is seen by the side to move where the line begins, all along the line.
+      n, q, draw, cp, mate: edge N and Q, its draw probability, centipawns, moves to a proven mate or None;
+        seen by the side to move where the line begins, all along the line.
     """
 
     move: str
     san: str
     n: int
     q: float
+    draw: float
+    cp: int
+    mate: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Line(Answer):
     """A line: its moves, its end and its last position.
 
     Attributes:
@@ -53,23 +56,15 @@ class Line:
     end: str
     last: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of the list `lines`."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Answer):
     """The answer of `pv`: the position (FEN, node N), and its lines, best first."""
 
     position: str
     by: str
     visits: int
     lines: tuple[Line, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query pv`."""
-        return asdict(self)
 
 
 Choice = Callable[[NodeRecord, chess.Board], list[Step]]
@@ -115,16 +110,22 @@ def _line(source: RecordSource, board: chess.Board, first: Step, choice: Choice)
     step: Step | None = first
     end = ""
     while step:
-        move, edge, _ = step
-        value = edge.value if edge.n else edge.q
-        q = value if walk.turn == board.turn else negate(value)
-        plies.append(LinePly(move.uci(), walk.san(move), edge.n, q))
-        walk.push(move)
+        plies.append(_ply(step, walk, ours=walk.turn == board.turn))
+        walk.push(step.move)
         step, end = _next(source, walk, seen, choice)
         if step and len(plies) == MAX_PLIES:
             step, end = None, TOO_LONG
         seen.add(walk.epd())
     return Line(tuple(plies), end, fen_of(walk))
+
+
+def _ply(step: Step, walk: chess.Board, *, ours: bool) -> LinePly:
+    """Returns a move of a line, seen by the side that plays it, or by the other one."""
+    move, edge, _ = step
+    value, mate = edge.value if edge.n else edge.q, mate_of(step, walk)
+    q = value if ours else negate(value)
+    seen = mate if mate is None or ours else -mate
+    return LinePly(move.uci(), walk.san(move), edge.n, q, edge.draws, cp_of(q, edge.draws), seen)
 
 
 def _next(source: RecordSource, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import chess
@@ -20,7 +20,11 @@ from ..position.board import (
     unpack,
 )
 from ..position.words import BLACK_TO_MOVE, META
+from ..store.reading import Reader
+from ..store.store import Store
+from ..store.tables.books import book_keys
 from ..store.tables.players import GameRow
+from ..store.upkeep.prune import visits_of
 from .steps import Places, Words, legal_codes, positions_after
 
 NO_MOVE = -1
@@ -141,3 +145,29 @@ def _codes_of(words: Words, places: Places, numbers: Places) -> NDArray[np.uint1
         number = numbers[part]
         codes[part] = np.where(number < counts[row], moves[row, np.minimum(number, MAX_MOVES - 1)], 0)
     return codes
+
+
+# ------------------------------------------------------------------ positions that a player knows
+ASKED_AT_ONCE = 50_000  # positions
+
+Mask = NDArray[np.bool_]
+Known = Callable[[Level], Mask]  # mask of the known positions of a level, `[M]`
+
+
+def book_positions(store: Store, book: int) -> Known:
+    """Returns a function that marks the positions of a book; positions apart do not count."""
+    keys = frozenset(book_keys(store, book))
+    return lambda level: np.array([key in keys for key in level.keys], np.bool_)
+
+
+def graph_positions(reader: Reader, min_visits: int) -> Known:
+    """Returns a function that marks the positions of a graph with N of at least `min_visits`."""
+
+    def known(level: Level) -> Mask:
+        mask = np.zeros(len(level.words), np.bool_)
+        for first in range(0, len(mask), ASKED_AT_ONCE):
+            have, records = reader.find(level.words[first : first + ASKED_AT_ONCE])
+            mask[first + np.flatnonzero(have)[visits_of(records) >= min_visits]] = True
+        return mask
+
+    return known

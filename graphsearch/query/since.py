@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -30,6 +30,7 @@ from ..store.store import Store
 from ..store.tables.rows import rows
 from ..store.upkeep.prune import visits_of
 from .diff import Alone, Most, alone_maker
+from .source import Answer
 
 OnProgress = Callable[[int, int], None]
 
@@ -55,7 +56,7 @@ class RootChange:
 
 
 @dataclass(slots=True, kw_only=True)
-class Since:
+class Since(Answer):
     """The changes of a file since a run.
 
     Attributes:
@@ -70,10 +71,6 @@ class Since:
     roots: list[RootChange] = field(default_factory=list)
     evaluated: int = 0
     come: list[Alone] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query diff FILE --since`."""
-        return asdict(self)
 
 
 def since(

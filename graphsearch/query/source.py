@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple, cast
 
 import chess
 import chess.polyglot
@@ -21,11 +22,21 @@ from ..position.board import (
     legal_moves,
     text_of_key,
 )
-from ..store.damage import passed_over
 from ..store.record.node import Edge, NodeRecord
-from ..store.record.ranking import has_best_move, ranking
+from ..store.record.ranking import has_best_move, proof_at, ranking
+from ..store.scanning import passed_over
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
+
+
+class Answer:
+    """What a question is answered with: a dataclass."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object that the command prints."""
+        return asdict(cast(Any, self))
 
 
 class RecordSource:
@@ -120,6 +131,14 @@ def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
     moves, order, priors = legal_moves(board), record.order, record.priors
     visited = [k for k in ranking(record) if k < len(record.edges) and record.edges[k].n]
     return [Step(moves[order[k]], record.edges[k], priors[order[k]]) for k in visited]
+
+
+def mate_of(step: Step, board: chess.Board) -> int | None:
+    """Returns the moves to the mate that a visited move is proven to lead to, negative if the side that plays
+    it is mated; None without one.
+    """
+    proof = proof_at(step.edge, board.halfmove_clock, resets=board.is_zeroing(step.move))
+    return proof.moves if proof and proof.mate else None
 
 
 def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:

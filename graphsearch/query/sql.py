@@ -28,9 +28,8 @@ from typing import Any
 from ..errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ..store.connection import BoundedConnection
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
-from ..store.sharded.files import open_to_read
+from ..store.sharded.files import gather_tables, open_to_read
 from ..store.sharded.manifest import is_sharded
-from ..store.sharded.tables import gather_tables
 from ..store.store import Store
 from .sql_functions import PURE, Function, Value, record_text
 
@@ -281,7 +280,7 @@ class Functions:
         if not self.clock.was_over:
             return KeyboardInterrupt()
         return StatementLimitError(
-            f"SQL: stopped after {self.clock.timeout:g} s; --timeout gives it more, and 0 no limit"
+            f"SQL: stopped after {self.clock.timeout:g} s; --time gives it more, and 0 no limit"
         )
 
     def rows(

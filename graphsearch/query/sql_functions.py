@@ -1,6 +1,6 @@
-"""SQL functions over a graph file, for `query sql` and the Datasette plugin.
+"""SQL functions over a graph file, for `lab sql` and the Datasette plugin.
 
-docs/queries.md lists them. They raise ValueError or GraphSearchError for an invalid position, move or number.
+docs/look.md lists them. They raise ValueError or GraphSearchError for an invalid position, move or number.
 """
 
 from __future__ import annotations

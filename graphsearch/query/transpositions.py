@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import heapq
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import chess
 
 from ..errors import InvalidParameterError
 from ..position.board import board_of, fen_of, key_text
 from ..store.record.ranking import node_mean
-from .source import RecordSource, after, key_after, opened, plain_key, steps_of
+from .source import Answer, RecordSource, after, key_after, opened, plain_key, steps_of
 
 LOOKED_AT = 200  # positions; default: the answer takes a second at any size of the file
 
@@ -43,7 +42,7 @@ class Transposition:
 
 
 @dataclass(frozen=True, slots=True)
-class Transpositions:
+class Transpositions(Answer):
     """The answer of `transpositions`.
 
     Attributes:
@@ -59,10 +58,6 @@ class Transpositions:
     edges: int
     shared: int
     positions: tuple[Transposition, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query transpositions`."""
-        return asdict(self)
 
 
 def transpositions(

@@ -11,9 +11,10 @@ import chess
 
 from ..errors import InvalidParameterError
 from ..position.board import fen_of, key_text
+from ..position.values import cp_of
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
-from .source import RecordSource, after, opened, steps_of
+from .source import RecordSource, after, mate_of, opened, steps_of
 
 DEPTH = 3  # default
 SHARE = 50  # a move is followed if it has the position's N divided by this; default
@@ -25,8 +26,8 @@ class Branch:
 
     Attributes:
       move, san: the move; None for the root.
-      n, p, q: edge N, P and Q of that move, q seen by the side that plays it; node N, None and node Q (seen
-        by the side to move) at the root.
+      n, p, q, cp, mate: edge N, P and Q of that move, its centipawns, moves to a proven mate, seen by the
+        side that plays it; node N, None and node Q (seen by the side to move) at the root.
       position: FEN.
       visits: node N; None if the file does not hold the position, or it lies beyond the tree's depth.
       transposes_to: moves in SAN from the root to the place where this position is expanded, if it is
@@ -40,6 +41,8 @@ class Branch:
     n: int
     p: float | None
     q: float
+    cp: int
+    mate: int | None
     position: str
     visits: int | None = None
     transposes_to: tuple[str, ...] | None = None
@@ -54,6 +57,8 @@ class Branch:
             "n": self.n,
             "p": self.p,
             "q": self.q,
+            "cp": self.cp,
+            "mate": self.mate,
             "position": self.position,
             "visits": self.visits,
             "transposes_to": None if self.transposes_to is None else list(self.transposes_to),
@@ -74,7 +79,7 @@ class Tree:
     root: Branch
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch query tree`; `tree` is nested."""
+        """Returns the JSON object of `graphsearch tree`; `tree` is nested."""
         return {
             "position": self.root.position,
             "depth": self.depth,
@@ -135,9 +140,10 @@ class _Growing:
         self._transpositions = 0
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
-        root = Branch(
-            move=None, san=None, n=record.visits, p=None, q=node_mean(record)[0], position=fen_of(board)
-        )
+        q, draw = node_mean(record)
+        cp = cp_of(q, draw)
+        fen, n = fen_of(board), record.visits
+        root = Branch(move=None, san=None, n=n, p=None, q=q, cp=cp, mate=None, position=fen)
         level: deque[Expansion] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
@@ -168,10 +174,18 @@ class _Growing:
         followed = [step for step in steps if step.edge.n >= self._least][: self._width]
         branch.hidden = len(steps) - len(followed)
         found = []
-        for move, edge, p in followed:
+        for step in followed:
+            move, edge, p = step
             child = after(board, move)
             grown = Branch(
-                move=move.uci(), san=board.san(move), n=edge.n, p=p, q=edge.value, position=fen_of(child)
+                move=move.uci(),
+                san=board.san(move),
+                n=edge.n,
+                p=p,
+                q=edge.value,
+                cp=cp_of(edge.value, edge.draws),
+                mate=mate_of(step, board),
+                position=fen_of(child),
             )
             branch.branches.append(grown)
             found.append((grown, child, (*line, board.san(move))))

@@ -16,7 +16,8 @@ from itertools import product
 
 import chess
 
-from ..position.board import CLOCK_DRAW, FREE_CLOCK, as_chess960
+from ..position.board import CLOCK_DRAW, FREE_CLOCK
+from ..position.chess960 import as_chess960
 from .source import plain_key
 
 _PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)

@@ -85,10 +85,7 @@ def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -
 
 @inlined
 def _count_visits(A: ArenaPointers, edge: int64, done: int64) -> None:
-    """Adds completed visits to an edge.
-
-    Counts that would overflow u32 stay at their maximum and are reported.
-    """
+    """Adds completed visits to an edge; a count beyond u32 stays at its maximum and is reported."""
     n = edge_visits(A, edge) + done
     if n > MAX_VISITS:
         A.counters[arena.OVERFLOWS] += 1
@@ -108,10 +105,7 @@ def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int
 
 @inner
 def _remember_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Adds every edge of a visit that only this game's history made a draw to the overlay.
-
-    Before a save these visits are taken back.
-    """
+    """Notes the edges of a visit that only this game's history made a draw: saves take them back."""
     drawn = int64(1)
     a = int64(e)
     parent = field(W, a, wave.PARENT)
@@ -273,10 +267,7 @@ def _land_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> N
 
 @inner
 def settle(T: BoardTable, A: ArenaPointers, W: WavePointers, first: int64) -> None:
-    """Backs up and lands the visits of a round, from entry `first` on, that needed no evaluation.
-
-    Children come after their parents, so from the last entry to the first is deepest first.
-    """
+    """Backs up and lands the visits of a round that needed no evaluation, from the last entry to `first`."""
     if W.counts[wave.ENDED] == 0:
         return
     W.counts[wave.ENDED] = 0
@@ -303,22 +294,26 @@ def back_up_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 
 
 @inner
-def back_up(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
-    """Completes every visit of a wave, deepest entries first.
+def complete_roots(A: ArenaPointers, W: WavePointers) -> int64:
+    """Counts the visits of a wave that have reached the root; returns their number, early ones included."""
+    completed = int64(0)
+    e = W.heads[0]
+    while e >= 0:
+        completed += field(W, e, wave.DONE)
+        if field(W, e, wave.SLOT):
+            refresh_if_stale(A, field(W, e, wave.SLOT))
+        e = field(W, e, wave.NEXT)
+    A.counters[arena.VISITS] += completed
+    return completed + W.counts[wave.EARLY]
 
-    Returns the number of completed visits, those completed while the wave was gathered included.
-    """
+
+@inner
+def back_up(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
+    """Completes every visit of a wave, deepest entries first; returns their number, early ones included."""
     for up in range(W.counts[wave.DEEPEST]):
         e = W.heads[W.counts[wave.DEEPEST] - up]
         while e >= 0:
             ask_for(A, W, e)  # the next of a depth is usually the entry before
             _back_up_entry(T, A, W, e)
             e = field(W, e, wave.NEXT)
-    completed = int64(0)
-    e = W.heads[0]
-    while e >= 0:
-        completed += field(W, e, wave.DONE)
-        refresh_if_stale(A, field(W, e, wave.SLOT))
-        e = field(W, e, wave.NEXT)
-    A.counters[arena.VISITS] += completed
-    return completed + W.counts[wave.EARLY]
+    return complete_roots(A, W)

@@ -23,7 +23,7 @@ from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
 from .params import SearchParams
 from .puct import exploration_term, fpu
-from .settings import set_listed
+from .puct_kernel import set_listed
 from .waves import WaveRunner
 
 Counts = NDArray[np.int64]  # [E, 2]: n and r of a root's edges, in descending P
@@ -62,10 +62,7 @@ class ForcedVisits:
 
     # ---------------------------------------------------------- notes
     def _note(self) -> None:
-        """Adds new forced visits to the overlay.
-
-        A root that is not in memory has none: it is pinned as soon as it has.
-        """
+        """Adds new forced visits to the overlay; a root that is not in memory has none."""
         slot = self._arena.slot(self._board)
         if not slot:
             return
@@ -113,7 +110,7 @@ class ForcedVisits:
           listed: edges of the root that the search may take, in descending P.
         """
         rooms = {k: room for k in listed if (room := self._catch_up_once(runner, k, params))}
-        set_listed(self._arena, listed)
+        set_listed(self._arena.arrays, listed)
         if not rooms:
             return
         record = self.record()
@@ -134,7 +131,7 @@ class ForcedVisits:
         reach = int(known.visits / params.catch_up_ratio) if known else 0
         if reach <= n + 1:
             return 0
-        set_listed(self._arena, [edge])
+        set_listed(self._arena.arrays, [edge])
         before = self._arena.counters.copy()
         runner.visit_known()
         added = self._arena.counters - before

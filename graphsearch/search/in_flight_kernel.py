@@ -21,8 +21,8 @@ from ..store.index.locate_kernel import FilterArrays, filter_pointers, may_be_st
 from ..store.record.node_kernel import materialised, move_count
 from . import wave_kernel as wave
 from .flight_kernel import flight_at, send
-from .gatherers.levels_kernel import add_child, has_room, start_at_root, tag_of
-from .paths_kernel import locate, miss, open_leaf
+from .gatherers.levels_kernel import has_room, tag_of
+from .paths_kernel import add_child, locate, miss, open_leaf, start_at_root
 from .wave_kernel import (
     WaveArrays,
     WavePointers,

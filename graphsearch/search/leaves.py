@@ -13,17 +13,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evaluators.asking import answer as ask
 from ..evaluators.batch_kernel import BEGIN, END
-from ..evaluators.inside import BatchArrays, Filler, inside
-from ..evaluators.kinds import UNIFORM
+from ..evaluators.inside import BatchArrays, Filler, Job, inside
 from ..evaluators.lines import Lines
-from ..evaluators.protocol import Evaluator, PositionBatch
-from ..evaluators.threads import Job
+from ..evaluators.protocol import UNIFORM, Evaluator, PositionBatch
+from ..evaluators.protocol import answer as ask
 from ..store.record.node import flags_of
 from . import lines_kernel
 from . import wave_kernel as wave
 
+THREAD_FROM = 16  # leaves of a batch that make a thread worth it
+OVERLAP_FROM = 64  # the same if the evaluator is inside the kernels
+NEVER = 1 << 60
 Answer = Future[None] | Job
 
 
@@ -54,6 +55,13 @@ class LeafEvaluation:
     def is_uniform(self) -> bool:
         """Whether the evaluator knows nothing, so that there is nothing to wait for."""
         return self._evaluator.kernel_kind == UNIFORM
+
+    @property
+    def overlaps_from(self) -> int:
+        """Leaves of a batch from which on the next wave is gathered while one is being evaluated."""
+        if self.kernel is None:
+            return THREAD_FROM
+        return NEVER if self.is_uniform else OVERLAP_FROM
 
     @property
     def has_helpers(self) -> bool:
@@ -100,11 +108,7 @@ class LeafEvaluation:
             self.answered = leaves, time.monotonic() - sent
 
     def evaluate(self, w: wave.WaveArrays, leaves: int) -> None:
-        """Evaluates the leaves of a wave at once.
-
-        Raises:
-          EvaluatorError: if the evaluator fails.
-        """
+        """Evaluates the leaves of a wave at once; raises `EvaluatorError` if that fails."""
         if self.kernel:
             self.take(self.begin(w, leaves))
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ class SearchParams:
         the evaluator wants (`Evaluator.batch_size`); a search has 1 wherever the evaluator is a kernel.
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
-        at equal evaluations (docs/benchmarks.md); 1 takes over most.
+        at equal evaluations (docs/contributing/benchmarks.md); 1 takes over most.
       max_wave_share: `flow`: every node has at most this share of its own N in flight, but one visit always;
         in (0, 1].
       gather: how a wave is filled, one of `GATHERERS`; with batches of 1 all are the same.
@@ -49,30 +49,13 @@ class SearchParams:
 
     def __post_init__(self) -> None:
         for option, name in OPTION_NAMES.items():
-            if name not in TEXTS:
-                _check(_is_number(getattr(self, name)), option, getattr(self, name), "a number")
-        for name in WHOLE_NUMBERS:
-            option = _option_of(name)
-            _check(_is_whole(getattr(self, name)), option, getattr(self, name), "a whole number")
-        _check(0 < self.cpuct <= LARGEST, "CPuct", self.cpuct, f"above 0, at most {LARGEST:.0e}")
-        _check(
-            0 < self.cpuct_base <= LARGEST, "CPuctBase", self.cpuct_base, f"above 0, at most {LARGEST:.0e}"
-        )
-        _check(0 <= self.cpuct_factor <= LARGEST, "CPuctFactor", self.cpuct_factor, f"0 to {LARGEST:.0e}")
-        _check(0 <= self.fpu_value <= LARGEST, "FpuValue", self.fpu_value, f"0 to {LARGEST:.0e}")
-        _check(
-            0 <= self.minibatch_size <= MAX_BATCH,
-            "MinibatchSize",
-            self.minibatch_size,
-            f"1 to {MAX_BATCH}, or auto",
-        )
-        _check(self.catch_up_ratio >= 1, "CatchUpRatio", self.catch_up_ratio, "a number of at least 1")
-        _check(0 < self.max_wave_share <= 1, "MaxWaveShare", self.max_wave_share, "above 0, at most 1")
-        _check(self.gather in GATHERERS, "Gather", self.gather, f"one of {', '.join(GATHERERS)}")
-        for name in ("max_collision_events", "max_collision_visits"):
             value = getattr(self, name)
-            _check(1 <= value <= MAX_COLLISIONS, _option_of(name), value, f"1 to {MAX_COLLISIONS}")
-        _check(self.overlap in (0, 1), "Overlap", self.overlap, "0 or 1")
+            if name not in TEXTS:
+                _check(_is_number(value), option, value, "a number")
+            if name in WHOLE_NUMBERS:
+                _check(_is_whole(value), option, value, "a whole number")
+            holds, expected = RANGES[name]
+            _check(holds(value), option, value, expected)
 
     @classmethod
     def from_options(cls, options: Iterable[str] = (), **fields: Any) -> SearchParams:
@@ -128,6 +111,23 @@ OPTION_NAMES: Mapping[str, str] = {
 }
 WHOLE_NUMBERS = ("minibatch_size", "max_collision_events", "max_collision_visits", "overlap")
 TEXTS = ("gather",)
+Range = tuple[Callable[[Any], bool], str]
+POSITIVE: Range = (lambda x: 0 < x <= LARGEST, f"above 0, at most {LARGEST:.0e}")
+NOT_NEGATIVE: Range = (lambda x: 0 <= x <= LARGEST, f"0 to {LARGEST:.0e}")
+COLLISIONS: Range = (lambda x: 1 <= x <= MAX_COLLISIONS, f"1 to {MAX_COLLISIONS}")
+RANGES: Mapping[str, Range] = {
+    "cpuct": POSITIVE,
+    "cpuct_base": POSITIVE,
+    "cpuct_factor": NOT_NEGATIVE,
+    "fpu_value": NOT_NEGATIVE,
+    "minibatch_size": (lambda x: 0 <= x <= MAX_BATCH, f"1 to {MAX_BATCH}, or auto"),
+    "catch_up_ratio": (lambda x: x >= 1, "a number of at least 1"),
+    "max_wave_share": (lambda x: 0 < x <= 1, "above 0, at most 1"),
+    "gather": (lambda x: x in GATHERERS, f"one of {', '.join(GATHERERS)}"),
+    "max_collision_events": COLLISIONS,
+    "max_collision_visits": COLLISIONS,
+    "overlap": (lambda x: x in (0, 1), "0 or 1"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,10 +185,6 @@ def _field_of(option: str) -> tuple[str, str]:
     raise InvalidParameterError(
         f"unknown parameter {shortened(name.strip())!r}; known are {', '.join(OPTION_NAMES)}"
     )
-
-
-def _option_of(field: str) -> str:
-    return next(option for option, name in OPTION_NAMES.items() if name == field)
 
 
 def _text(option: str) -> str:

@@ -1,4 +1,4 @@
-"""Draws of the path, terminals, leaves, catch-up: the ends of visits."""
+"""The way of a visit: where it begins, its steps, and how it ends: draws, terminals, leaves, catch-up."""
 
 from __future__ import annotations
 
@@ -18,22 +18,58 @@ from ..position.board_kernel import (
     hashes_of,
     in_check,
     is_dead,
+    make_move,
     position_key,
 )
 from ..position.mates_kernel import mate_in_one
 from ..position.words import KEY, BoardTable, Position
 from ..store.index.locate_kernel import FilterPointers, may_be_stored
 from ..store.record.bounds_kernel import is_settled
-from ..store.record.node_kernel import add_state, edge_at, edge_visits, move_count, set_source, state_of
+from ..store.record.node_kernel import (
+    add_state,
+    edge_at,
+    edge_move,
+    edge_visits,
+    move_count,
+    set_source,
+    state_of,
+)
 from ..store.record.node_layout import TERMINAL_FLAGS, USED
 from ..store.record.transposition_kernel import STORED
 from . import wave_kernel as wave
-from .param_layout import CATCH_UP_RATIO
-from .wave_kernel import WavePointers, field, set_field, words_of
+from .param_layout import CATCH_UP_RATIO, RESTRICTED
+from .wave_kernel import WavePointers, field, new_entry, set_field, words_of
 
 MATE_FLAGS, STALEMATE_FLAGS, DEAD_FLAGS = (TERMINAL_FLAGS[kind] for kind in (CHECKMATE, STALEMATE, DEAD))
 
 
+# ------------------------------------------------------------------ steps
+@inner
+def start_at_root(W: WavePointers, root: Position, asked: int64) -> int64:
+    """Returns a new entry for the root."""
+    e = new_entry(W, int64(-1), int64(0), asked, int64(0))
+    s = words_of(W, e)
+    for i in range(PW):
+        s[i] = root[i]
+    return e
+
+
+@inlined
+def add_child(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, j: int64, asked: int64) -> int64:
+    """Returns the new entry behind edge `j` of entry `e`."""
+    child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
+    move = edge_move(A, edge_at(A, field(W, e, wave.SLOT), j))
+    make_move(T, words_of(W, e), words_of(W, child), move)
+    return child
+
+
+@inner
+def is_restricted(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
+    """Returns whether an entry is the root of a search of some of its moves only."""
+    return A.ints[RESTRICTED] != 0 and field(W, e, wave.PARENT) < 0
+
+
+# ------------------------------------------------------------------ ends
 @inner
 def repeats_on_path(W: WavePointers, e: int64) -> bool:
     """Returns whether an entry's position stands already on its path from the root, root included."""
@@ -146,10 +182,7 @@ def _records_mate_in_one(
 
 @inner
 def open_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, check: uint64) -> int64:
-    """Makes an entry whose position is unknown a leaf of the batch, or records a result by the rules.
-
-    The rules give terminals and mates in one. Returns its kind.
-    """
+    """Makes an unknown position a leaf, or records a terminal or a mate in one; returns its entry's kind."""
     s = words_of(W, e)
     leaf = W.counts[wave.LEAVES]
     begin = W.offsets[leaf]
@@ -178,10 +211,7 @@ def open_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, check:
 
 @inlined
 def child_supports(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> bool:
-    """Returns whether a known position has enough visits for the entry's edge to catch up unevaluated.
-
-    `spent`: visits of that edge, those in flight included.
-    """
+    """Returns whether a known position has enough visits for an edge with `spent` visits to catch up."""
     node_n = child_visits(A, field(W, e, wave.SLOT)) + 1
     return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(spent)
 
@@ -197,10 +227,7 @@ def completed_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
 
 @inlined
 def ends_at_known(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> bool:
-    """Ends an entry at a recorded position if its visits go no further; returns whether it did.
-
-    `spent`: visits of the edge that leads to it, those in flight included; any number at the root.
-    """
+    """Ends an entry at a known result, or to catch up with `spent` visits of its edge; returns whether."""
     rec = field(W, e, wave.SLOT)
     if state_of(A, rec) & USED == 0:
         add_state(A, rec, USED)

@@ -4,15 +4,21 @@ The formulas are those of `puct.py`, compiled. P is `code ** 4 * NORM`; the fact
 its edges share, goes into the exploration term:
 
     gain of an edge = scale * code ** 4,   scale = c(N) sqrt(max(1, sum n)) * NORM
+
+In a search of some moves of the root, `ints[LISTED + j]` says whether edge `j` of the root, counted in
+descending P, takes visits. Every gatherer asks at the root and nowhere else: below it a return to the root's
+position is a draw of the path. P and FPU stay as they are, and so do the visits of the other edges.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import ArenaPointers
+from ..graph.arena_kernel import ArenaArrays, ArenaPointers
 from ..graph.heap_kernel import grow_block
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ptr
@@ -35,7 +41,22 @@ from ..store.record.node_kernel import (
 )
 from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
 from . import puct
-from .param_layout import CPUCT, CPUCT_BASE, CPUCT_FACTOR, EXPLORATION, EXPLORATION_ENTRIES, FPU_VALUE
+from .param_layout import (
+    CATCH_UP_RATIO,
+    COLLISION_EVENTS,
+    COLLISION_VISITS,
+    CPUCT,
+    CPUCT_BASE,
+    CPUCT_FACTOR,
+    EXPLORATION,
+    EXPLORATION_ENTRIES,
+    FPU_VALUE,
+    LISTED,
+    RESTRICTED,
+    SCHEME,
+    WAVE_SHARE,
+)
+from .params import GATHERERS, SearchParams
 
 NEVER = -1e300  # a score below all others
 
@@ -159,8 +180,65 @@ def select(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
     return chosen
 
 
+@inner
+def make_all_edges(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> None:
+    """Puts every move of a record into its block, so that a listed one is there however unlikely it is."""
+    if materialised(A, rec) < move_count(A, rec):
+        grow_block(T, A, s, rec, move_count(A, rec), False)
+
+
+@inner
+def select_listed(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
+    """Returns the listed edge with the highest score, the first of equals: `select` at a restricted root."""
+    make_all_edges(T, A, s, rec)
+    block = block_of(A, rec)
+    stride = stride_at(A, rec)
+    scale = scale_of(A, block, int64(A.blocks[block + BLOCK_VISITS]))
+    visited_powers = 0.0
+    for j in range(materialised(A, rec)):
+        edge = edge_at(A, rec, j)
+        if edge_visits(A, edge):
+            visited_powers += power_of(A, edge)
+    fpu = fpu_value(A, rec, visited_powers)
+    best = NEVER
+    chosen = int64(0)
+    for j in range(materialised(A, rec)):
+        if A.ints[LISTED + j]:
+            edge = edge_at(A, rec, j)
+            n = edge_visits(A, edge)
+            value = edge_value(A, edge, stride, n) if n else fpu
+            found = score(value, scale * power_of(A, edge), float64(1 + n))
+            if found > best:
+                best = found
+                chosen = int64(j)
+    return chosen
+
+
 @kernel
 def fill_exploration(floats: NDArray[np.float64]) -> None:
     """Tabulates `exploration_term` for 0, 1, 2... visits."""
     for visits in range(EXPLORATION_ENTRIES):
         floats[EXPLORATION + visits] = exploration_term(ptr(floats, 0), visits)
+
+
+# ------------------------------------------------------------------ settings
+def set_params(arrays: ArenaArrays, params: SearchParams) -> None:
+    """Makes the kernels search with `params`."""
+    floats, ints = arrays.floats, arrays.ints
+    floats[CPUCT] = params.cpuct
+    floats[CPUCT_BASE] = params.cpuct_base
+    floats[CPUCT_FACTOR] = params.cpuct_factor
+    floats[FPU_VALUE] = params.fpu_value
+    floats[CATCH_UP_RATIO] = params.catch_up_ratio
+    floats[WAVE_SHARE] = params.max_wave_share
+    fill_exploration(floats)
+    ints[SCHEME] = GATHERERS.index(params.gather)
+    ints[COLLISION_EVENTS] = params.max_collision_events
+    ints[COLLISION_VISITS] = params.max_collision_visits
+
+
+def set_listed(arrays: ArenaArrays, edges: Sequence[int] | None) -> None:
+    """Lets searches take only these edges of the root, counted in descending P; None: all."""
+    arrays.ints[RESTRICTED] = edges is not None
+    arrays.ints[LISTED:] = 0
+    arrays.ints[[LISTED + k for k in edges or ()]] = 1

@@ -1,16 +1,52 @@
-"""A search's progress while it runs, and its result at the end."""
+"""A search's counts, its progress while it runs, and its result at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from typing import Any
 
 import chess
 
 from ..graph.view import NodeView
+from ..position.board import fen_of, key_text
+from ..position.openings import Opening, opening_of
 
 Viewer = Callable[[int | None], NodeView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The additions of a search, or of one shard of it, to its graph.
+
+    Attributes:
+      visits: completed at the root. evaluations: paid for.
+      catch_ups, collisions: as in `SearchResult`. unkept: visits that the file does not keep.
+      plies, seldepth: of the visits that ended here, all together and the longest.
+      saved: records written. read_back: records read.
+    """
+
+    visits: int = 0
+    evaluations: int = 0
+    catch_ups: int = 0
+    collisions: int = 0
+    unkept: int = 0
+    plies: int = 0
+    seldepth: int = 0
+    saved: int = 0
+    read_back: int = 0
+
+    @property
+    def depth(self) -> int:
+        """The mean plies of a visit."""
+        return round(self.plies / self.visits) if self.visits else 0
+
+    @classmethod
+    def together(cls, parts: Iterable[Counts]) -> Counts:
+        """Returns the counts of several shards together."""
+        rows = list(parts)
+        totals = {f.name: sum(getattr(row, f.name) for row in rows) for f in fields(cls)}
+        return cls(**totals | {"seldepth": max(row.seldepth for row in rows)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +68,6 @@ class Progress:
       written: records saved to the file.
       depth: mean length of a visit, in plies.
       seldepth: longest visit, in plies.
-      visits_per_s: visits per second.
-      evaluations_per_s: evaluations per second.
       loaded: records of the file read into memory so far, and all of them; None if no loading is under way.
       viewer: returns the root as `node` does.
     """
@@ -42,20 +76,28 @@ class Progress:
     visits: int
     new_visits: int
     evaluations: int
-    catch_ups: int
-    collisions: int
+    catch_ups: int = 0
+    collisions: int = 0
     nodes: int
-    stored: bool
+    stored: bool = False
     resident: int
-    ram_bytes: int
-    read_back: int
-    written: int
+    ram_bytes: int = 0
+    read_back: int = 0
+    written: int = 0
     depth: int
     seldepth: int
-    visits_per_s: float
-    evaluations_per_s: float
     viewer: Viewer
     loaded: tuple[int, int] | None = None
+
+    @property
+    def visits_per_s(self) -> float:
+        """Visits per second."""
+        return self.new_visits / self.seconds if self.seconds else 0.0
+
+    @property
+    def evaluations_per_s(self) -> float:
+        """Evaluations per second."""
+        return self.evaluations / self.seconds if self.seconds else 0.0
 
     def node(self, multipv: int | None = None) -> NodeView:
         """Returns the root's present state, with a line for the best `multipv` moves (None: for all)."""
@@ -70,6 +112,7 @@ class SearchResult:
       position: FEN of the root.
       key: of the root, as the tables have it.
       store: path of the file; None if the graph is in memory only.
+      opening: the last opening in the game up to the root; None if none has a name.
       visits: root N now.
       new_visits: visits that this search added.
       evaluations: evaluations that this search paid for.
@@ -93,6 +136,7 @@ class SearchResult:
     position: str
     key: str
     store: str | None
+    opening: Opening | None
     visits: int
     new_visits: int
     evaluations: int
@@ -110,20 +154,34 @@ class SearchResult:
     read_back: int
     problems: list[str]
 
+    @classmethod
+    def of(cls, board: chess.Board, node: NodeView, counts: Counts, **others: Any) -> SearchResult:
+        """Returns the result of a search by its root and its counts, and by the other attributes."""
+        return cls(
+            position=fen_of(board),
+            key=key_text(board),
+            opening=opening_of(board),
+            visits=node.visits,
+            new_visits=counts.visits,
+            evaluations=counts.evaluations,
+            catch_ups=counts.catch_ups,
+            collisions=counts.collisions,
+            depth=counts.depth,
+            seldepth=counts.seldepth,
+            bestmove=node.moves[0].move if node.moves else None,
+            node=node,
+            saved_nodes=counts.saved,
+            unkept_visits=counts.unkept,
+            read_back=counts.read_back,
+            **others,
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch analyze`."""
-        return {
-            "position": self.position,
-            "key": self.key,
-            "store": self.store,
-            "visits": self.visits,
-            "new_visits": self.new_visits,
-            "evaluations": self.evaluations,
-            "catch_ups": self.catch_ups,
-            "collisions": self.collisions,
-            "depth": self.depth,
-            "seldepth": self.seldepth,
-            "seconds": self.seconds,
+        names = [f.name for f in fields(self)]
+        first = {name: getattr(self, name) for name in names[: names.index("bestmove")]}
+        return first | {
+            "opening": self.opening.as_dict() if self.opening else None,
             "bestmove": self.bestmove.uci() if self.bestmove else None,
             "moves": [move.as_dict() for move in self.node.moves],
         }

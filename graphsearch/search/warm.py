@@ -2,16 +2,19 @@
 
 A search compiles the kernels that gather and complete waves; meanwhile another process compiles those that
 evaluate, which have little in common with the rest, then those that find mates, and those that save. The
-search waits for them. Eviction and paging are needed only when memory is full, so they may still compile
-while the search runs. No kernel is compiled twice: a process waits for another that compiles it.
+search waits for them. Eviction and paging are needed only by large graphs, so they compile while the search
+runs and, if it is short, after its process has ended: the next one finds them. No kernel is compiled twice: a
+process waits for another that compiles it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -21,18 +24,25 @@ import chess
 
 from ..evaluators.inside import compile_batch_kernel, inside
 from ..evaluators.protocol import Evaluator
-from ..graph.arena import Arena
+from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
-from ..jit.compiler import is_compiled, mark_compiled
+from ..jit.compiler import alone, is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
 from ..store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..store.record.provenance import EvaluatorIdentity
 from ..store.store import Store
-from ..workers.process import end_with_parent
-from .waves import THREAD_FROM, WaveRunner
+from ..workers.process import end_at_once, end_with_parent
+from .leaves import THREAD_FROM
+from .waves import WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
-KERNELS = {SEARCH: 12, FILE: 15}  # of a first search, and of its save and reopening
+KERNELS = {SEARCH: 12, FILE: 17}  # of a first search, and of its save and reopening
+MOST_SECONDS = 600.0  # of a process that compiles on after the search
+GOES_ON = (
+    "kernels for large graphs are compiled in the background, once; this takes some 20 seconds of one core"
+)
+
+_LEFT: list[subprocess.Popen[bytes]] = []  # processes that compile on
 
 
 @contextmanager
@@ -77,23 +87,27 @@ def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
 
 @contextmanager
 def paging_kernels_compiling() -> Iterator[None]:
-    """Compiles eviction and paging in another process, if necessary, until the body ends."""
-    if is_compiled(PAGING):
-        yield
-        return
-    process = _start(PAGING, is_silent=True)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
+    """Compiles eviction and paging in another process, if necessary, which goes on after the body.
+
+    It has the lowest priority, ends within `MOST_SECONDS`, and gets no signals of this process's terminal.
+    """
+    _LEFT[:] = [process for process in _LEFT if process.poll() is None]
+    if not is_compiled(PAGING) and not _LEFT:
+        _LEFT.append(_start(PAGING, is_silent=True))
+    yield
+    if any(process.poll() is None for process in _LEFT):
+        logging.getLogger("graphsearch").warning(GOES_ON)
 
 
 def _start(*parts: str, is_silent: bool) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "graphsearch.search.warm", *parts]
     quiet = subprocess.DEVNULL
     return subprocess.Popen(  # noqa: S603
-        command, stdin=quiet, stdout=quiet, stderr=quiet if is_silent else None
+        command,
+        stdin=quiet,
+        stdout=quiet,
+        stderr=quiet if is_silent else None,
+        start_new_session=PAGING in parts,
     )
 
 
@@ -110,27 +124,28 @@ def compile_file_kernels() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "warm.graph"
         with Store.open(path, identity=EvaluatorIdentity("warm"), create=True) as store:
-            store.append(
-                RecordBatch.concat([batch, batch]), fresh=1
-            )  # of two with one position the later one
+            for fresh in (1, 0):  # of two with one position the later one, in one segment and in two
+                store.append(RecordBatch.concat([batch, batch]), fresh=fresh)
             for loaded in store.scan():
                 arena.load(loaded)
     arena.end_saving(arena.begin_saving())
+    arena.expect(MIN_TABLE)
     mark_compiled(FILE)
 
 
 def compile_paging_kernels() -> None:
-    """Runs a short search, evicts its records, and continues from a temporary file."""
+    """Runs short searches, evicts their records, and continues from a temporary file: first one by one."""
     board = chess.Board()
     with tempfile.TemporaryDirectory() as folder, Graph.open(Path(folder) / "warm.graph") as graph:
-        runner = WaveRunner(graph, pack(board), THREAD_FROM)
-        for _ in range(2):
-            graph.pager.start_over()  # from here on nothing counts as in memory
-            for _ in range(8):
-                runner.step(THREAD_FROM, THREAD_FROM)
-            graph.flush()
-        graph.read(board)
-        runner.close()
+        for batch in (1, THREAD_FROM):
+            runner = WaveRunner(graph, pack(board), batch)
+            for _ in range(2):
+                graph.pager.start_over()  # from here on nothing counts as in memory
+                graph.read(board)
+                for _ in range(8):
+                    runner.step(THREAD_FROM, THREAD_FROM)
+                graph.flush()
+            runner.close()
     mark_compiled(PAGING)
 
 
@@ -146,9 +161,21 @@ def compile_part(name: str) -> None:
         import_module(name).compile_kernels()
 
 
+def compile_alone(part: str) -> None:
+    """Compiles a part unless another process of this user did so, or is at it: then it waits for that one."""
+    with alone(part):
+        if not is_compiled(part):
+            compile_part(part)
+
+
 if __name__ == "__main__":
-    end_with_parent()  # a search that was killed needs no kernels
     if PAGING in sys.argv:
-        os.nice(10)  # the search beside it goes first
-    for name in sys.argv[1:]:
-        compile_part(name)
+        limit = threading.Timer(MOST_SECONDS, end_at_once)
+        limit.daemon = True
+        limit.start()
+        os.nice(19)  # the search beside it goes first
+        compile_alone(PAGING)
+    else:
+        end_with_parent()  # a search that was killed needs no kernels
+        for name in sys.argv[1:]:
+            compile_part(name)

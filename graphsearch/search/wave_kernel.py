@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.compiler import inner
+from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
@@ -65,20 +65,7 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ALLOWED, ROUND = 264, 265, 266, 2
     PATH_DRAWN,
     DECIDED,
     RETURNED,
-) = (
-    271,
-    272,
-    273,
-    274,
-    275,
-    276,
-    277,
-    278,
-    279,
-    280,
-    281,
-    282,
-)
+) = range(271, 283)
 GIVEN = SPLIT + 256 + 24
 COUNTS = GIVEN + 256
 # where a gather that waits for records from the file resumes
@@ -246,6 +233,18 @@ def words_of(W: WavePointers, e: int64) -> Pointer[uint64]:
 def field(W: WavePointers, e: int64, i: int64) -> int64:
     """Returns one field of an entry."""
     return W.entries[e * ENTRY_WORDS + i]
+
+
+@inlined
+def slot_at(W: WavePointers, e: int64) -> int64:
+    """Returns the slot of an entry's record, 0 if that is unknown."""
+    return W.entries[e * ENTRY_WORDS + SLOT]
+
+
+@inlined
+def node_at(W: WavePointers, e: int64) -> int64:
+    """Returns the in-flight node, or the leaf, of an entry."""
+    return W.entries[e * ENTRY_WORDS + NODE_OR_LEAF]
 
 
 @inner

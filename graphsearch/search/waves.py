@@ -31,24 +31,16 @@ from . import wave_kernel as wave
 from . import waves_kernel
 from .gatherers import others_kernel
 from .in_flight import InFlight, plies_of, put_together
-from .leaves import Answer, LeafEvaluation
+from .leaves import OVERLAP_FROM, THREAD_FROM, Answer, LeafEvaluation
+from .look_ahead import LookAhead
 from .params import FLOW
-from .waves_kernel import SPARE_BLOCK_WORDS
 
 SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
 FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
-LOOK_AHEAD_ROUNDS = 4  # each of half the visits of the one before
-THREAD_FROM = 16  # leaves of a batch that make a thread worth it
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
 MANY_LEAVES = 32  # of a wave on its own, from which on several threads evaluate it
-OVERLAP_FROM = 64  # leaves of a batch, from which on waves overlap if the evaluator is inside the kernels
-# A path that waits for a record has this many visits walked ahead, whose records are then read together; not
-# more often than after so many visits.
-SCOUT_VISITS, SCOUT_EVERY = 512, 128
-QUIET_EVERY = (
-    64  # overlapped waves before one after which nothing is in flight: then memory can be put in order
-)
+QUIET_EVERY = 64  # overlapped waves before nothing is in flight: then memory can be put in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +88,7 @@ class WaveRunner:
         self._flown = 0
         self._waves_per_slice = 1
         self._visits_at_room = -1
-        self._scout: wave.WaveArrays | None = None  # once a lone path has met a record that is in the file
-        self._scouted_at = -SCOUT_VISITS
+        self._look_ahead = LookAhead(graph, root)
 
     def close(self) -> None:
         """Drops the waves in flight and ends the thread of an evaluator outside the kernels."""
@@ -170,10 +161,8 @@ class WaveRunner:
     @property
     def _overlaps(self) -> bool:
         """Whether waves overlap, of an evaluator inside the kernels once the graph is large enough."""
-        if not self._inside:
-            return self._overlap and self._batch >= THREAD_FROM
-        pays = self._batch >= OVERLAP_FROM and not self._leaves.is_uniform
-        return self._overlap and pays and self._scheme == FLOW
+        flows = not self._inside or self._scheme == FLOW
+        return self._overlap and flows and self._leaves.overlaps_from <= self._batch
 
     @property
     def _target(self) -> int:
@@ -201,21 +190,13 @@ class WaveRunner:
         return (1 + self._overlaps) * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
 
     def make_room(self, waves: int = 1) -> None:
-        """Makes room in memory for so many more waves.
-
-        Raises:
-          CapacityError: if there is none to be had.
-          StoreError: if the file cannot be written.
-        """
-        self._graph.pager.working = self._working_bytes
+        """Makes room in memory for so many more waves; raises `CapacityError` if there is none to be had."""
+        taken = [self.wave, self._spare] if self._spare else [self.wave]
+        self._most_entries = max(self._most_entries, *(int(w.counts[wave.ENTRIES]) for w in taken), 0)
+        # pages were taken for the share of the entries that was ever filled
+        filled = len(taken) * self._wave_bytes * self._most_entries // len(self.wave.candidates)
+        self._graph.pager.working = filled
         self._graph.make_room(self.most_nodes, waves * self._batch * BYTES_PER_LEAF)
-
-    @property
-    def _working_bytes(self) -> int:
-        """Bytes of the waves that pages were taken for: the share of their entries that was ever filled."""
-        waves = [self.wave, self._spare] if self._spare else [self.wave]
-        self._most_entries = max(self._most_entries, *(int(w.counts[wave.ENTRIES]) for w in waves), 0)
-        return len(waves) * self._wave_bytes * self._most_entries // len(self.wave.candidates)
 
     def _make_more_room(self) -> None:
         """Lets the arena grow; fails if nothing was searched since it last did: that did not help then."""
@@ -230,108 +211,68 @@ class WaveRunner:
         if code == waves_kernel.NO_SPACE:
             self._make_more_room()
         else:
-            self._bring(w)
-
-    def _bring(self, w: wave.WaveArrays) -> None:
-        """Reads the records that a wave waits for; for a lone path also those of the next paths."""
-        self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
-        visits = int(self._arena.counters[arena_kernel.VISITS])
-        if (
-            self._batch == 1
-            and not self._graph.pager.reads_inside
-            and visits >= self._scouted_at + SCOUT_EVERY
-        ):
-            self._scouted_at = visits
-            self._send_scout(w)
-
-    def _send_scout(self, waiting: wave.WaveArrays) -> None:
-        """Reads the records of the next visits, level by level, as far as they can be predicted.
-
-        A wave walks as many visits on as it can and is dropped: only the memory's content changes.
-        """
-        arena, pager = self._arena, self._graph.pager
-        if self._scout is None:
-            self._scout = wave.new_wave(SCOUT_VISITS)
-        scout, staying = self._scout, wave.slots_of(waiting)
-        counted = arena.counters[arena_kernel.COUNTED].copy()
-        try:
-            waves_kernel.begin_look_ahead(arena.arrays, scout, SCOUT_VISITS)
-            while arena.has_room_for_blocks(SPARE_BLOCK_WORDS) and not waves_kernel.look_ahead(
-                arena.tables, arena.arrays, scout, pager.filter(), self._root, SCOUT_VISITS
-            ):
-                met = np.concatenate([staying, wave.slots_of(scout)])
-                pager.bring(wave.missing_positions(scout), met)
-        finally:
-            waves_kernel.end_look_ahead(scout, 0)
-            arena.counters[arena_kernel.COUNTED] = counted
+            self._look_ahead.bring(w, is_path=self._batch == 1)
 
     # ---------------------------------------------------------- inside the kernels
     def _slice(self, visits: int, evaluations: int) -> None:
         """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
         self.make_room(self._waves_per_slice)
-        left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
+        many = MANY_LEAVES if self._leaves.has_helpers else waves_kernel.ANY_NUMBER
+        left = waves_kernel.new_limits(
+            visits, evaluations, self._waves_per_slice, many=many, overlaps=self._may_fly
+        )
         begin = time.monotonic()
         while code := self._run_waves(left):
             if code == waves_kernel.CAN_BE_FOLLOWED:
-                self._begin_flight(int(self.wave.counts[wave.LEAVES]))
+                self._flown = 1
+                self._send_off(_Flying(self.wave, int(self.wave.counts[wave.LEAVES]), None))
                 return
             if code == waves_kernel.MANY_LEAVES:
                 self._many_leaves(left)
             else:
                 self._serve(self.wave, code)
             if time.monotonic() - begin > SLICE_SECONDS:
-                left[2] = min(left[2], 1)  # what had to be read was not foreseen
+                left[waves_kernel.WAVES] = min(
+                    left[waves_kernel.WAVES], 1
+                )  # what had to be read was not foreseen
         spent = time.monotonic() - begin
-        self._leaves.answered = evaluations - int(left[1]), spent
-        if spent < SLICE_SECONDS / 2 and self._may_lengthen():
+        self._leaves.answered = evaluations - int(left[waves_kernel.EVALUATIONS]), spent
+        longer = 2 * self._waves_per_slice * self._batch * BYTES_PER_LEAF
+        if (
+            spent < SLICE_SECONDS / 2 and longer < self._graph.pager.budget // 16
+        ):  # a small part of the memory
             self._waves_per_slice *= 2
         elif spent > SLICE_SECONDS:
             self._waves_per_slice = max(1, self._waves_per_slice // 2)
 
     def _run_waves(self, left: NDArray[np.int64]) -> int:
         """Runs waves inside the kernels, within the limits in `left`; returns the kernels' request."""
-        arena, w, pager = self._arena, self.wave, self._graph.pager
-        with pager.reading() as held:
+        alone = self._leaves.is_uniform and self._batch == 1
+        evaluating = waves_kernel.NOT_BOUND if alone else self._leaves.filler(self.wave).call.bound
+        with self._graph.pager.reading() as held:
+            on = self._arrays(self.wave, self._nothing)
             bringing = waves_kernel.NOT_BOUND
             if held:
-                bringing = waves_kernel.bring_wave(arena.tables, arena.arrays, w, *held)
-            return waves_kernel.run_waves(
-                arena.tables,
-                arena.arrays,
-                w,
-                self._nothing,
-                held[0] if held else pager.filter(),
-                self._root,
-                self._leaves.filler(w).call.bound,
-                self._evaluator,
-                self._target,
-                left,
-                bringing=bringing,
-                is_uniform=self._leaves.is_uniform,
-                overlaps=self._may_fly,
-                many=MANY_LEAVES if self._leaves.has_helpers else waves_kernel.ANY_NUMBER,
-            )
+                on = on._replace(F=held[0])
+                bringing = waves_kernel.bring_wave(on, held[1])
+            return waves_kernel.run_waves(on, evaluating, self._evaluator, self._target, left, bringing)
+
+    def _arrays(self, w: wave.WaveArrays, before: wave.WaveArrays) -> waves_kernel.SearchArrays:
+        """Returns what the kernels of a wave work on."""
+        arena, filters = self._arena, self._graph.pager.filter()
+        return waves_kernel.SearchArrays(arena.tables, arena.arrays, w, before, filters, self._root)
 
     def _many_leaves(self, left: NDArray[np.int64]) -> None:
         """Has several threads evaluate the gathered wave, and completes it."""
         leaves = int(self.wave.counts[wave.LEAVES])
         self._leaves.evaluate(self.wave, leaves)
-        left -= [self._complete(self.wave), leaves, 1]
+        left[:3] -= [self._complete(self.wave), leaves, 1]
         if self.wave.counts[wave.DECIDED]:
-            left[2] = 0
-
-    def _may_lengthen(self) -> bool:
-        """Returns whether a slice twice as long takes a small part of the memory."""
-        return 2 * self._waves_per_slice * self._batch * BYTES_PER_LEAF < self._graph.pager.budget // 16
+            left[waves_kernel.WAVES] = 0
 
     # ---------------------------------------------------------- one wave
     def visit_known(self) -> None:
-        """Makes one visit, with nothing in flight, unless it needs an evaluation.
-
-        Raises:
-          CapacityError: if there is no memory left.
-          StoreError: if the file cannot be read, or not written when memory has to be freed.
-        """
+        """Makes one visit, with nothing in flight, unless it needs an evaluation."""
         self.make_room(1)
         if self._gather(self.wave, self._nothing, 1):
             self.drop()
@@ -351,14 +292,13 @@ class WaveRunner:
         self.wave.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
 
     def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, target: int) -> int:
-        arena, pager = self._arena, self._graph.pager
         kernel = (
             waves_kernel.gather
             if self._batch == 1 or self._scheme == FLOW
             else others_kernel.gather_otherwise
         )
         while True:
-            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target)
+            leaves = kernel(*self._arrays(w, before), target)
             if leaves >= 0:
                 return int(leaves)
             self._serve(w, int(leaves))
@@ -370,7 +310,8 @@ class WaveRunner:
         """Gathers a wave, has its leaves evaluated, and completes it, unless another may follow meanwhile."""
         leaves = self.gather()
         if self._may_fly and waves_kernel.may_be_followed(self._arena.arrays, self.wave):
-            self._begin_flight(leaves)
+            self._flown = 1
+            self._send_off(_Flying(self.wave, leaves, None))
             return
         if leaves:
             self.evaluate(leaves)
@@ -389,11 +330,6 @@ class WaveRunner:
         then = self._gather_behind(flying.wave) if self._flown % QUIET_EVERY else None
         left = min(reached - int(self._arena.counters[arena_kernel.VISITS]), evaluations)
         self._land(then, sends=left > flying.leaves)
-
-    def _begin_flight(self, leaves: int) -> None:
-        """Sends the gathered wave off, the first of some that overlap."""
-        self._flown = 1
-        self._send_off(_Flying(self.wave, leaves, None))
 
     def _first_wave(self) -> None:
         """Gathers a wave with nothing in flight and sends it off."""
@@ -432,10 +368,8 @@ class WaveRunner:
         assert flying.answer is not None
         self._keep(None)
         self._leaves.take(flying.answer)
-        if then is not None and sends:
-            self._send_off(then)
-        elif then is not None:
-            self._keep(then)
+        if then is not None:
+            self._send_off(then) if sends else self._keep(then)
         self._complete(flying.wave)
 
     def _keep(self, flying: _Flying | None) -> None:
@@ -450,34 +384,10 @@ class WaveRunner:
             self._leaves.evaluate(self.wave, leaves)
             return
         answer = self._leaves.begin(self.wave, leaves)
-        self._look_ahead(answer)
+        self._look_ahead.beside(self.wave, answer.done)
         self._leaves.take(answer)
 
-    # ---------------------------------------------------------- looking ahead
     @property
     def _looks_ahead(self) -> bool:
         """Whether records have to be read, for batches that are worth a thread."""
         return self._batch >= THREAD_FROM and not self._graph.pager.complete
-
-    def _look_ahead(self, answer: Answer) -> None:
-        """Reads the records of the next wave, as far as they can be predicted before this one is evaluated.
-
-        It walks the same number of visits on from this wave's, then forgets them: only memory changes.
-        """
-        arena, w, pager = self._arena, self.wave, self._graph.pager
-        entries, budget = int(w.counts[wave.ENTRIES]), int(w.counts[wave.VISITS_ASKED])
-        counted = arena.counters[arena_kernel.COUNTED].copy()
-        rounds = LOOK_AHEAD_ROUNDS
-        try:
-            while not answer.done() and arena.has_room_for_blocks(SPARE_BLOCK_WORDS):
-                if not waves_kernel.look_ahead(
-                    arena.tables, arena.arrays, w, pager.filter(), self._root, budget
-                ):
-                    self._bring(w)
-                elif rounds := rounds - 1:
-                    budget //= 2
-                else:
-                    break
-        finally:
-            waves_kernel.end_look_ahead(w, entries)
-            arena.counters[arena_kernel.COUNTED] = counted

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evaluators.batch_kernel import BEGIN, END
-from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ..graph.bring_kernel import bring
@@ -14,7 +14,7 @@ from ..jit.calls import Bound
 from ..jit.compiler import bind, inner, kernel
 from ..jit.pointers import call_bound, ptr
 from ..jit.types import int64
-from ..position.board import CLOCK_DRAW
+from ..position.board import CLOCK_DRAW, Words
 from ..position.board_kernel import check_hash, clock_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
@@ -26,10 +26,9 @@ from ..store.record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from . import wave_kernel as wave
 from .backup_kernel import back_up, expand
 from .gatherers.flow_kernel import can_be_followed, gather_ahead, gather_flow
-from .gatherers.levels_kernel import start_at_root
-from .gatherers.sequential_kernel import gather_one
 from .param_layout import RESTRICTED
-from .paths_kernel import locate, open_leaf
+from .paths_kernel import locate, open_leaf, start_at_root
+from .visit_kernel import brings, descend, evaluate, visit
 from .wave_kernel import (
     WaveArrays,
     WavePointers,
@@ -47,7 +46,7 @@ LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
 # threads, or another can be gathered meanwhile
 MANY_LEAVES, CAN_BE_FOLLOWED = 1, 2
 ANY_NUMBER = 1 << 60
-READ_INSIDE = 64  # records that a wave waits for, at most, that are read in a kernel; more by several threads
+VISITS, EVALUATIONS, WAVES, MANY, OVERLAPS = range(5)  # of `new_limits`
 
 WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
@@ -119,7 +118,7 @@ def begin_or_resume(
     if W.counts[wave.STAGE] == wave.NOT_WAITING:
         begin_wave(A, W, target)
     if W.counts[wave.TARGET] == 1 and W.before_counts[wave.LEAVES] == 0:
-        return int64(0) if gather_one(T, A, W, F, root) else int64(-1)
+        return int64(0) if descend(T, A, W, F, root) else int64(-1)
     if W.counts[wave.STAGE] == wave.IN_LEVEL or W.counts[wave.STAGE] == wave.ON_PATH:
         return field(W, int64(0), wave.SLOT)
     rec = _find_root(T, A, W, F, root)
@@ -148,7 +147,7 @@ def is_over(A: ArenaPointers, rec: int64, s: Position) -> bool:
 
 
 @kernel
-def is_root_decided(T: NDArray[np.uint64], A: ArenaArrays, root: NDArray[np.uint64]) -> bool:
+def is_root_decided(T: Words, A: ArenaArrays, root: Words) -> bool:
     """Returns whether the root of a search, `uint64[10]`, has nothing left to prove."""
     Ap = pointers(A)
     return is_over(Ap, locate(ptr(T, 0), Ap, ptr(root, 0))[0], ptr(root, 0))
@@ -156,13 +155,7 @@ def is_root_decided(T: NDArray[np.uint64], A: ArenaArrays, root: NDArray[np.uint
 
 @kernel
 def gather(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    W: WaveArrays,
-    B: WaveArrays,
-    F: FilterArrays,
-    root: NDArray[np.uint64],
-    target: int64,
+    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, root: Words, target: int64
 ) -> int64:
     """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
 
@@ -185,14 +178,7 @@ def begin_look_ahead(A: ArenaArrays, W: WaveArrays, budget: int64) -> None:
 
 
 @kernel
-def look_ahead(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    W: WaveArrays,
-    F: FilterArrays,
-    root: NDArray[np.uint64],
-    budget: int64,
-) -> bool:
+def look_ahead(T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, budget: int64) -> bool:
     """Passes `budget` more visits down a gathered wave; returns False if that waits for records.
 
     `end_look_ahead` must follow when it returned True, or when nobody waits for it any more.
@@ -213,7 +199,7 @@ def end_look_ahead(W: WaveArrays, entries: int64) -> None:
 
 
 @kernel
-def complete(T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64:
+def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64:
     """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
     Ap = pointers(A)
     Wp = wave_pointers(W, W)
@@ -232,22 +218,6 @@ def _is_root_over(A: ArenaPointers, W: WavePointers) -> bool:
     return rec != 0 and is_exact(A, rec) and is_over(A, rec, words_of(W, int64(0)))
 
 
-@inner
-def _evaluate(evaluating: Bound, leaves: int64) -> None:
-    """Evaluates the first leaves of a wave with a batch kernel."""
-    evaluating.words[len(evaluating.words) + BEGIN] = 0
-    evaluating.words[len(evaluating.words) + END] = leaves
-    call_bound(evaluating)
-
-
-@inner
-def _brings(W: WavePointers, bringing: Bound) -> bool:
-    """Reads the records that a wave waits for, if there is a kernel that does; returns whether it could."""
-    if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
-        return False
-    return call_bound(bringing) != 0
-
-
 @kernel
 def may_be_followed(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns whether the wave behind a gathered one may overlap with it: `can_be_followed`."""
@@ -263,26 +233,23 @@ def _run(
     evaluating: Bound,
     completing: Bound,
     limits: NDArray[np.int64],
-    overlaps: bool,
-    many: int64,
 ) -> int64:
     """Runs waves as `run_waves` does, with the four kernels bound to their arguments."""
-    Ap = pointers(A)
-    Wp = wave_pointers(W, W)
-    while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
+    Ap, Wp = pointers(A), wave_pointers(W, W)
+    while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
         leaves = call_bound(gathering)
-        while leaves == NO_RECORDS and _brings(Wp, bringing):
+        while leaves == NO_RECORDS and brings(Wp, bringing):
             leaves = call_bound(gathering)
         if leaves < 0:
             return leaves
-        if overlaps and can_be_followed(Ap, Wp):
+        if limits[OVERLAPS] and can_be_followed(Ap, Wp):
             return int64(CAN_BE_FOLLOWED)
-        if leaves >= many:
+        if leaves >= limits[MANY]:
             return int64(MANY_LEAVES)
-        _evaluate(evaluating, leaves)
-        limits[0] -= call_bound(completing)
-        limits[1] -= leaves
-        limits[2] -= 1
+        evaluate(Wp, evaluating)
+        limits[VISITS] -= call_bound(completing)
+        limits[EVALUATIONS] -= leaves
+        limits[WAVES] -= 1
         if Wp.counts[wave.DECIDED]:
             break
     return int64(LIMITS_REACHED)
@@ -290,85 +257,89 @@ def _run(
 
 @kernel
 def _run_one_by_one(
-    T: NDArray[np.uint64],
+    T: Words,
     A: ArenaArrays,
     W: WaveArrays,
-    B: WaveArrays,
     F: FilterArrays,
-    root: NDArray[np.uint64],
+    root: Words,
     bringing: Bound,
     evaluating: Bound,
-    is_uniform: bool,
     evaluator: int64,
     limits: NDArray[np.int64],
 ) -> int64:
     """Runs waves of one visit as `run_waves` does: calls by address would take a third of their time."""
-    Ap = pointers(A)
-    Wp = wave_pointers(W, B)
-    Tp = ptr(T, 0)
-    Fp = filter_pointers(F)
-    while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
-        if lacks_space(Ap, Wp, int64(1)):
-            return int64(NO_SPACE)
-        while begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), int64(1)) < 0:
-            if not _brings(Wp, bringing):
-                return int64(NO_RECORDS)
-        leaves = Wp.counts[wave.LEAVES]
-        if is_uniform:
-            evaluate_evenly(Wp.offsets, Wp.values, Wp.priors, int64(0), leaves)
-        elif leaves:
-            _evaluate(evaluating, leaves)
-        expand(Tp, Ap, Wp, evaluator)
-        limits[0] -= back_up(Tp, Ap, Wp)
-        limits[1] -= leaves
-        limits[2] -= 1
+    Tp, Ap, Wp, Fp = ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F)
+    while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
+        if Wp.counts[wave.STAGE] == wave.NOT_WAITING:
+            if not has_space(Ap, int64(1)):
+                return int64(NO_SPACE)
+            begin_wave(Ap, Wp, int64(1))
+        visits = visit(Tp, Ap, Wp, Fp, ptr(root, 0), evaluator, evaluating, bringing)
+        if visits < 0:
+            return int64(NO_RECORDS)
+        limits[VISITS] -= visits
+        limits[EVALUATIONS] -= Wp.counts[wave.LEAVES]
+        limits[WAVES] -= 1
         if _is_root_over(Ap, Wp):
             break
     return int64(LIMITS_REACHED)
 
 
-NOT_BOUND = Bound(0, np.zeros(0, np.int64))
+class SearchArrays(NamedTuple):
+    """What waves work on: the tables of the board, the arena, the wave, the one in flight before it or an
+    empty one, the filters of the file, and the packed root.
+    """
+
+    T: Words
+    A: ArenaArrays
+    W: WaveArrays
+    B: WaveArrays
+    F: FilterArrays
+    root: Words
 
 
-def bring_wave(
-    T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, F: FilterArrays, R: ReaderArrays
-) -> Bound:
-    """Returns `bring`, bound to the records that a wave waits for."""
-    return bind(bring, T, A, F, R, W.entries, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
+NOT_BOUND = Bound(0, np.zeros(0, np.int64))  # reads nothing, or evaluates evenly: `uniform`, compiled in
+
+
+def bring_wave(on: SearchArrays, R: ReaderArrays) -> Bound:
+    """Returns `bring`, bound to the records that a wave waits for; `on.F`: the reader's filters."""
+    W = on.W
+    return bind(bring, on.T, on.A, on.F, R, W.entries, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
+
+
+def new_limits(
+    visits: int, evaluations: int, waves: int, *, many: int = ANY_NUMBER, overlaps: bool = False
+) -> NDArray[np.int64]:
+    """Returns limits for `run_waves`.
+
+    Args:
+      visits, evaluations: still to do. waves: until the caller wants to look. These three count down.
+      many: leaves from which on a wave is the caller's. overlaps: so is one that can be followed by another.
+    """
+    return np.array([visits, evaluations, waves, many, overlaps], np.int64)
 
 
 def run_waves(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    W: WaveArrays,
-    B: WaveArrays,
-    F: FilterArrays,
-    root: NDArray[np.uint64],
+    on: SearchArrays,
     evaluating: Bound,
-    evaluator: int64,
-    target: int64,
+    evaluator: int,
+    target: int,
     limits: NDArray[np.int64],
-    *,
     bringing: Bound = NOT_BOUND,
-    is_uniform: bool = False,
-    overlaps: bool = False,
-    many: int = ANY_NUMBER,
 ) -> int:
-    """Runs waves until `limits` is reached; returns LIMITS_REACHED, or why the caller must act.
+    """Runs waves of `target` leaves until `limits` is reached; returns LIMITS_REACHED, or why the caller must
+    act.
 
     After NO_SPACE and NO_RECORDS the caller does what `gather` says and calls again. After MANY_LEAVES and
-    CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed.
+    CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed. No wave
+    is cut: so a search that was stopped goes on as if it had not been.
 
-    `B` is an empty wave: nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch
-    kernel, bound to the wave. `limits` (int64[3]): visits and evaluations still to do, and waves until the
-    caller wants to look. All three count down, and no wave is cut: so a search that was stopped goes on as
-    if it had not been. `overlaps`: whether a wave that can be followed by another is the caller's. `many`:
-    leaves that are. The kernels of the single steps are called by address: they are compiled beside each
-    other, and once. `uniform` has no time for that one by one, and is compiled in. `bringing`: `bring_wave`,
-    which reads what the wave waits for.
+    Nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch kernel, bound to the
+    wave; `bringing`: `bring_wave`. The kernels of the single steps are called by address: they are compiled
+    beside each other, and once.
     """
-    if len(W.leaf_entry) == 1:  # the search goes one by one, not only this wave
-        return int(_run_one_by_one(T, A, W, B, F, root, bringing, evaluating, is_uniform, evaluator, limits))
-    gathering = bind(gather, T, A, W, B, F, root, target)
-    completing = bind(complete, T, A, W, evaluator)
-    return int(_run(A, W, gathering, bringing, evaluating, completing, limits, overlaps, many))
+    if len(on.W.leaf_entry) == 1:  # the search goes one by one, not only this wave
+        alone = on.T, on.A, on.W, on.F, on.root
+        return int(_run_one_by_one(*alone, bringing, evaluating, evaluator, limits))
+    gathering, completing = bind(gather, *on, target), bind(complete, on.T, on.A, on.W, evaluator)
+    return int(_run(on.A, on.W, gathering, bringing, evaluating, completing, limits))

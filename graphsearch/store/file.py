@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ..errors import CorruptRecordError, StoreError
-from .connection import BUSY_SECONDS, BoundedConnection, connect
-from .foreign import check_log
-from .format import create_tables, format_of
-from .shape import check_schema
+from ..errors import CorruptRecordError, MissingStoreError, StoreError
+from .connection import BoundedConnection, connect
+from .format import check_schema, create_tables, format_of
+from .lock import is_held
 from .sharded.manifest import is_sharded
 
 PAGE_BYTES = 16384
-LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
 WAL_KEPT_BYTES = 64 << 20  # a longer log is cut back to this after a checkpoint
 CACHE_KIB = 8 << 10
 
@@ -39,23 +37,10 @@ def log_bytes(path: Path) -> int:
         return 0
 
 
-def checkpoint(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
-    """Copies the write-ahead log into the file as far as readers let it, and empties it if they do.
-
-    It never waits for a reader, nor makes one wait; readers go on from the state they began with.
-
-    Returns:
-      The size of the log now; whether a reader keeps it from being emptied.
-    """
-    _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    held = copied < frames
-    if not held and log_bytes(path):
-        connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            held = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
-    return log_bytes(path), held
+def data_version(connection: sqlite3.Connection) -> int:
+    """Returns a number that changes whenever another connection commits; the state read is held from here."""
+    connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 @contextmanager
@@ -71,17 +56,6 @@ def sql_errors(path: Path, doing: str) -> Iterator[None]:
         raise StoreError(f"{path}: cannot {doing}: {error}{_advice(str(error))}") from error
     except UnicodeDecodeError as error:  # a damaged name in the schema, which SQLite puts into its message
         raise StoreError(f"{path}: cannot {doing}: the names of its tables are damaged") from error
-
-
-@contextmanager
-def named(path: Path) -> Iterator[None]:
-    """Puts the file's name before a StoreError that does not know it."""
-    try:
-        yield
-    except StoreError as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"{path}: {error}") from None
 
 
 def _advice(text: str) -> str:
@@ -121,9 +95,9 @@ def check_is_file(path: Path, *, create: bool) -> None:
         raise StoreError(f"{path} is a link in a loop of links; name a graph file")
     if not path.exists():
         if not create:
-            raise StoreError(f"{path} does not exist; check the name, or create it with a search")
+            raise MissingStoreError(f"{path} does not exist; check the name, or create it with a search")
         if not path.parent.is_dir():
-            raise StoreError(f"{path.parent} does not exist; make this folder first")
+            raise MissingStoreError(f"{path.parent} does not exist; make this folder first")
         return
     if not path.is_file():
         raise StoreError(f"{path} is not a regular file; name a graph file")
@@ -259,3 +233,39 @@ def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:
     wal = path.with_name(path.name + "-wal")
     if not wal.exists() or wal.stat().st_size == 0:
         yield "mode=ro&immutable=1"
+
+
+def check_log(path: Path, *, is_ours: bool) -> None:
+    """Raises StoreError if the log beside a file is that of another file, as far as the first run shows it.
+
+    SQLite would put its pages in place of ours. That happens when a copy is put in the place of a file whose
+    last process was killed.
+
+    Args:
+      path: the file.
+      is_ours: whether the caller holds its lock; else nothing is checked while somebody holds it.
+    """
+    log = path.with_name(path.name + "-wal")
+    if not log.exists() or not log.stat().st_size or (not is_ours and is_held(path)):
+        return
+    alone = _first_run(path, "mode=ro&immutable=1")  # as if there were no log
+    if alone is not None and _first_run(path, "mode=ro") not in (alone, _UNREADABLE):
+        raise StoreError(
+            f"{log} is the write-ahead log of another file, such as one that {path.name} has replaced;"
+            f" move it and {path.name}-shm elsewhere, then continue"
+        )
+
+
+_UNREADABLE = ("unreadable",)
+
+
+def _first_run(path: Path, query: str) -> tuple[object, ...] | None:
+    """Returns what never changes of the first run of a file; None if it has none yet."""
+    try:
+        with closing(connect(path, query)) as connection:
+            row = connection.execute(
+                "SELECT id, started, position, limits FROM run ORDER BY id LIMIT 1"
+            ).fetchone()
+    except sqlite3.Error:
+        return None if "immutable" in query else _UNREADABLE  # whoever opens it will say what is wrong
+    return None if row is None else tuple(row)

@@ -57,22 +57,13 @@ class StoreInfo:
         lists = {
             "roots": [asdict(root) for root in self.roots],
             "runs": [asdict(run) for run in self.runs],
-            "evaluators": [{"number": n} | _parts(identity) for n, identity in self.evaluators.items()],
+            "evaluators": [{"number": n} | asdict(identity) for n, identity in self.evaluators.items()],
             "imported": self.imported.as_dict(),
             "entries": self.entries.as_dict(),
             "entry_runs": [run.as_dict() for run in self.entry_runs],
         }
-        evaluator = None if self.evaluator == UNBOUND else _parts(self.evaluator)
+        evaluator = None if self.evaluator == UNBOUND else asdict(self.evaluator)
         return {**facts, **sizes, "evaluator": evaluator, **lists}
-
-
-def _parts(identity: EvaluatorIdentity) -> dict[str, Any]:
-    return {
-        "kind": identity.kind,
-        "digest": identity.digest,
-        "options": dict(identity.options),
-        "mapping": identity.mapping,
-    }
 
 
 def info(path: str | os.PathLike[str]) -> StoreInfo:

@@ -10,13 +10,13 @@ import numpy as np
 
 from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
 from ..position.legality_kernel import ROOM
-from .codec.bulk import columns_of, owned, room_for_batch, start_position
+from .codec.bulk import columns_of, owned, start_position
 from .codec.unpacking import Unpacker
 from .codec.unpacking_kernel import PADDING
 from .index.filters import Index
 from .index.locate_kernel import FilterArrays, no_filter
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
-from .record.node import MAX_MOVES
+from .record.node import MAX_MOVES, RecordBatch
 from .tables.columns import MAX_BLOCK_BYTES
 
 INDEX_ATTEMPTS = 3  # to read the index of the state that kernels read, while others commit
@@ -81,7 +81,7 @@ class InsideReader:
             data=np.zeros(MAX_BLOCK_BYTES + PADDING, np.uint8),
             start=start_position(),
             moves=np.zeros(ROOM, np.uint16),
-            columns=columns_of(room_for_batch(1, MAX_MOVES, MAX_MOVES)),
+            columns=columns_of(RecordBatch.room(1, MAX_MOVES, MAX_MOVES)),
             workshop=self._unpacker.workshop,
             bench=self._unpacker.bench,
         )

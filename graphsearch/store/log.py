@@ -1,15 +1,55 @@
-"""Keeping the write-ahead log short, for those who write without a thread of their own."""
+"""The write-ahead log of a graph file: how long it is, and copying it into the file."""
 
 from __future__ import annotations
 
-from ..errors import StoreError
-from .file import LOG_BYTES
-from .store import Store
+import sqlite3
+from pathlib import Path
 
+from ..errors import StoreError
+from .connection import BUSY_SECONDS
+from .file import log_bytes, sql_errors
+from .opened import OpenStore
+
+LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
 LONGEST_LOG_BYTES = 1 << 30  # a reader of an old state may hold so much; then nothing more is written
 
 
-def shorten_log(store: Store) -> None:
+def checkpoint(store: OpenStore, *, over: int = 0) -> tuple[int, bool]:
+    """Copies the write-ahead log into the file, if it is longer than `over` bytes.
+
+    Commits leave that to their caller: call it after a transaction, from the thread that writes, with
+    `over=LOG_BYTES` (16 MiB). It waits for the disk, never for a reader.
+
+    Returns:
+      The size of the log now in bytes; whether a reader of an old state keeps it from being emptied.
+
+    Raises:
+      StoreError: if the file cannot be written; nothing is lost.
+    """
+    store.check_writable()
+    if store.connection.in_transaction:
+        raise StoreError(f"{store.path}: a checkpoint inside a transaction; end it first")
+    size = log_bytes(store.path)
+    if size <= over:
+        return size, False
+    with sql_errors(store.path, "write to it"):
+        return _copied(store.connection, store.path)
+
+
+def _copied(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
+    """Copies the log as far as readers let it, and empties it if they do; readers keep their state."""
+    _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    held = copied < frames
+    if not held and log_bytes(path):
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            held = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
+    return log_bytes(path), held
+
+
+def shorten_log(store: OpenStore) -> None:
     """Copies a long write-ahead log into the file; call it between two transactions.
 
     Raises:

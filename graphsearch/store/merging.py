@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
+from ..errors import StoreError
 from .codec.bulk import sort_keys
 from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .segments import SegmentCursor, choose_pivot, first_chunks, merge, write_chunks
+from .opened import OpenStore
+from .segments import SegmentCursor, choose_pivot, first_chunks, merge
 from .sizes import SIZES, Sizes
+from .writing import write_chunks
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
 WASTE = 1.75  # what all segments may hold, in live records; less would rewrite the whole file too often
@@ -95,16 +98,28 @@ def under_way(catalog: Catalog) -> bool:
     return any(segment.merged_into for segment in catalog.segments)
 
 
-def step(connection: sqlite3.Connection, catalog: Catalog, live: int, rules: Rules = READ) -> bool:
-    """Does one step of the merge under way, or of the next; returns False if none is due."""
-    if not under_way(catalog):
-        segments = choose_segments(catalog.segments, live, rules, sizes=catalog.sizes)
-        if not segments:
-            return False
-        start(connection, segments)
-        catalog.follow()
-    _advance(connection, catalog, *parts_of_merge(catalog), rules.blocks or catalog.sizes.step_blocks)
-    return True
+def merge_step(store: OpenStore, rules: Rules = READ) -> bool:
+    """Does one bounded step (some 32,000 records) of a merge; returns whether more is due.
+
+    Args:
+      rules: when a merge is due, and how much a step does.
+    """
+    store.check_writable()
+    if store.connection.in_transaction:
+        raise StoreError(f"{store.path}: merging inside a transaction; end it first")
+    if not is_due(store.catalog, store.node_count, rules):
+        return False
+    catalog = store.catalog
+    with store.rearranging():
+        if not under_way(catalog):
+            start(
+                store.connection,
+                choose_segments(catalog.segments, store.node_count, rules, sizes=catalog.sizes),
+            )
+            catalog.follow()
+        output, inputs = parts_of_merge(catalog)
+        _advance(store.connection, catalog, output, inputs, rules.blocks or catalog.sizes.step_blocks)
+    return is_due(catalog, store.node_count, rules)
 
 
 def parts_of_merge(catalog: Catalog) -> tuple[Segment, list[Segment]]:

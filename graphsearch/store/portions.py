@@ -14,6 +14,7 @@ from .codec.bulk import newest_in_order, sort_keys, take
 from .record.node import RecordBatch
 from .scanning import Portion
 from .store import Store
+from .threads import let_hashes_wrap
 
 MOST_THREADS = 8  # each holds a portion and its unpacker: some 10 MB
 
@@ -90,7 +91,7 @@ def _fetched(store: Store, start: int | None) -> Iterator[Portion]:
 def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
     """Yields `solve(item)` for every item in order, made by some threads; few are held at once."""
     waiting: deque[Future[_Result]] = deque()
-    with ThreadPoolExecutor(threads, "graphsearch-portion", _let_hashes_wrap) as pool:
+    with ThreadPoolExecutor(threads, "graphsearch-portion", let_hashes_wrap) as pool:
         try:
             for item in items:
                 waiting.append(pool.submit(solve, item))
@@ -101,8 +102,3 @@ def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads:
         finally:
             for future in waiting:
                 future.cancel()
-
-
-def _let_hashes_wrap() -> None:
-    """Does for a thread what `jit/compiler.py` does for the first one, where kernels run as plain Python."""
-    np.seterr(over="ignore")

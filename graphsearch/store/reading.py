@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import POSITION_WORDS
-from .codec.bulk import board_tables, decode_stored, joined, owned, take
-from .codec.extracting import extract_stored
+from .codec.bulk import board_tables, decode_stored, extract_stored, joined, owned, take
 from .codec.soundness import said_of, unsound
 from .codec.unpacking import SLOTS, Unpacker
-from .fetching import fetch
-from .file import open_reader, sql_errors
+from .file import data_version, open_reader, sql_errors
 from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
 from .inside import Inside, InsideReader, open_inside
 from .record.node import RecordBatch
+from .segments import fetch
 from .sizes import SIZES, Sizes
 from .threads import ReadingThreads
 
@@ -197,8 +196,7 @@ class Reader:
 
     def _refresh(self, on_damage: OnDamage) -> None:
         """Reads the lists of segments and chunks if anything was committed since they were read."""
-        self._connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()  # from here on one state
-        version = int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        version = data_version(self._connection)  # from here on one state
         if version == self._version:
             return
         segments = read_segments(self._connection, self._path)

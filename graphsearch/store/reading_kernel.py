@@ -19,12 +19,11 @@ from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.words import BoardTable, Position
-from .codec.batch_kernel import Columns, header_at, pointers, records_in
+from .codec.batch_kernel import END, FAILED, Columns, header_at, pointers, records_in
 from .codec.extracting_kernel import Bench, bench_pointers, copy_record, find_in_block, open_plain
-from .codec.reading_kernel import END, FAILED
 from .codec.soundness_kernel import is_sound
 from .codec.unpacking_kernel import PADDING, Workshop, shop_pointers, unpack_block
-from .index.locate_kernel import FilterPointers, first_piece, in_bloom, sort_key
+from .index.locate_kernel import FilterPointers, first_piece, next_chunk, sort_key
 
 FOUND, NOT_THERE, REFUSED = 1, 0, -1
 BIND, STEP, BLOB, SIZE, RESET, STATEMENT, FUNCTIONS = range(7)
@@ -130,14 +129,13 @@ def read_record(T: BoardTable, F: FilterPointers, R: ReaderArrays, s: Position, 
     keys = ptr(R.keys, 0)
     for segment in range(F.segment_count):
         end = F.segments[segment + 1]
-        c = first_piece(F.firsts, F.segments[segment], end, order)
-        while c < end and F.firsts[c] <= order:
-            if in_bloom(F, c, key):
-                b = first_piece(keys, R.starts[c], R.starts[c + 1], order)
-                while b < R.starts[c + 1] and keys[b] <= order:
-                    found = _read_block(T, R, c, b, s)
-                    if found != NOT_THERE:
-                        return found
-                    b += 1
-            c += 1
+        c = next_chunk(F, first_piece(F.firsts, F.segments[segment], end, order), end, order, key)
+        while c < end:
+            b = first_piece(keys, R.starts[c], R.starts[c + 1], order)
+            while b < R.starts[c + 1] and keys[b] <= order:
+                found = _read_block(T, R, c, b, s)
+                if found != NOT_THERE:
+                    return found
+                b += 1
+            c = next_chunk(F, c + 1, end, order, key)
     return int64(NOT_THERE)

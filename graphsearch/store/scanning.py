@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+import logging
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..deadline import check_time
+from ..errors import CorruptRecordError, StoreError
 from .codec.bulk import newest_in_order, sort_keys, take
-from .codec.soundness import sound_part, sound_places
-from .damage import passed_over
+from .codec.soundness import sound_places
 from .index.catalog import Catalog, Segment
+from .opened import OpenStore
 from .record.node import RecordBatch
 from .segments import (
     FetchedBlocks,
@@ -22,35 +24,60 @@ from .segments import (
     choose_pivot,
     fetch_spans,
     first_chunks,
-    merge,
 )
 
+MAX_NOTES = 20  # damages named by one process; `store verify` lists all
 
-def scan(
-    connection: sqlite3.Connection, catalog: Catalog, on_corrupt: OnCorrupt | None = None
-) -> Iterator[RecordBatch]:
-    """Yields the newest version of every record, in order, in batches of bounded size.
+_log = logging.getLogger("graphsearch")
+_said: set[str] = set()
 
-    A record that cannot be is left out and reported.
+
+def passed_over(error: CorruptRecordError) -> None:
+    """Logs what is damaged and skipped, each line once, on `graphsearch` (by default stderr)."""
+    line = str(error)
+    if line in _said or len(_said) > MAX_NOTES:
+        return
+    _said.add(line)
+    if len(_said) > MAX_NOTES:
+        line = "and more; `graphsearch store verify` lists all"
+    _log.warning("damaged, and left out: %s", line)
+
+
+def scan(store: OpenStore, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
+    """Yields every record once, its newest version, in batches of some 16,000 in the order of segments.
+
+    A record that breaks a rule is left out and reported.
+
+    Args:
+      on_corrupt: called for each damaged block, which is then left out; without it the scan raises.
+
+    Raises:
+      CorruptRecordError: naming file, segment and block.
+      StoreError: if this store is written to meanwhile.
     """
-    cursors = [SegmentCursor(catalog, segment) for segment in catalog.segments]
-    held = [RecordBatch.empty(0, 0, 0) for _ in cursors]  # records read and not below the last pivot
-    low: int | None = None
-    while cursors:
-        pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, low)
-        for k, cursor in enumerate(cursors):
-            end = cursor.blocks_below(pivot)
-            if end > cursor.at:
-                more = cursor.read(connection, cursor.at, end, on_corrupt)
-                held[k] = RecordBatch.concat([held[k], more]) if len(held[k]) else more
-                cursor.at = end
-        batch = sound_part(merge(held, low, pivot), on_corrupt or passed_over, str(catalog.path))
-        if len(batch):
+    said: set[str] = set()
+
+    def note(error: CorruptRecordError) -> None:
+        """Reports a block once, though it is read for the portions on both its sides."""
+        if on_corrupt is None:
+            raise error
+        if str(error) not in said:
+            said.add(str(error))
+            on_corrupt(error)
+
+    start: int | None = 0
+    with store.reading(), store.snapshot():
+        generation = store.catalog.generation
+        while start is not None:
+            found = fetch_portion(store, start)
+            batch = take(*found.versions(on_corrupt or passed_over, note))
+            start = found.following
+            if not len(batch):
+                continue
+            check_time()
             yield batch
-        if pivot is None:
-            return
-        held = [_rest(batch, pivot) for batch in held]
-        low = pivot
+            if store.catalog.generation != generation:
+                raise StoreError(f"{store.path} was written to during a scan; start the scan again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +103,17 @@ class Portion:
         """
         return take(*self.versions(on_unsound))
 
-    def versions(self, on_unsound: OnCorrupt = passed_over) -> tuple[RecordBatch, NDArray[np.int64]]:
+    def versions(
+        self, on_unsound: OnCorrupt = passed_over, on_corrupt: OnCorrupt | None = None
+    ) -> tuple[RecordBatch, NDArray[np.int64]]:
         """Returns all that the blocks hold, and which of it `records` would return, in order.
 
-        Who needs few of the records takes these alone.
+        Who needs few of the records takes these alone. `on_corrupt`: as `FetchedBlocks.decode` has it.
 
         Raises:
           CorruptRecordError: naming file, segment and block.
         """
-        batch = self.fetched.decode()
+        batch = self.fetched.decode(on_corrupt)
         keys = sort_keys(batch.words)
         inside = keys >= np.uint64(self.start)
         if self.following is not None:
@@ -96,28 +125,37 @@ class Portion:
         return batch, sound_places(batch, places, on_unsound, self.name)
 
 
-def fetch_portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> Portion:
-    """Returns the blocks with the next records from a sort key on.
+def portion(store: OpenStore, start: int = 0) -> tuple[RecordBatch, int | None]:
+    """Returns some 16,000 records from a sort key on, newest versions, in order; and the key after them.
+
+    Begin with 0 and pass on the key until it is None: that is a scan which lets the file be written
+    between two portions. Records that are new or dropped meanwhile are met or not.
+
+    Raises:
+      CorruptRecordError: naming file, segment and block.
+    """
+    found = fetch_portion(store, start)
+    return found.records(), found.following
+
+
+def fetch_portion(store: OpenStore, start: int = 0) -> Portion:
+    """Returns what `portion` does, to be decoded by another thread.
 
     Only the chunks around the portion are looked at, so that all portions of a file together cost what a scan
-    does, and the file may be written between two of them.
+    does.
     """
-    cursors = [SegmentCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments]
-    pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start) if cursors else None
-    spans = []
-    for cursor in cursors:  # the block before the first one from `start` on may reach into it
-        first = max(0, cursor.blocks_below(start) - 1)
-        spans += cursor.spans(first, cursor.blocks_below(pivot))
-    return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
+    with store.reading() as connection, store.snapshot():
+        catalog = store.catalog
+        cursors = [SegmentCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments]
+        pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start) if cursors else None
+        spans = []
+        for cursor in cursors:  # the block before the first one from `start` on may reach into it
+            first = max(0, cursor.blocks_below(start) - 1)
+            spans += cursor.spans(first, cursor.blocks_below(pivot))
+        return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
 
 
 def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
     """Returns a segment with only the chunks that may hold the first `scan_blocks` blocks after a key."""
     first = max(0, bisect_left(segment.chunks, start, key=lambda chunk: chunk.first_key) - 1)
     return first_chunks(catalog, segment, start, catalog.sizes.scan_blocks, first=first)
-
-
-def _rest(batch: RecordBatch, pivot: int) -> RecordBatch:
-    """Returns the records at or above the pivot."""
-    first = int(np.searchsorted(sort_keys(batch.words), np.uint64(pivot), "left"))
-    return batch.part(first, len(batch))

@@ -1,44 +1,43 @@
-"""Sorted segments: writing chunks, reading blocks, and walking several segments in step."""
+"""Sorted segments: reading blocks, and walking several segments in step."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CorruptRecordError, UnfitRecordError
+from ..errors import CorruptRecordError
 from ..position.board import FREE_CLOCK, clock_term
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
-from .codec.bulk import (
-    BlockFault,
-    bloom_of,
-    decode_chunk,
-    decode_stored,
-    encode_chunk,
-    encode_plain,
-    newest_in_order,
-    sort_keys,
-    take,
-)
-from .codec.layout import BLOCK
-from .fetching import fetch, insert
-from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, chunk_name, signed
+from .codec.bulk import decode_stored, newest_in_order, sort_keys, take
+from .index.catalog import Catalog, Chunk, Segment, chunk_name
 from .record.node import RecordBatch
 from .sizes import SIZES
+from .tables.columns import MAX_BLOCK_BYTES
 
 CHUNK_BLOCKS = SIZES.chunk_blocks  # the most that a chunk of a sound file has
 
 U64s = NDArray[np.uint64]
+Places = NDArray[np.int64]
 OnCorrupt = Callable[[CorruptRecordError], None]
-OnUnfit = Callable[[U64s, str], None]  # the packed position of a record that cannot be written, and why
 
 _CLOCK_TERMS = np.array([clock_term(clock) for clock in range(256)], np.uint64)
 assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()
+
+# one row for all: each row that SQLite hands over costs two changes of Python's lock, which a thread that
+# writes meanwhile makes slow; a BLOB among text keeps its bytes
+_BY_ID = """
+SELECT CAST(group_concat(CAST(b.data AS TEXT), '') AS BLOB), group_concat(length(b.data)), group_concat(b.id)
+FROM json_each(?) AS wanted CROSS JOIN block AS b ON b.id = wanted.value
+WHERE typeof(b.data) = 'blob' AND length(b.data) <= ?
+"""
+
+_ONE = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= ?"
 
 
 def keys_of(words: U64s) -> U64s:
@@ -47,97 +46,46 @@ def keys_of(words: U64s) -> U64s:
     return words[:, KEY] ^ _CLOCK_TERMS[clocks.astype(np.intp)]
 
 
-def write_chunks(
-    connection: sqlite3.Connection,
-    catalog: Catalog,
-    segment: int,
-    batch: RecordBatch,
-    *,
-    dictionary: bytes = b"",
-    on_unfit: OnUnfit | None = None,
-) -> bytes:
-    """Appends records, sorted and distinct, to a segment as new chunks; returns their dictionaries as stored.
+def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
+    """Returns the data of blocks one behind the other, with 8 bytes more, and where each ends.
 
-    To be called within a transaction.
+    A block that is missing, too large or no BLOB, or that SQLite cannot read where it can read others, is
+    empty.
 
     Args:
-      catalog: gets the indexes of the new chunks, so that they need not be read back.
-      segment: the segment.
-      batch: the records.
-      dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
-      on_unfit: called for each record that has no place in the format, which is then left out; without it
-        such a record raises.
+      connection: in a read transaction.
+      ids: `[blocks]` rows of `block`.
 
     Raises:
-      UnfitRecordError: as said.
+      sqlite3.Error: if none can be read.
     """
-    size = catalog.sizes.chunk_blocks * BLOCK
-    for first in range(0, len(batch), size):
-        part = batch.part(first, min(first + size, len(batch)))
+    wanted = ",".join(map(str, ids.tolist()))
+    try:
+        data, lengths, found = connection.execute(_BY_ID, (f"[{wanted}]", MAX_BLOCK_BYTES)).fetchone()
+    except sqlite3.DatabaseError:
+        return _one_by_one(connection, ids)
+    if found != wanted or not data:
+        return _one_by_one(connection, ids)
+    ends = np.cumsum(np.array(lengths.split(","), np.int64)) if wanted else np.zeros(0, np.int64)
+    if ends[-1] != len(data):
+        return _one_by_one(connection, ids)
+    return np.frombuffer(bytearray().join((data, bytes(8))), np.uint8), ends
+
+
+def _one_by_one(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
+    blocks: list[bytes] = []
+    failure: sqlite3.DatabaseError | None = None
+    for row in ids.tolist():
         try:
-            chunk, index = _write_chunk(connection, segment, part, dictionary)
-        except UnfitRecordError:  # before anything of the chunk was written
-            part = _fitting(part, on_unfit)
-            if not len(part):
-                continue
-            chunk, index = _write_chunk(connection, segment, part, dictionary)
-        dictionary = index.dictionary
-        catalog.indexes.add(chunk, index)
-    return dictionary
-
-
-def _fitting(batch: RecordBatch, on_unfit: OnUnfit | None) -> RecordBatch:
-    """Returns the records that have a place in the format.
-
-    Raises:
-      UnfitRecordError: for another one, unless `on_unfit` takes it.
-    """
-    while True:
-        try:
-            encode_plain(batch)
-        except UnfitRecordError as error:
-            if on_unfit is None:
-                raise
-            on_unfit(batch.words[error.index], error.reason)
-            batch = take(batch, np.delete(np.arange(len(batch)), error.index))
-        else:
-            return batch
-
-
-def _write_chunk(
-    connection: sqlite3.Connection, segment: int, batch: RecordBatch, dictionary: bytes
-) -> tuple[int, ChunkIndex]:
-    """Returns the id and the index of the chunk that it writes."""
-    encoded = encode_chunk(batch, dictionary)
-    first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
-    insert(connection, first, encoded.data, encoded.ends)
-    keys = sort_keys(batch.words[::BLOCK])
-    index = ChunkIndex(keys, encoded.dictionary, bloom_of(batch, keys_of(batch.words)))
-    row = connection.execute(
-        "INSERT INTO chunk"
-        " (segment, first_block, blocks, records, first_key, checksum, keys, dictionary, bloom)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            segment,
-            first,
-            len(encoded.ends),
-            len(batch),
-            signed(int(keys[0])),
-            index.checksum,
-            keys.astype("<u8").tobytes(),
-            encoded.dictionary,
-            index.bloom.tobytes(),
-        ),
-    ).lastrowid
-    assert row is not None
-    return row, index
-
-
-def fetch_blocks(connection: sqlite3.Connection, chunk: Chunk, first: int, last: int) -> list[bytes]:
-    """Returns blocks `first` to `last` (exclusive) of a chunk; empty bytes where one is missing."""
-    data, ends = fetch(connection, np.arange(chunk.block_id(first), chunk.block_id(last)))
-    whole = data.tobytes()
-    return [whole[a:b] for a, b in pairwise([0, *ends.tolist()])]
+            found = connection.execute(_ONE, (row, MAX_BLOCK_BYTES)).fetchone()
+            blocks.append(found[0] if found else b"")
+        except sqlite3.DatabaseError as error:
+            failure = error
+            blocks.append(b"")
+    if failure is not None and not any(blocks):
+        raise failure
+    ends = np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))
+    return np.frombuffer(bytearray().join((*blocks, bytes(8))), np.uint8), ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,27 +185,6 @@ def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Sp
     data, ends = fetch(connection, np.concatenate([*ids, np.zeros(0, np.int64)]))
     dictionaries = [catalog.dictionary(span.chunk) for span in spans]
     return FetchedBlocks(spans, dictionaries, data, ends, catalog.path)
-
-
-def decode_blocks(
-    catalog: Catalog, chunk: Chunk, first: int, blocks: Sequence[bytes], on_corrupt: OnCorrupt | None = None
-) -> RecordBatch:
-    """Returns the records of blocks from `first` on of a chunk.
-
-    Raises:
-      CorruptRecordError: naming segment and block, unless `on_corrupt` takes it; the block is then left out.
-    """
-    numbered = list(enumerate(blocks, first))
-    while True:
-        try:
-            return decode_chunk(catalog.dictionaries(chunk), [block for _, block in numbered])
-        except BlockFault as fault:
-            number = numbered[fault.index][0]
-            error = CorruptRecordError(f"{catalog.name(chunk, number)}: {fault}")
-        if on_corrupt is None:
-            raise error
-        on_corrupt(error)
-        numbered = [pair for pair in numbered if pair[0] != number]
 
 
 def first_chunks(

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, CorruptRecordError, StoreError
-from . import merging
-from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
+from ..errors import CapacityError, StoreError
+from . import log, merging, scanning
+from .file import check_is_file, data_version, open_reader, open_writer, real_path, sql_errors
 from .format import format_of
-from .index import lookup
+from .index import lookup as finding
 from .index.catalog import Catalog
-from .left_out import LeftOut
 from .lock import WriteLock
 from .place import Place
 from .record.node import RecordBatch
 from .record.provenance import UNBOUND, EvaluatorIdentity
 from .segments import keys_of
 from .sizes import SIZES, Sizes
-from .stored_records import StoredRecords
 from .tables import provenance, unfinished
-from .tables.offered import PlainTables
 from .tables.top import TopTables
+from .tables.unfinished import Unfinished
+from .writing import LeftOut, NewSegment, dictionary_for
 
 if TYPE_CHECKING:
     from .reading import Reader
@@ -38,12 +36,12 @@ if TYPE_CHECKING:
 MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
 
-class Store(StoredRecords, PlainTables):
+class Store:
     """A graph file. Use it from one thread at a time, and close it.
 
     Attributes:
-      leaves_out: whether `append` leaves out a record that has no place in the format, so that the others
-        are written; `left_out_error` or `close` names it. Otherwise `append` raises.
+      leaves_out: whether `append` leaves out records that do not fit the format, which `left_out_error` or
+        `close` then names; otherwise it raises.
     """
 
     def __init__(
@@ -56,18 +54,16 @@ class Store(StoredRecords, PlainTables):
     ) -> None:
         self.path = path
         self.identity = identity
-        self._connection = connection
+        self.connection = connection
         self._lock = lock
         self.place = Place(path) if lock else None
-        self._owner = os.getpid()
-        self._closed = False
+        self._owner, self._closed = os.getpid(), False
         self._readers: list[Reader] = []
-        self.leaves_out = False
-        self._left_out = LeftOut(path)
-        self._top = TopTables(connection)
+        self.leaves_out, self._top = False, TopTables(connection)
         with self._one_state():
-            self._data_version = self._seen_version()
+            self._data_version = data_version(connection)
             self._catalog = Catalog(connection, path, sizes)
+            self._left_out = LeftOut(path, connection, self._catalog)
             self._node_count = provenance.node_count(connection)
             self._evaluator_number = provenance.evaluator_number(connection)
 
@@ -87,8 +83,7 @@ class Store(StoredRecords, PlainTables):
 
         Args:
           path: the graph file; links are followed. `sharded.files.open_to_read` reads clusters too.
-          identity: the evaluator that will be used, to which a file that is bound to none is bound; None
-            accepts the one that the file is bound to, or none.
+          identity: the evaluator, to which an unbound file is bound; None accepts that of the file, or none.
           create: make the file if it is missing; this needs an identity, unless `unbound` is given.
           unbound: a file that is made is bound to no evaluator; it takes no records until it is.
           read_only: never write, lock or create anything; works while a search writes.
@@ -104,24 +99,21 @@ class Store(StoredRecords, PlainTables):
         """
         real = real_path(path)
         check_is_file(real, create=create and not read_only)
-        lock = None if read_only else WriteLock(real)
-        try:
-            connection = open_reader(real) if read_only else open_writer(real, create=create)
-            try:
-                with sql_errors(real, "read it"):
-                    if not read_only and not resume:
-                        unfinished.refuse(connection, real, provenance.read_identity(connection))
-                    bound = provenance.bind(
-                        connection, real, identity, create=create, unbound=unbound, write=not read_only
-                    )
-                    return cls(real, connection, lock, bound, sizes)
-            except BaseException:
-                connection.close()
-                raise
-        except BaseException:
+        with ExitStack() as stack:
+            lock = None if read_only else WriteLock(real)
             if lock:
-                lock.release()
-            raise
+                stack.callback(lock.release)
+            connection = open_reader(real) if read_only else open_writer(real, create=create)
+            stack.callback(connection.close)
+            with sql_errors(real, "read it"):
+                if not read_only and not resume:
+                    unfinished.refuse(connection, real, provenance.read_identity(connection))
+                bound = provenance.bind(
+                    connection, real, identity, create=create, unbound=unbound, write=not read_only
+                )
+                store = cls(real, connection, lock, bound, sizes)
+            stack.pop_all()
+            return store
 
     @property
     def parts(self) -> list[Store]:
@@ -149,28 +141,24 @@ class Store(StoredRecords, PlainTables):
         for reader in self._readers:
             reader.close()
         if self.place:
-            self.place.leave(self._connection)
-        self._connection.close()
+            self.place.leave(self.connection)
+        self.connection.close()
         if self._lock:
             self._lock.release()
-        lost = self.left_out_error()
-        if lost:
+        if lost := self.left_out_error():
             raise lost
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
     def format_version(self) -> int:
         """The format of the file."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return format_of(self._connection, self.path)
+        with self.reading() as connection:
+            return format_of(connection, self.path)
 
     @property
     def read_only(self) -> bool:
@@ -185,11 +173,13 @@ class Store(StoredRecords, PlainTables):
     @property
     def node_count(self) -> int:
         """Distinct records in the file."""
-        self._check_open()
-        with sql_errors(self.path, "read it"), self.snapshot():
+        with self.reading(), self.snapshot():
             return self._node_count
 
-    # -------------------------------------------------------------- writing
+    @property
+    def evaluator_number(self) -> int:
+        """The number of the evaluator that the file is bound to, which new records carry."""
+        return self._evaluator_number
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -199,55 +189,53 @@ class Store(StoredRecords, PlainTables):
           StoreMovedError: if the file does not stand any more where it was opened.
           StoreError: if the file cannot be written; what was there before stays, and the store stays usable.
         """
-        self._check_writable()
-        if self._connection.in_transaction:
+        self.check_writable()
+        if self.connection.in_transaction:
             raise StoreError(f"{self.path}: a transaction is already open; end it first")
         try:
             with sql_errors(self.path, "write to it"):
-                self._connection.execute("BEGIN IMMEDIATE")
+                self.connection.execute("BEGIN IMMEDIATE")
                 if self.place:
                     self.place.check()
                 yield
                 self._top.follow(self.read)
-                self._connection.execute("COMMIT")
+                self.connection.execute("COMMIT")
             self._catalog.committed()
         except BaseException:
-            self._roll_back()
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            self._top.forget()
+            with sql_errors(self.path, "read it"):
+                self._load(forget=True)
             raise
 
-    def _roll_back(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-        self._top.forget()
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yields the connection; an error of SQLite inside names the file."""
+        self._check_open()
         with sql_errors(self.path, "read it"):
-            self._load(forget=True)
-            self._load_binding()
+            yield self.connection
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """Joins the open transaction, or makes one of its own."""
-        self._check_writable()
-        if self._connection.in_transaction:
+        self.check_writable()
+        if self.connection.in_transaction:
             with sql_errors(self.path, "write to it"):
-                yield self._connection
+                yield self.connection
         else:
             with self.transaction():
-                yield self._connection
+                yield self.connection
 
     def append(self, batch: RecordBatch, *, fresh: int) -> None:
-        """Writes records as one new segment; see `append_parts`.
-
-        Args:
-          batch: at most 2**20 records in any order; of two with one position the later one counts.
-          fresh: how many of them are not in the file yet.
-        """
+        """Writes records, in any order, as one new segment; see `append_parts`."""
         self.append_parts([batch], fresh=fresh)
 
     def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
         """Writes records as one new segment; they supersede all earlier versions.
 
         Args:
-          batches: at most 2**20 records each; all sort keys of one lie before those of the next.
+          batches: of at most 2**20 records, each below the next by sort key; later versions count.
           fresh: how many of them are not in the file yet.
 
         Raises:
@@ -255,34 +243,25 @@ class Store(StoredRecords, PlainTables):
           CapacityError: if there are too many.
           StoreError: if the file is bound to no evaluator, or cannot be written.
         """
-        most = max(map(len, batches), default=0)
+        if not (most := max(map(len, batches), default=0)):
+            return
         if most > MAX_BATCH:
             raise CapacityError(f"{most} records in one batch, at most {MAX_BATCH} can be appended at once")
-        if not most:
-            return
         if not self.is_bound:
             raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
-        from .writing import NewSegment, dictionary_for
-
-        with self._writing() as connection:
-            left_out = unknown = 0
-
-            def note(words: NDArray[np.uint64], reason: str) -> None:
-                nonlocal left_out, unknown
-                left_out += 1
-                unknown += not self._is_known(words)
-                self._left_out.add(words, reason)
-
+        with self.writing() as connection:
+            left_out = self._left_out
+            count, unknown = left_out.count, left_out.unknown
             dictionary = dictionary_for(self._catalog, sum(map(len, batches)))
             segment = NewSegment(connection, self._catalog, dictionary)
             for batch in batches:
-                segment.append(batch, note if self.leaves_out else None)
+                segment.append(batch, left_out.add if self.leaves_out else None)
             if self.leaves_out:
                 segment.drop_if_empty()
-            provenance.add_nodes(connection, fresh - min(fresh, unknown))
-            self._load()
+            provenance.add_nodes(connection, fresh - min(fresh, left_out.unknown - unknown))
+            self._follow()
             for batch in batches:
-                self._top.touch(keys_of(batch.words), None if left_out else batch)
+                self._top.touch(keys_of(batch.words), batch if left_out.count == count else None)
 
     def records_changed(self, words: NDArray[np.uint64] | None) -> None:
         """Notes that records changed or went, `[R, 10]` packed; None: any may have.
@@ -291,58 +270,54 @@ class Store(StoredRecords, PlainTables):
         """
         self._top.touch(None if words is None else keys_of(words))
 
-    def _is_known(self, words: NDArray[np.uint64]) -> bool:
-        try:
-            return lookup.read_one(self._connection, self._catalog, words) is not None
-        except CorruptRecordError:
-            return True
-
     def left_out_error(self) -> StoreError | None:
         """Returns the error that names the records that could not be written, once for each; or None."""
         return self._left_out.error()
 
-    def merge_step(self, rules: merging.Rules = merging.READ) -> bool:
-        """Does one bounded step (some 32,000 records) of a merge; returns whether more is due.
+    merge_step, checkpoint = merging.merge_step, log.checkpoint
+    scan, portion, fetch_portion = scanning.scan, scanning.portion, scanning.fetch_portion
+    read, may_hold = finding.read, finding.may_hold
 
-        Args:
-          rules: when a merge is due, and how much a step does.
+    def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
+        """Returns which committed positions (`[K, 10]`) have a record, and those in order; damage raises."""
+        with self.reader(threads=1) as reader:
+            return reader.find(words, strict=True)
+
+    def reader(self, *, threads: int = 2) -> Reader:
+        """Returns a reader of batches with a connection of its own, for another thread than the writer's.
+
+        It sees what is committed. Closing the store closes it, too. `threads`: how many may work on a large
+        batch, that of the caller included.
         """
-        self._check_writable()
-        if self._connection.in_transaction:
-            raise StoreError(f"{self.path}: merging inside a transaction; end it first")
-        if not merging.is_due(self._catalog, self._node_count, rules):
-            return False
-        with self.rearranging():
-            merging.step(self._connection, self._catalog, self._node_count, rules)
-        return merging.is_due(self._catalog, self._node_count, rules)
+        from .reading import Reader
 
-    def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
-        """Copies the write-ahead log into the file, if it is longer than `over` bytes.
+        self._check_open()
+        self._catalog.indexes.keep_blooms = True
+        reader = Reader(self.path, self._catalog.indexes, threads, sizes=self._catalog.sizes)
+        self._readers = [*(r for r in self._readers if not r.closed), reader]
+        return reader
 
-        Commits leave that to their caller: call it after a transaction, from the thread that writes, with
-        `over=LOG_BYTES` (16 MiB). It waits for the disk, never for a reader.
+    begin_run, update_run, finish_run = provenance.begin_run, provenance.update_run, provenance.finish_run
+    runs, run, evaluators = provenance.runs, provenance.run, provenance.evaluators
+    add_evaluator, bind_evaluator = provenance.add_evaluator, provenance.bind_evaluator
+    read_fact, write_fact = unfinished.read_fact, unfinished.write_fact
+    mark_unfinished = unfinished.mark_unfinished
+    roots, record_root, raise_root = provenance.roots, provenance.record_root, provenance.raise_root
 
-        Returns:
-          The size of the log now in bytes; whether a reader of an old state keeps it from being emptied.
+    def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
+        """Lists positions in `top_position` and `top_edge`, by rows as `top.rows_of` has them.
 
-        Raises:
-          StoreError: if the file cannot be written; nothing is lost.
+        They follow the records of their positions from now on.
         """
-        self._check_writable()
-        if self._connection.in_transaction:
-            raise StoreError(f"{self.path}: a checkpoint inside a transaction; end it first")
-        size = log_bytes(self.path)
-        if size <= over:
-            return size, False
-        with sql_errors(self.path, "write to it"):
-            return checkpoint(self._connection, self.path)
-
-    # -------------------------------------------------------------- inside
+        lost = self._left_out.keys
+        with self.writing():
+            self._top.write(*([row for row in rows if row["key"] not in lost] for rows in (positions, edges)))
 
     @property
-    def connection(self) -> sqlite3.Connection:
-        """The connection, for the other modules of the store."""
-        return self._connection
+    def unfinished(self) -> Unfinished | None:
+        """How far the file is on its way to another evaluator, None if it is on none."""
+        with self.reading() as connection:
+            return unfinished.read(connection)
 
     @property
     def sizes(self) -> Sizes:
@@ -359,19 +334,17 @@ class Store(StoredRecords, PlainTables):
         """Makes one step of a merge: a transaction, and the index read again at its end."""
         with self.transaction():
             yield
-            self._load()
-            self._correct_count()
-
-    def _correct_count(self) -> None:
-        """Counts the records where one segment holds each once: damage may have been counted twice."""
-        if len(self._catalog.segments) == 1 and self._catalog.records != self._node_count:
-            provenance.add_nodes(self._connection, self._catalog.records - self._node_count)
-            self._node_count = self._catalog.records
+            self._follow()
+            records = self._catalog.records
+            if len(self._catalog.segments) == 1 and records != self._node_count:
+                # one segment holds each record once; where there was damage, some were counted twice
+                provenance.add_nodes(self.connection, records - self._node_count)
+                self._node_count = records
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Holds one state of the file for a reader; the writer's own state cannot change under it."""
-        if not self.read_only or self._connection.in_transaction:
+        if not self.read_only or self.connection.in_transaction:
             yield
             return
         with self._one_state():
@@ -381,41 +354,38 @@ class Store(StoredRecords, PlainTables):
     @contextmanager
     def _one_state(self) -> Iterator[None]:
         """Makes one state of the file of all that is read inside, whatever a writer does meanwhile."""
-        self._connection.execute("BEGIN")
+        self.connection.execute("BEGIN")
         try:
             yield
         finally:
             # an unfinished scan may outlive the store; COMMIT fails where the file is damaged
-            if not self._closed and self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            if not self._closed and self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
 
     def _refresh(self) -> None:
         """Reloads the index if another process has written."""
         self._check_open()
-        if self.read_only and self._seen_version() != self._data_version:
+        if self.read_only and data_version(self.connection) != self._data_version:
             with sql_errors(self.path, "read it"):
-                self._data_version = self._seen_version()
-                self._load()
-                self._load_binding()
+                self._data_version = data_version(self.connection)
+                self._load(forget=False)
                 self._catalog.committed()
 
-    def _seen_version(self) -> int:
-        self._connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()
-        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+    def _load(self, *, forget: bool) -> None:
+        """Reads all that is kept of the file anew: after a rollback (`forget`), or another's commit."""
+        self._catalog.load(forget=forget)
+        self._node_count = provenance.node_count(self.connection)
+        identity = provenance.read_identity(self.connection)
+        self.bound_to(identity or self.identity, provenance.evaluator_number(self.connection))
 
-    def _load(self, *, forget: bool = False) -> None:
-        if self.read_only or forget:
-            self._catalog.load(forget=forget)
-        else:
-            self._catalog.follow()
-        self._node_count = provenance.node_count(self._connection)
+    def _follow(self) -> None:
+        """Reads what writing of one's own has changed."""
+        self._catalog.follow()
+        self._node_count = provenance.node_count(self.connection)
 
-    def _load_binding(self) -> None:
-        """Reads again which evaluator the file is bound to."""
-        identity = provenance.read_identity(self._connection)
-        if identity is not None:
-            self.identity = identity
-            self._evaluator_number = provenance.evaluator_number(self._connection)
+    def bound_to(self, identity: EvaluatorIdentity, number: int) -> None:
+        """Notes the evaluator that the file is bound to by the open transaction, or another process."""
+        self.identity, self._evaluator_number = identity, number
 
     def _check_open(self) -> None:
         if self._closed:
@@ -423,7 +393,8 @@ class Store(StoredRecords, PlainTables):
         if self._owner != os.getpid():
             raise StoreError(f"{self.path} was opened before a fork; open it again in this process")
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Raises StoreError if the store is closed or open for reading only."""
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")

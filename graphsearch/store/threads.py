@@ -14,7 +14,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def _let_hashes_wrap() -> None:
+def let_hashes_wrap() -> None:
     """Does for a thread what `jit/compiler.py` does for the first one, where kernels run as plain Python."""
     np.seterr(over="ignore")
 
@@ -33,7 +33,7 @@ class ReadingThreads:
         self._idle = [Unpacker() for _ in range(threads - 1)]
         self._pool: ThreadPoolExecutor | None = None
         if threads > 1:
-            self._pool = ThreadPoolExecutor(threads - 1, "graphsearch-read", _let_hashes_wrap)
+            self._pool = ThreadPoolExecutor(threads - 1, "graphsearch-read", let_hashes_wrap)
 
     def close(self) -> None:
         """Ends the helpers."""

@@ -1,21 +1,40 @@
-"""Writing batches of records as one sorted segment."""
+"""Writing batches of records as one sorted segment: records -> chunks of blocks -> rows."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import CorruptRecordError
-from . import order
-from .codec.bulk import sort_keys, take
-from .index.catalog import Catalog
+from ..errors import CorruptRecordError, StoreError, UnfitRecordError
+from ..position.board import fen_of, key_of_words, key_text_of_words, unpack
+from .codec.bulk import EncodedChunk, bloom_of, encode_chunk, encode_plain, newest_in_order, sort_keys, take
+from .codec.layout import BLOCK
+from .index import lookup
+from .index.catalog import Catalog, ChunkIndex, signed
 from .record.node import RecordBatch
-from .segments import OnUnfit, write_chunks
+from .segments import keys_of
 
 # fewer get the dictionaries of the segment before, until merges train new ones: training takes 50 ms, as long
 # as compressing so many
 FEW_RECORDS = 65_536
+
+OnUnfit = Callable[[NDArray[np.uint64], str], None]  # the packed position of a record, and what is wrong
+
+# one statement for all blocks: each costs two changes of Python's lock, which a thread that writes meanwhile
+# makes slow; a place is offset << 20 | length
+_INSERT_BLOCKS = """
+INSERT INTO block SELECT ? + key, substr(?, (value >> 20) + 1, value & 1048575) FROM json_each(?)
+"""
+_INSERT_CHUNK = """
+INSERT INTO chunk (segment, first_block, blocks, records, first_key, checksum, keys, dictionary, bloom)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 
 class NewSegment:
@@ -37,17 +56,18 @@ class NewSegment:
     def append(self, batch: RecordBatch, on_unfit: OnUnfit | None = None) -> None:
         """Writes records, in any order, behind those before, which must lie before them.
 
-        Of two with one position the later one counts.
-
-        Args:
-          on_unfit: called for each record that has no place in the format, and the others are written;
-            without it such a record raises.
+        Of two with one position the later one counts. `on_unfit`: as `write_chunks` has it.
         """
         assert self.id is not None
-        rank = -np.arange(len(batch))
-        batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
+        words = batch.words[::-1]
+        order = len(batch) - 1 - newest_in_order(words, sort_keys(words))
         self.dictionary = write_chunks(
-            self._connection, self._catalog, self.id, batch, dictionary=self.dictionary, on_unfit=on_unfit
+            self._connection,
+            self._catalog,
+            self.id,
+            take(batch, order),
+            dictionary=self.dictionary,
+            on_unfit=on_unfit,
         )
 
     def drop_if_empty(self) -> None:
@@ -63,3 +83,105 @@ def dictionary_for(catalog: Catalog, records: int) -> bytes:
         return catalog.index(chunks[-1]).dictionary if chunks else b""
     except CorruptRecordError:
         return b""
+
+
+def write_chunks(
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    segment: int,
+    batch: RecordBatch,
+    *,
+    dictionary: bytes = b"",
+    on_unfit: OnUnfit | None = None,
+) -> bytes:
+    """Appends records, sorted and distinct, to a segment as new chunks; returns their dictionaries as stored.
+
+    To be called within a transaction.
+
+    Args:
+      catalog: gets the indexes of the new chunks, so that they need not be read back.
+      dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
+      on_unfit: called for each record that has no place in the format, which is then left out; without it
+        such a record raises.
+
+    Raises:
+      UnfitRecordError: as said.
+    """
+    size = catalog.sizes.chunk_blocks * BLOCK
+    for first in range(0, len(batch), size):
+        part = batch.part(first, min(first + size, len(batch)))
+        try:
+            encoded = encode_chunk(part, dictionary)
+        except UnfitRecordError:
+            part = _fitting(part, on_unfit)
+            if not len(part):
+                continue
+            encoded = encode_chunk(part, dictionary)
+        dictionary = encoded.dictionary
+        _insert(connection, catalog, segment, part, encoded)
+    return dictionary
+
+
+def _fitting(batch: RecordBatch, on_unfit: OnUnfit | None) -> RecordBatch:
+    """Returns the records that have a place in the format; the others go to `on_unfit`, or raise."""
+    while True:
+        try:
+            encode_plain(batch)
+        except UnfitRecordError as error:
+            if on_unfit is None:
+                raise
+            on_unfit(batch.words[error.index], error.reason)
+            batch = take(batch, np.delete(np.arange(len(batch)), error.index))
+        else:
+            return batch
+
+
+def _insert(
+    connection: sqlite3.Connection, catalog: Catalog, segment: int, batch: RecordBatch, chunk: EncodedChunk
+) -> None:
+    """Inserts a chunk: its blocks, its row, its index."""
+    first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
+    places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *chunk.ends]))
+    connection.execute(_INSERT_BLOCKS, (first, chunk.data, f"[{places}]"))
+    keys = sort_keys(batch.words[::BLOCK])
+    index = ChunkIndex(keys, chunk.dictionary, bloom_of(batch, keys_of(batch.words)))
+    stored = keys.astype("<u8").tobytes(), chunk.dictionary, index.bloom.tobytes()
+    row = connection.execute(
+        _INSERT_CHUNK,
+        (segment, first, len(chunk.ends), len(batch), signed(int(keys[0])), index.checksum, *stored),
+    ).lastrowid
+    assert row is not None
+    catalog.indexes.add(row, index)
+
+
+class LeftOut:
+    """The records that have no place in the format: one of them must not keep the others from being written.
+
+    Attributes:
+      keys: of all of them, in hexadecimal: the plain tables list none.
+      count: of records. unknown: of those of positions that the file does not have.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, catalog: Catalog) -> None:
+        self._path, self._connection, self._catalog = path, connection, catalog
+        self.keys: set[str] = set()
+        self.count = self.unknown = 0
+        self._names: dict[int, str] = {}
+
+    def add(self, words: NDArray[np.uint64], reason: str) -> None:
+        """Notes the packed position of a record, and why it was left out; each is named once."""
+        self.count += 1
+        with suppress(CorruptRecordError):
+            self.unknown += lookup.read_one(self._connection, self._catalog, words) is None
+        self.keys.add(key_text_of_words(words))
+        self._names[key_of_words(words)] = f"{fen_of(unpack(words))} has {reason}"
+
+    def error(self) -> StoreError | None:
+        """Returns the error that names them, and forgets them; None if there are none."""
+        names, self._names = [*self._names.values()], {}
+        if not names:
+            return None
+        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        return StoreError(
+            f"{self._path}: a record cannot be written and is lost: {names[0]}{more}; all others are saved"
+        )

@@ -9,22 +9,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import chess
 
-from ..faults import told
+from ..faults import error_line
 from ..graph.view import NodeView, Reader
 from ..limits import SECONDS
 from ..position.board import history_keys, legal_moves
-from ..search.params import Limits, SearchParams
+from ..search.params import Limits
 from ..search.results import Progress
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import ranking
 from .clock import Budget, Standing, clock_budget, may_stop, move_budget
 from .info_lines import Report, info_lines, stats_lines, totals_line
 from .mating import FALLBACK_SECONDS
-from .options import Settings
+from .options import OutputOptions
 from .protocol import Go, written_line
 from .quick import quick_move
 from .writer import Writer
@@ -40,34 +39,6 @@ STOP_SECONDS = 0.15  # that a stopped search has for its final report
 Board = chess.Board
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Output options of one answer, as they were when the search began."""
-
-    multipv: int
-    wdl: bool
-    score_type: str
-    verbose: bool
-    live: bool
-    chess960: bool
-    overhead_ms: int
-    params: SearchParams
-
-    @classmethod
-    def of(cls, settings: Settings) -> Wish:
-        """Returns the output options of some settings."""
-        return cls(
-            multipv=settings.number("MultiPV"),
-            wdl=settings.is_on("UCI_ShowWDL"),
-            score_type=settings.text("ScoreType"),
-            verbose=settings.is_on("VerboseMoveStats"),
-            live=settings.is_on("LogLiveStats"),
-            chess960=settings.is_on("UCI_Chess960"),
-            overhead_ms=settings.number("Move Overhead"),
-            params=settings.params(),
-        )
-
-
 Values = Callable[[NodeView], dict[chess.Move, float]]
 
 
@@ -75,7 +46,13 @@ class GoAnswer:
     """One `go` and its answer. Each method names its thread."""
 
     def __init__(
-        self, go: Go, board: Board, listed: Sequence[chess.Move], wish: Wish, writer: Writer, began: float
+        self,
+        go: Go,
+        board: Board,
+        listed: Sequence[chess.Move],
+        output: OutputOptions,
+        writer: Writer,
+        began: float,
     ) -> None:
         """Begins at `began` (`time.monotonic`), when the command arrived."""
         self.go = go
@@ -83,7 +60,7 @@ class GoAnswer:
         self._past = bool(len(history_keys(board)))  # then no proof ends a search
         self._moves = tuple(legal_moves(self._board))
         self.listed = frozenset(listed)
-        self.wish = wish
+        self.output = output
         self.writer = writer
         self.began = began
         self.stop = threading.Event()
@@ -112,7 +89,7 @@ class GoAnswer:
 
     def _planned(self) -> Budget | None:
         """Returns the time for this move, None if time does not limit it."""
-        go, overhead = self.go, self.wish.overhead_ms
+        go, overhead = self.go, self.output.overhead_ms
         if go.movetime is not None:
             return move_budget(go.movetime, overhead_ms=overhead)
         clocks = [(go.wtime, go.winc), (go.btime, go.binc)]
@@ -328,7 +305,7 @@ class GoAnswer:
 
     def _show(self, report: Report) -> None:
         """Writes a report, unless the answer was sent."""
-        lines = self._lines(report, stats=self.wish.live)
+        lines = self._lines(report, stats=self.output.live)
         with self._lock:
             self._report = report
             self._reported_at = time.monotonic()
@@ -336,13 +313,13 @@ class GoAnswer:
                 self.writer.line(*lines)
 
     def _lines(self, report: Report, *, stats: bool) -> list[str]:
-        shown = min(self.wish.multipv, len(self.listed) or self.wish.multipv)
-        wish, node = self.wish, report.node
+        shown = min(self.output.multipv, len(self.listed) or self.output.multipv)
+        output, node = self.output, report.node
         lines = info_lines(
-            report, multipv=shown, wdl=wish.wdl, score_type=wish.score_type, chess960=wish.chess960
+            report, multipv=shown, wdl=output.wdl, score_type=output.score_type, chess960=output.chess960
         )
         if stats and node.moves:
-            lines += stats_lines(node, wish.params, self._values(node), chess960=wish.chess960)
+            lines += stats_lines(node, output.params, self._values(node), chess960=output.chess960)
         return lines
 
     # ---------------------------------------------------------- any thread
@@ -356,7 +333,7 @@ class GoAnswer:
                 lines = self._last_lines()
             except Exception as error:  # a defect must not leave a game without a move
                 best = quick_move(self.board, self.listed)
-                lines = [f"info string ERROR: {told(error, self.board.fen())}"]
+                lines = [f"info string ERROR: {error_line(error, self.board.fen())}"]
                 lines += [f"bestmove {' '.join(self._written([best])) if best else '0000'}"]
             self.writer.line(*lines)
         self.stop.set()
@@ -370,7 +347,7 @@ class GoAnswer:
             lines = [self._proof[1]]
         elif report is not None:
             lines = [totals_line(report)] if report.visits else []
-            lines += self._lines(report, stats=self.wish.verbose or self.wish.live)
+            lines += self._lines(report, stats=self.output.verbose or self.output.live)
         elif not self._moves:
             lines = [f"info depth 0 score {'mate' if self._board.is_check() else 'cp'} 0"]
         if not line:
@@ -379,7 +356,7 @@ class GoAnswer:
         return [*lines, " ponder ".join([f"bestmove {best}", *after])]
 
     def _written(self, line: Sequence[chess.Move]) -> list[str]:
-        return written_line(self.board, line, chess960=self.wish.chess960)
+        return written_line(self.board, line, chess960=self.output.chess960)
 
     def best_line(self) -> tuple[chess.Move, ...]:
         """Returns the move to play and the line expected after it; empty if the game is over."""

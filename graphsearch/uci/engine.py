@@ -12,16 +12,15 @@ import chess
 
 from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError
 from ..evaluators.protocol import Evaluator
-from ..faults import told
+from ..faults import error_line
 from ..graph.view import show, view
 from ..limits import shortened
 from ..position.board import key_of, key_text
 from ..position.notation import read_uci
 from ..version import __version__
-from .answer import GoAnswer, Wish
-from .evaluator import make_evaluator
+from .answer import GoAnswer
 from .memory import Memory
-from .options import Settings
+from .options import OutputOptions, Settings, make_evaluator
 from .protocol import Followed, Go, parse_go, parse_position, parse_setoption
 from .searching import Searcher
 from .writer import Writer
@@ -99,7 +98,7 @@ class Engine:
         try:
             command(line)
         except Exception as error:  # a defect must not end a game
-            self._writer.info(f"ERROR: {name} failed: {told(error, line)}")
+            self._writer.info(f"ERROR: {name} failed: {error_line(error, line)}")
         return True
 
     def _uci(self, line: str) -> None:
@@ -156,7 +155,12 @@ class Engine:
         board = self._board.copy()
         listed = self._listed(go, board)
         answer = GoAnswer(
-            go=go, board=board, listed=listed, wish=Wish.of(self.settings), writer=self._writer, began=began
+            go=go,
+            board=board,
+            listed=listed,
+            output=OutputOptions.of(self.settings),
+            writer=self._writer,
+            began=began,
         )
         self._answer = answer
         if self._is_busy:
@@ -260,7 +264,7 @@ class Engine:
         try:
             job()
         except Exception as error:  # a defect must not end a game
-            self._writer.info(f"ERROR: {told(error)}")
+            self._writer.info(f"ERROR: {error_line(error)}")
 
     def _search(self, answer: GoAnswer) -> None:
         try:
@@ -274,7 +278,7 @@ class Engine:
         try:
             answer.watch()
         except Exception as error:
-            self._writer.info(f"ERROR: {told(error, answer.board.fen())}")
+            self._writer.info(f"ERROR: {error_line(error, answer.board.fen())}")
             answer.give()
 
     # ---------------------------------------------------------- when the worker is late

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..solvers.mate.limits import MOST_MOVES, MateLimits
+from ..solvers.mate.sides import MOST_MOVES, MateLimits
 
 if TYPE_CHECKING:
     from ..solvers.mate.session import MateProgress, MateResult

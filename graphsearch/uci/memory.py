@@ -16,14 +16,11 @@ import chess
 
 from ..errors import GraphSearchError, StoreError, StoreLockedError, StoreMovedError
 from ..evaluators.factory import create
-from ..evaluators.kinds import EXTERNAL
-from ..evaluators.pool.evaluator import PooledEvaluator
-from ..evaluators.protocol import Evaluator, PositionBatch
-from ..evaluators.uniform import UniformEvaluator
+from ..evaluators.pool import PooledEvaluator
+from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
+from ..evaluators.uniform import OutsideUniform
 from ..search.params import Limits, SearchParams
-from ..store.record.provenance import EvaluatorIdentity
-from .evaluator import substitute_spec
-from .options import Settings
+from .options import Settings, substitute_spec
 from .pace import BatchPace
 from .writer import Writer
 
@@ -38,13 +35,6 @@ Maker = Callable[[Settings], Evaluator]
 
 # errors of an evaluator's file, packages or device
 FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, ValueError)
-
-
-class Idle(UniformEvaluator):
-    """An evaluator outside the kernels without answers, to load the kernels that call such ones."""
-
-    kernel_kind = EXTERNAL
-    identity = EvaluatorIdentity("idle")
 
 
 class Memory:
@@ -146,7 +136,7 @@ class Memory:
                 "the search kernels are being compiled; this happens once and takes some 20 seconds"
             )
         is_outside = evaluator.kernel_kind == EXTERNAL
-        trial = Idle() if is_outside else evaluator
+        trial = OutsideUniform() if is_outside else evaluator
         with (
             kernels_compiling(evaluator, filed=filed, prover=beside.__name__, told=True),
             _scratch(filed) as path,

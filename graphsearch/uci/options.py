@@ -1,4 +1,4 @@
-"""The engine's options: names, allowed values, and present values."""
+"""The engine's options: names, allowed values, present values, and the evaluator that they describe."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..errors import InvalidParameterError
+from ..evaluators.factory import EvaluatorSpec, create, parse_options, with_threads
+from ..evaluators.protocol import Evaluator
 from ..limits import byte_count, shortened, whole_number
 from ..position.values import SCORE_TYPES, WDL_MU
 from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams
@@ -177,3 +179,88 @@ class Settings:
         """Returns the memory for the graph, None for the default."""
         text = self._values["RAM"]
         return byte_count(text) if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """Output options of one answer, as they were when the search began."""
+
+    multipv: int
+    wdl: bool
+    score_type: str
+    verbose: bool
+    live: bool
+    chess960: bool
+    overhead_ms: int
+    params: SearchParams
+
+    @classmethod
+    def of(cls, settings: Settings) -> OutputOptions:
+        """Returns the output options of some settings."""
+        return cls(
+            multipv=settings.number("MultiPV"),
+            wdl=settings.is_on("UCI_ShowWDL"),
+            score_type=settings.text("ScoreType"),
+            verbose=settings.is_on("VerboseMoveStats"),
+            live=settings.is_on("LogLiveStats"),
+            chess960=settings.is_on("UCI_Chess960"),
+            overhead_ms=settings.number("Move Overhead"),
+            params=settings.params(),
+        )
+
+
+# ------------------------------------------------------------------ the evaluator
+def make_evaluator(settings: Settings) -> Evaluator:
+    """Returns the evaluator of some settings.
+
+    Raises:
+      GraphSearchError: if it is unknown or cannot be made, or an option does not belong to it.
+    """
+    return create(evaluator_spec(settings))
+
+
+def evaluator_spec(settings: Settings) -> EvaluatorSpec:
+    """Returns the evaluator's specification; with PolicyEvaluator and ValueEvaluator, Evaluator has no
+    effect.
+
+    Raises:
+      GraphSearchError: if EvaluatorOptions is not a list of NAME=VALUE, or has an unknown name.
+    """
+    policy, value = settings.text("Policy") or None, settings.text("Value") or None
+    evaluator = None if policy and value else settings.text("Evaluator") or None
+    spec = EvaluatorSpec(
+        evaluator=evaluator,
+        policy=policy,
+        value=value,
+        options=(*_given(settings), *_own(settings)),
+        syzygy=settings.text("SyzygyPath") or None,
+        pool=settings.text("Pool") or None,
+    )
+    return _with_threads(spec, settings)
+
+
+def substitute_spec(settings: Settings) -> EvaluatorSpec:
+    """Returns the specification of the evaluator that replaces one that cannot be made."""
+    return _with_threads(EvaluatorSpec(), settings)
+
+
+def _with_threads(spec: EvaluatorSpec, settings: Settings) -> EvaluatorSpec:
+    threads = settings.number("Threads")
+    return with_threads(spec, threads) if threads else spec
+
+
+def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Returns EvaluatorOptions: separated by semicolons, or by blanks if there is no semicolon."""
+    text = settings.text("EvaluatorOptions")
+    words = text.split(";") if ";" in text else text.split()
+    try:
+        return parse_options(word for word in words if word.strip())
+    except InvalidParameterError as error:
+        raise InvalidParameterError(
+            f"EvaluatorOptions: {error}; several are separated by semicolons"
+        ) from None
+
+
+def _own(settings: Settings) -> list[tuple[str, str]]:
+    """Returns the evaluator's options that are also options of the engine."""
+    return [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]

@@ -10,7 +10,7 @@ import chess
 
 from ..errors import GraphSearchError, UnsavedError
 from ..evaluators.tablebase import TablebaseEvaluator
-from ..faults import told
+from ..faults import error_line
 from ..graph.view import NodeView, Reader
 from ..position.board import board_of, history_keys
 from ..position.values import negate
@@ -46,9 +46,9 @@ class Searcher:
         except UnsavedError as error:
             self._writer.info(f"ERROR: {error}; what was found is in memory")
         except GraphSearchError as error:
-            self._writer.info(f"ERROR: {told(error)}")
+            self._writer.info(f"ERROR: {error_line(error)}")
         except Exception as error:  # a defect must not end a game
-            self._writer.info(f"ERROR: {told(error, answer.board.fen())}")
+            self._writer.info(f"ERROR: {error_line(error, answer.board.fen())}")
             answer.end(None)
             self._memory.close()  # saved, and reopened: visits may still be under way in it
         finally:
@@ -73,7 +73,7 @@ class Searcher:
         if not answer.listed:
             self._ask_tables(graph, answer)
         past = history_keys(answer.board)
-        wanted = answer.wish.multipv
+        wanted = answer.output.multipv
         known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
         if known is not None:
             answer.begin(Report(known, seconds=time.monotonic() - answer.began))
@@ -94,7 +94,7 @@ class Searcher:
             tell=answer.writer.line,
         )
         if result.mate:
-            line = written_line(answer.board, result.pv, chess960=answer.wish.chess960)
+            line = written_line(answer.board, result.pv, chess960=answer.output.chess960)
             answer.prove(result.pv, mate_line(result, answer.began, line))
         elif not answer.done.is_set():
             self._writer.info(none_line(result))
@@ -122,7 +122,7 @@ class Searcher:
             graph,
             answer.board,
             limits,
-            answer.wish.params,
+            answer.output.params,
             on_progress=update,
             interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
             stop=answer.stop,
@@ -139,7 +139,7 @@ def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
     """Returns the report of a search's progress."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
-        node=progress.node(answer.wish.multipv),
+        node=progress.node(answer.output.multipv),
         depth=progress.depth,
         seldepth=progress.seldepth,
         seconds=time.monotonic() - answer.began,

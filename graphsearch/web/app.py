@@ -12,7 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ..exchange.pieces import sprite
-from .api import comparing, events, played, positions, review, tables, work
+from .api import comparing, events, positions, review, tables, work
 from .served_file import ServedFile
 
 PIECES = "<!-- pieces -->"
@@ -26,7 +26,6 @@ def application(served: ServedFile) -> Starlette:
             Route("/p/{fen:path}", _page, methods=["GET"]),
             Route("/favicon.ico", _icon, methods=["GET"]),
             *comparing.ROUTES,
-            *played.ROUTES,
             *positions.ROUTES,
             *tables.ROUTES,
             *work.ROUTES,

@@ -1,11 +1,14 @@
-"""Lines of a node in SAN."""
+"""Lines in SAN: those of a node, and those that lead to positions of a list."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import chess
+
+from ..query.routes import routes
 
 MOST_PLIES = 24  # of a line on the page
 
@@ -28,3 +31,17 @@ def with_sans(node: dict[str, Any], board: chess.Board) -> dict[str, Any]:
     """Returns the JSON object of a node, each move with its line in SAN: `pv_san`."""
     moves = [move | {"pv_san": sans(board, move["pv"])} for move in node["moves"]]
     return node | {"moves": moves}
+
+
+def with_ways(path: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns rows about positions, each with a line to it from a root as `way`; None if none is known."""
+    found = routes(path, [row["position"] for row in rows])
+    ways = {
+        fen: {
+            "start": way.start,
+            "line": list(way.line),
+            "opening": str(way.opening) if way.opening else None,
+        }
+        for fen, way in found.items()
+    }
+    return [row | {"way": ways.get(row["position"])} for row in rows]

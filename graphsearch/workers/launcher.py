@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..errors import InvalidParameterError
-from .child import START_SECONDS, Child, Hear, Work, WorkerProcess, nothing
-from .process import ADVICE, cores_per_worker
+from .process import ADVICE, START_SECONDS, Child, Handlers, Work, WorkerProcess, cores_per_worker
 
 LOCAL, RAY = "local", "ray"
 
@@ -31,20 +29,11 @@ class Launcher(Protocol):
     is_remote: bool
     shares_files: bool
 
-    def start(
-        self,
-        work: Work,
-        *,
-        name: str,
-        hear: Sequence[Hear],
-        lost: Callable[[str], None],
-        died: Callable[[], None] = nothing,
-    ) -> WorkerProcess:
+    def start(self, work: Work, handlers: Handlers, *, name: str) -> WorkerProcess:
         """Returns a worker that starts now, or as soon as a machine has room.
 
         Args:
           work: its main function, which can be pickled.
-          hear, lost, died: as `WorkerProcess`.
 
         Raises:
           EvaluatorError: if no worker can be started.
@@ -65,17 +54,9 @@ class LocalLauncher:
     def __init__(self, workers: int) -> None:
         self.per_machine, self.threads = workers, cores_per_worker(workers)
 
-    def start(
-        self,
-        work: Work,
-        *,
-        name: str,
-        hear: Sequence[Hear],
-        lost: Callable[[str], None],
-        died: Callable[[], None] = nothing,
-    ) -> WorkerProcess:
+    def start(self, work: Work, handlers: Handlers, *, name: str) -> WorkerProcess:
         """Returns a worker that was just started."""
-        return Child(work, name=name, threads=self.threads, hear=hear, lost=lost, died=died)
+        return Child(work, handlers, name=name, threads=self.threads)
 
     def close(self) -> None:
         """Does nothing: processes end with this one."""

@@ -5,13 +5,21 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from multiprocessing import resource_tracker
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import EvaluatorError
+from ..faults import Watch, error_line, watch_logs
 
 ADVICE = "what the processes wrote to stderr says more; a script needs `if __name__ == '__main__':`"
 
@@ -124,3 +132,190 @@ def _follow_stdin() -> None:
 def end_at_once() -> None:
     """Kills this process; nobody waits for it."""
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    Pipe = Connection[Any, Any]
+else:  # no generic at run time
+    Pipe = object
+
+START_SECONDS = 600.0  # until a worker is ready: it may load a large network
+ENDING_SECONDS = 10.0  # to read the last messages of an ended process
+
+Hear = Callable[[Any], object]  # handles a message; a result other than None is sent back on the same pipe
+Work = Callable[..., None]  # the main function of a worker; its arguments are its ends of all pipes
+_starting = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """The functions that are called for a worker, in the process that has started it.
+
+    Attributes:
+      hear: handlers of messages, one for each pipe; each runs in a thread of its own.
+      lost: called last, with the way the process ended, when all its messages have been handled.
+      died: called before that, when the process has ended: handlers must stop waiting on its behalf.
+    """
+
+    hear: Sequence[Hear]
+    lost: Callable[[str], None]
+    died: Callable[[], None] = lambda: None
+
+
+class WorkerHandle(Protocol):
+    """A worker that was started, as `WorkerProcess`: a process, or an engine that a thread talks to."""
+
+    pid: int
+    alive_since: float
+
+    def send(self, message: object) -> None:
+        """Sends a message without waiting."""
+
+    def kill(self) -> None:
+        """Ends it at once."""
+
+
+class WorkerProcess(ABC):
+    """A process at the other end of some pipes. It is never restarted: the supervisor starts another one.
+
+    Attributes:
+      pid: of the process; 0: of another machine.
+      alive_since: when it was started, by `time.monotonic`; `inf`: not yet.
+      last_heard: time of the last message on the first pipe.
+    """
+
+    def __init__(self, handlers: Handlers) -> None:
+        """Takes the handlers; `_begin` must follow."""
+        self.pid = 0
+        self.alive_since = inf
+        self.last_heard = time.monotonic()
+        self._pipes: Sequence[Pipe] = ()
+        self._handlers = handlers
+        self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+    def send(self, message: object) -> None:
+        """Sends a message on the first pipe without waiting; an ended process gets none."""
+        self._outbox.put(message)
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Ends the process at once; `lost` follows."""
+
+    @abstractmethod
+    def _ended(self) -> str:
+        """Waits until the killed process has ended; returns how it ended."""
+
+    # ---------------------------------------------------------- threads
+    def _begin(self, pipes: Sequence[Pipe]) -> None:
+        """Takes the pipes, one for each of `hear`."""
+        self._pipes = pipes
+        self.alive_since = self.last_heard = time.monotonic()
+        others = [self._thread(self._listen, channel) for channel in range(1, len(pipes))]
+        self._thread(self._speak)
+        self._thread(self._follow, others)
+
+    def _thread(self, work: Callable[..., None], *args: object) -> threading.Thread:
+        with signals_blocked():  # they interrupt the main thread only if no other one takes them
+            thread = threading.Thread(target=work, args=args, name="graphsearch-child", daemon=True)
+            thread.start()
+        return thread
+
+    def _speak(self) -> None:
+        try:
+            while (message := self._outbox.get()) is not None:
+                self._pipes[0].send(message)
+        except OSError:
+            return
+        except Exception:  # the message cannot be pickled
+            self.kill()
+            raise
+
+    def _follow(self, others: Sequence[threading.Thread]) -> None:
+        """Reads the first pipe until the process has ended, then the rest of the other pipes."""
+        try:
+            self._listen(0)
+        finally:  # whoever waits for the process must learn of its end
+            self.kill()  # it has closed the pipe, so it is ending or broken
+            how = self._ended()
+            self._handlers.died()
+            for thread in others:
+                thread.join(ENDING_SECONDS)
+            self._outbox.put(None)
+            for pipe in self._pipes:
+                pipe.close()
+            self._handlers.lost(how)
+
+    def _listen(self, channel: int) -> None:
+        """Handles messages until the pipe is closed; a message that cannot be read ends the process."""
+        pipe, hear = self._pipes[channel], self._handlers.hear[channel]
+        try:
+            while True:
+                message = pipe.recv()
+                if channel == 0:
+                    self.last_heard = time.monotonic()
+                reply = hear(message)
+                if reply is not None:
+                    pipe.send(reply)
+        except (EOFError, OSError):
+            return
+        except Exception:
+            self.kill()
+            raise
+
+
+class Child(WorkerProcess):
+    """A process of this machine."""
+
+    def __init__(self, work: Work, handlers: Handlers, *, name: str, threads: int) -> None:
+        """Starts a process.
+
+        Args:
+          work: its main function, called there with its end of every pipe.
+          threads: the number it should use.
+
+        Raises:
+          EvaluatorError: if no process can be started.
+        """
+        super().__init__(handlers)
+        context = get_context("spawn")
+        try:
+            with _starting, signals_blocked():
+                ours, theirs = zip(*(context.Pipe() for _ in handlers.hear), strict=True)
+                self._process = context.Process(target=_work, args=(work, threads, theirs), name=name)
+                self._process.start()
+        except OSError as error:
+            raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
+        except RuntimeError:  # this process is being started itself
+            raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
+        for pipe in theirs:
+            pipe.close()
+        self.pid = self._process.pid or 0
+        self._begin(ours)
+
+    def kill(self) -> None:
+        """Ends the process at once; `lost` follows."""
+        self._process.kill()
+
+    def _ended(self) -> str:
+        self._process.join()
+        return how_it_ended(self._process)
+
+
+def _work(work: Work, threads: int, pipes: Sequence[Pipe]) -> None:
+    """Runs `work` in the new process. It reports a defect on stderr, because the pipes may be broken."""
+    prepare(threads)
+    Watch(_write_line)
+    watch_logs(_write_line)
+    try:
+        work(*pipes)
+    except Exception as error:
+        _write_line(error_line(error, "work of a worker process"))
+
+
+def _write_line(line: str) -> None:
+    """Writes a line to stderr, past Python's buffers: several processes write there."""
+    with contextlib.suppress(OSError):
+        text = " ".join(line.split())
+        os.write(2, f"graphsearch: {text}\n".encode("utf-8", "backslashreplace"))

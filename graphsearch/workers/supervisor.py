@@ -5,7 +5,8 @@
       +------- requeue -------+---- the third in a row over one assignment ----> given up
 
 A seat is the number of a worker, whichever process has it. A lost worker is replaced, unless three in a row
-ended before they were ready. Subclasses define the work and start the processes.
+ended before they were ready. Subclasses define the work and start the processes; a
+`BatchSupervisor` does one batch at a time, in parts.
 """
 
 from __future__ import annotations
@@ -14,36 +15,15 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..errors import EvaluatorError, GraphSearchError
-from .child import ENDING_SECONDS, START_SECONDS
 from .launcher import Launcher
 from .messages import Beat, Failure, Leave, Ready
-from .process import ADVICE
-
-MOST_LOST = 3  # workers in a row over one assignment, or at their start
-LONGEST_REST = 3600.0
-
-
-class WorkerHandle(Protocol):
-    """A worker that was started: a process, or an engine that a thread talks to.
-
-    Attributes:
-      pid: of its process on this machine; 0: unknown yet, or on another machine.
-      alive_since: when it began to run, by `time.monotonic`; `inf`: not yet, or it limits its start itself.
-    """
-
-    pid: int
-    alive_since: float
-
-    def send(self, message: object) -> None:
-        """Sends a message without waiting."""
-
-    def kill(self) -> None:
-        """Ends it at once."""
+from .process import ADVICE, ENDING_SECONDS, START_SECONDS, WorkerHandle
 
 
 @dataclass(eq=False)
@@ -90,7 +70,7 @@ class Supervisor(ABC, Generic[A]):
       is_over: whether nothing more is assigned, and no worker replaced.
     """
 
-    most_lost = MOST_LOST
+    most_lost = 3  # workers in a row over one assignment, or at their start
     advice = ADVICE  # what to do if workers end as they start
     patience = inf  # seconds until the first worker runs
     is_remote = False  # whether workers may be on other machines, which messages name then
@@ -98,11 +78,8 @@ class Supervisor(ABC, Generic[A]):
 
     def __init__(self, workers: int, launcher: Launcher | None = None) -> None:
         if launcher is not None:
-            self.advice, self.patience, self.is_remote = (
-                launcher.advice,
-                launcher.patience,
-                launcher.is_remote,
-            )
+            self.advice, self.patience = launcher.advice, launcher.patience
+            self.is_remote = launcher.is_remote
         self.changed = threading.Condition()
         self._alive_at = time.monotonic()  # when a worker last ran
         self.seats = [Seat[A](number) for number in range(workers)]
@@ -113,11 +90,7 @@ class Supervisor(ABC, Generic[A]):
     # ---------------------------------------------------------- the work
     @abstractmethod
     def _worker(self, seat: Seat[A]) -> WorkerHandle:
-        """Starts a worker, which calls `_heard` for its messages and `_lost` at its end.
-
-        Raises:
-          GraphSearchError: if no worker can be started.
-        """
+        """Starts a worker, which calls `_heard` for its messages and `_lost` at its end."""
 
     @abstractmethod
     def _request(self, seat: Seat[A], assignment: A) -> tuple[object, float]:
@@ -157,9 +130,8 @@ class Supervisor(ABC, Generic[A]):
 
     def check(self) -> None:
         """Raises the error that has ended all workers, or one if no worker has run for too long."""
-        errors = [seat.error for seat in self.seats]
-        if all(errors):
-            assert errors[0] is not None
+        errors = [seat.error for seat in self.seats if seat.error is not None]
+        if len(errors) == len(self.seats):
             raise errors[0]
         self._check_patience()
 
@@ -175,7 +147,7 @@ class Supervisor(ABC, Generic[A]):
         """The ids of the running processes."""
         return [seat.worker.pid for seat in self.seats if seat.worker is not None and seat.worker.pid]
 
-    def submit(self, *assignments: A) -> None:
+    def enqueue(self, *assignments: A) -> None:
         """Adds assignments to the queue."""
         with self.changed:
             self.waiting.extend(assignments)
@@ -184,7 +156,7 @@ class Supervisor(ABC, Generic[A]):
     def rest(self, until: float = inf) -> None:
         """Waits for a change, at most until a time, and kills hung workers. The caller holds `changed`."""
         soonest = min(until, self._alive_at + self.patience, *(self.deadline(seat) for seat in self.seats))
-        self.changed.wait(min(max(0.0, soonest - time.monotonic()), LONGEST_REST))
+        self.changed.wait(min(max(0.0, soonest - time.monotonic()), 3600.0))
         self.kill_what_hangs()
 
     def kill_what_hangs(self) -> None:
@@ -229,7 +201,7 @@ class Supervisor(ABC, Generic[A]):
                 if seat.worker is not None:
                     seat.worker.kill()
 
-    def close(self, seconds: float, *, spare_busy: bool = False) -> None:
+    def shut_down(self, seconds: float, *, spare_busy: bool = False) -> None:
         """Ends all workers; those that may leave have so many seconds for it."""
         try:
             self.dismiss(spare_busy=spare_busy)
@@ -240,7 +212,6 @@ class Supervisor(ABC, Generic[A]):
 
     # ---------------------------------------------------------- messages of workers
     def _heard(self, seat: Seat[A], message: object) -> None:
-        """Handles a message of a worker."""
         if isinstance(message, Beat):
             return
         with self.changed:
@@ -265,7 +236,6 @@ class Supervisor(ABC, Generic[A]):
             seat.worker.kill()
 
     def _check_identity(self, identity: str, place: str) -> None:
-        """Raises EvaluatorError if a worker's evaluator differs from that of the others."""
         first = self.greeting
         if first is not None and identity != first.identity:
             raise EvaluatorError(
@@ -274,7 +244,6 @@ class Supervisor(ABC, Generic[A]):
             )
 
     def _take_back(self, seat: Seat[A]) -> A | None:
-        """Removes and returns the assignment of a worker."""
         assignment, seat.assignment, seat.deadline = seat.assignment, None, inf
         return assignment
 
@@ -325,8 +294,7 @@ class Supervisor(ABC, Generic[A]):
         for seat in self.seats:
             if self.is_over or not seat.is_ready or seat.assignment is not None or seat.worker is None:
                 continue
-            assignment = self._next(seat) if self.waiting else None
-            if assignment is None:
+            if (assignment := self._next(seat)) is None:
                 continue
             seat.assignment, seat.since = assignment, time.monotonic()
             message, seconds = self._request(seat, assignment)
@@ -336,3 +304,89 @@ class Supervisor(ABC, Generic[A]):
 
 def _in_a_row(count: int) -> str:
     return f"{count} workers in a row" if count > 1 else "the worker"
+
+
+if TYPE_CHECKING:
+    from .launcher import Launcher
+
+CLOSING_SECONDS = 10.0  # for the batch under way to fail
+
+
+@dataclass(eq=False)
+class Batch:
+    """Work in parts: the number of missing parts, and the first error."""
+
+    missing: int
+    error: GraphSearchError | None = None
+
+
+@dataclass(eq=False)
+class Part(Assignment):
+    """A part of a batch."""
+
+    batch: Batch
+
+
+P = TypeVar("P", bound=Part)
+
+
+class BatchSupervisor(Supervisor[P]):
+    """Workers that do one batch at a time. Only `end` may be called from other threads than `do`."""
+
+    closed = "the pool of workers is closed"
+
+    def __init__(self, workers: int, launcher: Launcher | None = None) -> None:
+        super().__init__(workers, launcher)
+        self._running = threading.Lock()
+        self._batch: Batch | None = None
+
+    def do(self, batch: Batch, parts: Sequence[P]) -> None:
+        """Waits until all parts of a batch are done.
+
+        Raises:
+          GraphSearchError: if a part or a worker fails, or the workers are ended meanwhile.
+        """
+        with self._running, self.changed:
+            self._batch, self._alive_at = batch, time.monotonic()
+            try:
+                self._fill_seats(len(parts))  # again, if they have failed in an earlier batch
+                self.enqueue(*parts)
+                while batch.missing:
+                    self.check()
+                    if batch.error is not None:
+                        raise batch.error
+                    self.rest()
+            finally:
+                self._batch = None
+                self.waiting.clear()
+
+    def check(self) -> None:
+        """Raises the error of any worker, once; the next batch starts the worker again."""
+        if self.is_over:
+            raise EvaluatorError(self.closed)
+        errors = [seat.error for seat in self.seats if seat.error is not None]
+        if errors:
+            for seat in self.seats:
+                seat.error, seat.lost_at_start = None, 0
+            raise errors[0]
+        self._check_patience()
+
+    def end(self, seconds: float) -> None:
+        """Ends all workers, and lets idle ones close within so many seconds; a batch under way fails."""
+        self.shut_down(seconds)
+        if self._running.acquire(timeout=CLOSING_SECONDS):  # its caller has noticed
+            self._running.release()
+
+    def _fail(self, batch: Batch, error: GraphSearchError) -> None:
+        batch.error = batch.error or error
+        if batch is self._batch:
+            self.waiting.clear()
+
+    def _next(self, seat: Seat[P]) -> P | None:
+        while (part := super()._next(seat)) is not None:
+            if part.batch is self._batch:  # else its batch has failed
+                return part
+        return None
+
+    def _given_up(self, assignment: P, why: str) -> None:
+        self._fail(assignment.batch, EvaluatorError(why))

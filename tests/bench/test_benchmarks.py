@@ -17,10 +17,12 @@ import pytest
 from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search.params import GATHERERS
+from tools import judge_positions
+from tools.benchmarks import simulation
 from tools.benchmarks.__main__ import main
 from tools.benchmarks.harness import REGISTRY, Row, benchmark, find, run, summarised
 from tools.benchmarks.memory import SlowEvaluator
-from tools.benchmarks.positions import Case, played
+from tools.benchmarks.positions import DECIDED, Case, half_of, played, read_reference
 from tools.benchmarks.scale_phases import ON_A_COPY, PHASES, SHARDED
 from tools.benchmarks.table import tables
 from tools.write_lc0_network import RandomNetwork, Shape
@@ -261,8 +263,15 @@ SLOW: list[tuple[str, str, Check]] = [
     ids=lambda value: value.replace(" ", "_")[:40] if isinstance(value, str) else "",
 )
 def test_a_benchmark_gives_figures_that_agree(
-    name: str, words: str, check: Check, files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    name: str,
+    words: str,
+    check: Check,
+    files: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(simulation, "SIZES", simulation.SIZES[:1])  # all take two minutes
+    monkeypatch.setattr(simulation, "SHARDS", simulation.SHARDS[:2])
     if "{engine}" in words:
         files["engine"] = fake_engine(files["games"].parent / "engine")
     assert main([name, *words.format(**files).split(), "--json"]) == 0
@@ -332,9 +341,10 @@ def test_without_a_name_every_benchmark_is_listed(capsys: pytest.CaptureFixture[
 
 def test_examples_of_the_tools_are_true() -> None:
     names = sorted(path.stem for path in (ROOT / "tools" / "benchmarks").glob("[a-z]*.py"))
-    found = [doctest.testmod(importlib.import_module(f"tools.benchmarks.{name}")) for name in names]
+    modules = [importlib.import_module(f"tools.benchmarks.{name}") for name in names]
+    found = [doctest.testmod(module) for module in (*modules, judge_positions)]
     assert sum(one.failed for one in found) == 0
-    assert sum(one.attempted for one in found) >= 8
+    assert sum(one.attempted for one in found) >= 13
 
 
 # ------------------------------------------------------------------ parts
@@ -363,6 +373,35 @@ def test_a_move_gives_away_what_the_best_one_is_worth_more() -> None:
     case = Case(chess.Board(), ("e2e4",), {"e2e4": 0.25, "a2a3": -0.25})
     assert (case.regret("e2e4"), case.regret("a2a3")) == (0.0, 0.5)
     assert Case(chess.Board()).regret("e2e4") is None
+    case = Case(chess.Board(), centipawns={"e2e4": 30, "a2a3": -2000})
+    assert (case.lost("e2e4"), case.lost("a2a3"), Case(chess.Board()).lost("e2e4")) == (0, 2030, None)
+
+
+def test_a_reference_splits_into_halves_and_kinds(tmp_path: Path) -> None:
+    wdls = [[950, 50, 0], [0, 50, 950], [500, 500, 0]]
+    rows = [{"fen": chess.STARTING_FEN, "bestmove": "e2e4", "wdl": wdls[n % 3], "game": n} for n in range(60)]
+    path = tmp_path / "reference.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    halves = [len(read_reference(path, half)) for half in ("tune", "report")]
+    assert sum(halves) == 60
+    assert min(halves) > 0
+    assert halves[0] == sum(half_of(row) == "tune" for row in rows)
+    decided = read_reference(path, kind="decided")
+    assert len(decided) == 40 == 60 - len(read_reference(path, kind="open"))
+    assert all(case.q is not None and abs(case.q) >= DECIDED for case in decided)
+
+
+def test_judged_positions_are_appended_until_there_are_enough(files: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "judged.jsonl"
+    common = ["--openings", str(files["games"]), "--engine", stockfish(), "--nodes", "500", "--depth", "2"]
+    judge_positions.main([*common, "--out", str(path), "--count", "1"])
+    first = path.read_text()
+    judge_positions.main([*common, "--out", str(path), "--count", "3"])
+    assert path.read_text().startswith(first)
+    cases = read_reference(path)
+    assert len(cases) == 3
+    for case in cases:
+        assert set(case.worth) == {move.uci() for move in case.board.legal_moves} >= set(case.best)
 
 
 def test_the_slow_evaluator_answers_like_uniform() -> None:

@@ -35,7 +35,7 @@ reply_p = 0.1
 reply_games = 10
 reply_moves = 3
 [leaf]
-evaluations = 40
+evaluations = 400
 params = { MinibatchSize = 1 }  # as many evaluations as the limit says
 """
 
@@ -65,8 +65,8 @@ def table(path: Path, query: str) -> list[tuple[Any, ...]]:
 def killed_once(path: Path, toml: Path, positions: int) -> None:
     """Starts a build, and kills it once so many positions are saved."""
     process = start("book", "build", toml, "--store", path)
-    for _ in range(1200):
-        time.sleep(0.1)
+    for _ in range(12_000):
+        time.sleep(0.01)
         if searched(path) >= positions or process.poll() is not None:
             break
     process.send_signal(signal.SIGKILL)
@@ -76,7 +76,7 @@ def killed_once(path: Path, toml: Path, positions: int) -> None:
 @pytest.mark.slow
 def test_a_book_lives(folder: Path, cli: Cli) -> None:
     path, toml = folder / "b.graph", folder / "book.toml"
-    done = cli("import", "pgn", folder / "games.pgn", "--store", path, "--json")
+    done = cli("import", folder / "games.pgn", "--store", path, "--json")
     assert done.code == 0
     assert sum(item["taken"] for item in done.json["files"]) == GAMES
     counted = table(path, "SELECT sum(white + draws + black + unknown) FROM game_move")
@@ -85,14 +85,14 @@ def test_a_book_lives(folder: Path, cli: Cli) -> None:
     assert cli("store", "verify", path).code == 0
     before = searched(path)
     assert before >= 5
-    report = cli("book", "build", toml, "--store", path, "--evaluations", 2400, "--json").json
+    report = cli("book", "build", toml, "--store", path, "--evaluations", 24_000, "--json").json
     assert report["searched"] > 10
     assert cli("store", "verify", path).code == 0
     assert table(path, "SELECT sum(white + draws + black + unknown) FROM game_move") == counted
     whole = folder / "whole.graph"
-    cli("import", "pgn", folder / "games.pgn", "--store", whole)
+    cli("import", folder / "games.pgn", "--store", whole)
     total = table(path, "SELECT sum(searches) FROM book_position")[0][0]
-    cli("book", "build", toml, "--store", whole, "--evaluations", 40 * total)
+    cli("book", "build", toml, "--store", whole, "--evaluations", 400 * total)
     columns = "key, state, searches, n, value, outside, outside_move"
     query = f"SELECT {columns} FROM book_position ORDER BY key"
     assert table(path, query) == table(whole, query), (
@@ -108,12 +108,12 @@ def out_and_in(path: Path, folder: Path, cli: Cli) -> None:
     names = {"polyglot": "o.bin", "pgn": "o.pgn", "epd": "o.epd", "jsonl": "o.jsonl", "csv": "o.csv"}
     for kind, name in names.items():
         more = ["--side", "both", *(["--weights", "minimax"] if kind == "polyglot" else [])]
-        done = cli("export", kind, "--store", path, "-o", folder / name, "--book", "real", *more)
+        done = cli("export", "--store", path, "-o", folder / name, "--book", "real", *more)
         assert done.code == 0, done.err
     new = folder / "new.graph"
     for kind, name in (("polyglot", "o.bin"), ("pgn", "o.pgn"), ("epd", "o.epd")):
         more = ["--variations"] if kind == "pgn" else []
-        done = cli("import", kind, folder / name, "--store", new, *more)
+        done = cli("import", folder / name, "--store", new, *more)
         assert done.code == 0, done.err
     entries = set(table(new, "SELECT key, move FROM polyglot_entry"))
     assert entries <= moves

@@ -9,10 +9,11 @@ import chess
 import pytest
 
 from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
-from graphsearch.book.positions import BookMove, Position
-from graphsearch.book.snapshot import BookSnapshot
+from graphsearch.book.positions import Position
+from graphsearch.book.rows import BookSnapshot
 
 from ..support.books import Handmade, board_after, random_book, small_book
+from .test_tree import book_move
 
 
 def changed(snapshot: BookSnapshot, row: Bottleneck) -> dict[str, float]:
@@ -183,22 +184,6 @@ def test_large_sets_flip_larger_books_with_transpositions() -> None:
     assert max(sizes) > 2
 
 
-def book_move(child: int, value: float) -> BookMove:
-    return BookMove(
-        move=f"m{child}",
-        san=f"M{child}",
-        child=f"{child:x}",
-        rule="best",
-        p=0.3,
-        n=1,
-        q=value,
-        value=value,
-        loss=None,
-        games=0,
-        since=1,
-    )
-
-
 def test_twenty_thousand_positions_have_bottlenecks() -> None:
     rng = random.Random(5)
     positions = []
@@ -209,23 +194,12 @@ def test_twenty_thousand_positions_have_bottlenecks() -> None:
     for number, ply in enumerate(ply_of):
         below = range(first[ply + 1], first[ply + 2] if ply + 2 < 42 else count)
         children = rng.sample(below, min(len(below), rng.choice([0, 1, 2, 3]) if number else 8))
-        moves = {f"m{c}": book_move(c, rng.uniform(-0.9, 0.9)) for c in children}
+        moves = {f"m{c}": book_move(f"m{c}", f"{c:x}", value=rng.uniform(-0.9, 0.9)) for c in children}
         value, outside = rng.uniform(-0.9, 0.9), rng.uniform(-0.9, 0.9)
         state = "open" if moves else "leaf"
-        positions.append(
-            Position(
-                key=f"{number:x}",
-                fen=fens[ply % 2],
-                ply=ply,
-                since=1,
-                state=state,
-                value=value,
-                outside=outside,
-                outside_move="a2a3",
-                priority=1.0,
-                moves=moves,
-            )
-        )
+        position = Position(key=f"{number:x}", fen=fens[ply % 2], ply=ply, since=1, state=state, moves=moves)
+        position.value, position.outside, position.outside_move = value, outside, "a2a3"
+        positions.append(position)
     numbers = {position.key: number for number, position in enumerate(positions)}
     snapshot = BookSnapshot(
         name="big", side="both", config="", positions=positions, numbers=numbers, roots=(0,)

@@ -19,14 +19,10 @@ import pytest
 
 from graphsearch.book import rows
 from graphsearch.book.build import build
-from graphsearch.book.build_options import BuildLimits
-from graphsearch.book.build_report import BuildProgress, BuildReport
-from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Window
-from graphsearch.book.order import order_of
-from graphsearch.book.positions import numbered
-from graphsearch.book.progress import searches_left
-from graphsearch.book.tree import BookTree
-from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, GraphSearchError
+from graphsearch.book.build_report import BuildProgress, BuildReport, searches_left
+from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Window
+from graphsearch.book.tree import BookTree, order_of
+from graphsearch.errors import EvaluatorError, EvaluatorMismatchError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
 from graphsearch.store.record.provenance import EvaluatorIdentity
@@ -70,7 +66,7 @@ def tree_of_file(path: Path, found: BookConfig, name: str = "b") -> BookTree:
     with Store.open(path, read_only=True) as store:
         book = rows.book_named(store, name)
         rows.load(store, book.id, tree)
-        tree.roots = [key for key, _, _ in rows.roots(store, book.id)]
+        tree.roots = [key for key, _, _ in rows.roots_of(store, book.id)]
     tree.update(tree.positions)
     return tree
 
@@ -259,13 +255,3 @@ def test_what_is_left_follows_the_branching_so_far(tmp_path: Path) -> None:
     assert searches_left(tree, 3) >= leaves
     built(path, config())
     assert searches_left(tree_of_file(path, config()), 3) == 0
-
-
-def test_moves_are_numbered() -> None:
-    assert numbered(["e4", "e5", "Nf3"], 0) == "1. e4 e5 2. Nf3"
-    assert numbered([], 3) == ""
-
-
-def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(GraphSearchError, match="time must be"):
-        build(tmp_path / "a.graph", config(), limits=BuildLimits(seconds=0.0), evaluator=CountingEvaluator())

@@ -12,8 +12,7 @@ import pytest
 
 from graphsearch.book import rows
 from graphsearch.book.build import build
-from graphsearch.book.build_options import BuildLimits
-from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Ruling, Window
+from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Ruling, Window
 from graphsearch.book.growth import Growth, known_moves
 from graphsearch.book.positions import OPEN
 from graphsearch.book.toml import parse_config

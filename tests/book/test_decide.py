@@ -25,7 +25,7 @@ def known(*cps: float | None, p: float = 0.1, games: int = 0) -> list[Candidate]
     """Returns candidates of these centipawns, None for one that was not visited."""
     values = [None if cp is None else q_from_cp(cp) for cp in cps]
     return [
-        Candidate(move, "", p, 0 if value is None else 9, value, value, games)
+        Candidate(move, p, 0 if value is None else 9, value, value, games=games)
         for move, value in zip(MOVES, values, strict=False)
     ]
 
@@ -93,7 +93,7 @@ def test_what_the_queue_wants_is_taken_unless_it_is_excluded() -> None:
 
 def test_what_was_taken_stays_unless_it_is_excluded() -> None:
     found = known(30, 20)
-    taken = [found[0], Candidate("d2d4", "", 0.1, 9, 0.0, -0.5, 0, "best")]
+    taken = [found[0], Candidate("d2d4", 0.1, 9, 0.0, -0.5, rule="best")]
     verdicts = decide(config(Window()), BOARD, 0, taken)
     assert rules(verdicts) == {"e2e4": "best", "d2d4": "best"}
     assert verdicts[1].reason.startswith("added before; now loses")
@@ -123,7 +123,7 @@ def test_the_quick_test_by_value_agrees_with_the_decision(side: str) -> None:
         for most in (None, 1, 2):
             window = Window(own_cp=15, own_moves=most, reply_cp=15, reply_moves=most)
             found = known(20, cp, -300)
-            taken = [Candidate("e2e4", "", 0.1, 9, found[0].value, found[0].value, 0, "best"), *found[1:]]
+            taken = [Candidate("e2e4", 0.1, 9, found[0].value, found[0].value, rule="best"), *found[1:]]
             loss = max(0, 20 - cp)
             better = int(cp <= 20)
             top = max(20, cp)

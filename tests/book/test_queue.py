@@ -5,13 +5,25 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import chess
 import pytest
 
-from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
-from graphsearch.book.queue_items import from_games, from_lines, from_text
+from graphsearch.book import queue
+from graphsearch.book.queue import (
+    NewItem,
+    add,
+    drop,
+    drop_all,
+    from_games,
+    from_lines,
+    from_text,
+    items,
+    set_state,
+    waiting,
+)
 from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
 from graphsearch.store.store import Store
 
@@ -69,12 +81,11 @@ def test_a_builder_sees_what_is_for_it_or_for_any_book(graph: Path) -> None:
     add(graph, [LINE], book="white")
     with Store.open(graph) as store:
         assert [item.id for item in waiting(store, "white")] == [1, 3]
-        assert [item.id for item in waiting(store, "white", limit=1)] == [1]
         with store.transaction():
             assert set_state(store, 1, "refused", "no such position")
         assert not set_state(store, 1, "done")  # it waits no more
         assert not set_state(store, 99, "done")
-        assert set_state(store.connection, 3, "done", "3 positions")
+        assert set_state(store, 3, "done", "3 positions")
         assert waiting(store, "white") == []
     states = {item.id: (item.state, item.note) for item in items(graph)}
     assert states == {1: ("refused", "no such position"), 2: ("waiting", None), 3: ("done", "3 positions")}
@@ -131,9 +142,10 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path, hold
         assert [item.id for item in waiting(store, "any")] == [1, 2]
 
 
-def test_a_transaction_that_does_not_end_is_told(graph: Path) -> None:
+def test_a_transaction_that_does_not_end_is_told(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "WAIT_SECONDS", 0.1)
     with Store.open(graph) as store, store.transaction(), pytest.raises(StoreError, match="locked"):
-        add(graph, [START], wait_seconds=0.1)
+        add(graph, [START])
     assert list(items(graph)) == []
 
 
@@ -156,14 +168,16 @@ def test_items_that_are_added_from_many_processes_at_once_are_all_there(graph: P
         assert writes > 1
 
 
-def test_a_failure_keeps_what_was_added_before_it(graph: Path) -> None:
-    def entries() -> object:
+def test_a_failure_keeps_what_was_added_before_it(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "ROWS", 2)
+
+    def entries() -> Iterator[NewItem]:
         yield from (START, LINE)
         yield NewItem(chess.STARTING_FEN, ("d2d4",))
         raise InvalidPositionError("no position")
 
     with pytest.raises(InvalidPositionError):
-        add(graph, entries(), rows_at_once=2)  # type: ignore[arg-type]
+        add(graph, entries())
     assert [item.id for item in items(graph)] == [1, 2]
 
 

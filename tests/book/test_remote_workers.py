@@ -8,7 +8,7 @@ import signal
 import socket
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
@@ -22,8 +22,7 @@ import pytest
 
 from graphsearch.book import rows
 from graphsearch.book.build import build, build_at
-from graphsearch.book.build_options import BuildLimits, Resources
-from graphsearch.book.config import BookConfig, Leaf, Root, Window
+from graphsearch.book.config import BookConfig, BuildLimits, Leaf, Resources, Root, Window
 from graphsearch.book.workers.messages import TaskDone, TaskRequest
 from graphsearch.book.workers.worker import Setup
 from graphsearch.book.workers.worker_executor import WorkerExecutor
@@ -33,15 +32,16 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.version import __version__
 from graphsearch.workers import ray_workers
-from graphsearch.workers.child import Hear, WorkerProcess
 from graphsearch.workers.launcher import launcher_for
 from graphsearch.workers.messages import Failure, Ready
-from graphsearch.workers.tcp_pipes import Endpoint, PipeListener, connect, shut_down
+from graphsearch.workers.process import Handlers, WorkerProcess
+from graphsearch.workers.tcp import Endpoint, PipeListener, connect, shut_down
 
 from ..conftest import ROOT
 from ..support.counting import CountingEvaluator
 from ..support.pools import Oracle, evaluated, in_the_middle, until
 from ..support.reference import HashEvaluator
+from .test_workers import file as file
 from .test_workers import task
 
 
@@ -49,24 +49,24 @@ from .test_workers import task
 class Puppet(WorkerProcess):
     """A worker without a process, which says what the test has it say."""
 
-    def __init__(self, number: int, hear: Sequence[Hear], lost: Callable[[str], None]) -> None:
-        super().__init__(hear=hear, lost=lost, died=lambda: None)
+    def __init__(self, number: int, handlers: Handlers) -> None:
+        super().__init__(handlers)
         self.number = number
         self.requests: list[TaskRequest] = []
         ready = Ready(f"machine {number}, process 7", HashEvaluator.identity.as_json())
         threading.Thread(target=self.say, args=(ready,)).start()
 
     def say(self, message: object) -> None:
-        self._hear[0](message)
+        self._handlers.hear[0](message)
 
     def send(self, message: object) -> None:
         if isinstance(message, TaskRequest):
             self.requests.append(message)
         else:
-            threading.Thread(target=self._lost, args=("it left",)).start()
+            threading.Thread(target=self._handlers.lost, args=("it left",)).start()
 
     def end(self, how: str) -> None:
-        self._lost(how)
+        self._handlers.lost(how)
 
     def kill(self) -> None:
         """Does nothing."""
@@ -84,19 +84,12 @@ class PuppetLauncher:
     def __init__(self) -> None:
         self.puppets: list[Puppet] = []
 
-    def start(self, work: Any, *, name: str, hear: Any, lost: Any, died: Any = None) -> WorkerProcess:
-        self.puppets.append(Puppet(int(name.rpartition("-")[2]), hear, lost))
+    def start(self, work: Any, handlers: Handlers, *, name: str) -> WorkerProcess:
+        self.puppets.append(Puppet(int(name.rpartition("-")[2]), handlers))
         return self.puppets[-1]
 
     def close(self) -> None:
         """Does nothing."""
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> tuple[Path, int]:
-    path = tmp_path / "book.graph"
-    with Store.open(path, identity=HashEvaluator.identity, create=True) as store:
-        return path, store.begin_run("", {}, {}, kind="book")
 
 
 def leases(path: Path) -> list[tuple[str, int]]:
@@ -106,18 +99,18 @@ def leases(path: Path) -> list[tuple[str, int]]:
 
 def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[Path, int]) -> None:
     path, run = file
-    site = PuppetLauncher()
+    launcher = PuppetLauncher()
     one, two = task("d3d4"), task("e2e4")
-    with WorkerExecutor(path, HashEvaluator, 2, book=1, run=run, launcher=site) as executor:
-        until(lambda: len(site.puppets) == 2)
+    with WorkerExecutor(path, HashEvaluator, 2, book=1, run=run, launcher=launcher) as executor:
+        until(lambda: len(launcher.puppets) == 2)
         executor.submit(one)
         executor.submit(two)
         until(lambda: len(leases(path)) == 2)
-        first, second = site.puppets
+        first, second = launcher.puppets
         (request,) = first.requests
         first.end("its machine is gone")
-        until(lambda: len(site.puppets) == 3 and bool(site.puppets[2].requests))
-        third = site.puppets[2]
+        until(lambda: len(launcher.puppets) == 3 and bool(launcher.puppets[2].requests))
+        third = launcher.puppets[2]
         assert (third.number, third.requests) == (first.number, [request])
         until(lambda: leases(path) == [(first.requests[0].task.key, 0), (second.requests[0].task.key, 1)])
         third.say(TaskDone(40, 30))
@@ -203,7 +196,7 @@ def acted(calls: PipeListener, ray: FakeRay) -> tuple[list[Any], list[str]]:
     heard: list[Any] = []
     lost: list[str] = []
     setup: Any = None
-    ray_workers.RayWorker(ray, ray, 1, setup, calls, hear=[heard.append], died=lambda: None, lost=lost.append)
+    ray_workers.RayWorker(ray, ray, 1, setup, calls, Handlers([heard.append], lost.append))
     return heard, lost
 
 

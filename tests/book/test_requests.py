@@ -11,9 +11,8 @@ import pytest
 
 from graphsearch.book import queue
 from graphsearch.book.build import build
-from graphsearch.book.build_options import BuildLimits
 from graphsearch.book.build_report import BuildReport
-from graphsearch.book.config import Root, Ruling
+from graphsearch.book.config import BuildLimits, Root, Ruling
 from graphsearch.book.queue import NewItem
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text

@@ -198,7 +198,7 @@ def test_every_key_and_its_default_is_documented() -> None:
 
 
 def examples(name: str) -> list[str]:
-    return re.findall(r"^```toml\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.M | re.S)
+    return re.findall(r"^```toml[^\n]*\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.M | re.S)
 
 
 def test_the_documented_examples_are_books(games: Path) -> None:

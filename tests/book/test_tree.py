@@ -4,16 +4,50 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from graphsearch.book.config import Expansion
-from graphsearch.book.order import order_of
-from graphsearch.book.positions import END, LEAF, OPEN, Position
-from graphsearch.book.tree import BookTree, loss_of
+from graphsearch.book.positions import END, LEAF, OPEN, BookMove, Position
+from graphsearch.book.tree import BookTree, order_of
 from graphsearch.position.values import cp_from_q, q_from_cp
 
-from .trees import book_move, end, tree_of
+Edge = tuple[str, str] | tuple[str, str, dict[str, Any]]  # move, child, fields of the move
+
+
+def book_move(move: str, child: str, **fields: Any) -> BookMove:
+    """Returns a move of a book to a named position, with what is not said as it mostly is."""
+    numbers: dict[str, Any] = {"p": 0.5, "n": 1, "q": 0.0, "loss": None, "games": 0, "since": 1} | fields
+    return BookMove(move=move, san=move, child=child, rule="best", **numbers)
+
+
+def tree_of(
+    expansion: Expansion,
+    plies: Mapping[str, int],
+    edges: Mapping[str, Sequence[Edge]],
+    roots: Sequence[str] = ("a",),
+) -> BookTree:
+    """Returns a book of named positions: their plies, and the moves of those that were searched."""
+    tree = BookTree(expansion.value, order_of(expansion))
+    for name, ply in plies.items():
+        state = OPEN if name in edges else LEAF
+        tree.add(Position(key=name, fen=f"fen of {name}", ply=ply, since=1, state=state))
+    tree.roots = list(roots)
+    for name, moves in edges.items():
+        for move, child, *fields in moves:
+            tree.link(tree.positions[name], book_move(move, child, **dict(*fields)))
+    tree.update(tree.positions)
+    return tree
+
+
+def end(tree: BookTree, name: str, value: float) -> None:
+    """Makes a position an end of known value."""
+    position = tree.positions[name]
+    position.state, position.value = END, value
+    tree.update([name, *position.parents])
+
 
 PLAIN = Expansion(policy="dropout", alpha=1.0)
 #        a          ply 0
@@ -25,7 +59,7 @@ PLIES = {"a": 0, "b": 1, "c": 1, "d": 2, "e": 2}
 EDGES = {"a": [("x", "b"), ("y", "c")], "b": [("u", "d"), ("v", "e")], "c": [("w", "e")]}
 
 
-def edges_of(**q: float) -> dict[str, list[tuple[str, str, dict[str, float]]]]:
+def edges_of(**q: float) -> dict[str, list[Edge]]:
     """Returns the edges above with the values of their moves."""
     return {name: [(move, child, {"q": q[move]}) for move, child in moves] for name, moves in EDGES.items()}
 
@@ -251,10 +285,6 @@ def test_the_next_leaf_is_the_cheapest_of_all(policy: str) -> None:
 
 
 # ------------------------------------------------------------------ small things
-def test_losses_are_centipawns_and_bounded() -> None:
-    assert loss_of(0.3, 0.3) == 0
-    assert loss_of(1.0, -1.0) == 10_000
-    assert loss_of(None, 0.1) is None
 
 
 def test_unlinking_a_move_forgets_the_parent_unless_another_move_leads_there() -> None:

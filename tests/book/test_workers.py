@@ -142,7 +142,7 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
                 assert numbers_below(other, board) == numbers_below(local, board)
 
 
-def test_a_desk_reads_notes_saves_and_says_who_works_on_what(file: tuple[Path, int], log: Path) -> None:
+def test_an_executor_reads_notes_saves_and_lists_leases(file: tuple[Path, int], log: Path) -> None:
     path, run = file
 
     def rows(table: str) -> list[tuple[object, ...]]:

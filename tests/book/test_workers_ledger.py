@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from graphsearch.book.workers.ledger import LeaseHolder, Ledger
-from graphsearch.book.workers.merging import Merged, merged, tightened
 from graphsearch.book.workers.messages import LeaseReply, LeaseRequest, Publish, Updates
+from graphsearch.book.workers.writer import Merged, merged, tightened
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import legal_moves, pack
 from graphsearch.position.values import D_SCALE
@@ -76,9 +76,9 @@ def test_what_was_published_is_handed_out_bit_by_bit() -> None:
     publish(ledger, one)
     found = ask(ledger, two)
     assert found.known.tolist() == list(range(6))
-    assert found.said.wdl.tobytes() == TRUTH.wdl.tobytes()
-    assert found.said.priors.tobytes() == TRUTH.priors.tobytes()
-    assert found.said.bounds is None
+    assert found.evaluation.wdl.tobytes() == TRUTH.wdl.tobytes()
+    assert found.evaluation.priors.tobytes() == TRUTH.priors.tobytes()
+    assert found.evaluation.bounds is None
 
 
 def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_holds_to_that_clock() -> None:
@@ -93,8 +93,8 @@ def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_hold
     publish(ledger, one, batch, bounds=[[1, 1], [0, 0]])
     found = ask(ledger, two, after)
     assert found.known.tolist() == [0, 1]
-    assert found.said.bounds is not None
-    assert found.said.bounds.tolist() == [[0, 1], [0, 0]]
+    assert found.evaluation.bounds is not None
+    assert found.evaluation.bounds.tolist() == [[0, 1], [0, 0]]
 
 
 def test_one_who_waits_gets_the_answer_as_soon_as_it_is_there() -> None:
@@ -169,7 +169,7 @@ def test_a_search_that_has_looked_again_lets_answers_go() -> None:
     publish(ledger, one)
     ledger.committed(one, [BATCH.words])
     assert len(ledger) == 6
-    ledger.news(two)
+    ledger.updates(two)
     assert len(ledger) == 0
 
 
@@ -193,9 +193,9 @@ def test_what_one_saves_is_news_for_the_others_and_what_beat_it_for_itself() -> 
     boards = games(2)
     written, better = (RecordBatch.from_records([record(board, 3)]) for board in boards)
     ledger.committed(one, [written.words, better.words], Merged(written, 1, better))
-    assert ledger.news(two) == Updates([written], 1)
-    assert ledger.news(two) == Updates([], 1)
-    assert ledger.news(one) == Updates([better], 1)
+    assert ledger.updates(two) == Updates([written], 1)
+    assert ledger.updates(two) == Updates([], 1)
+    assert ledger.updates(one) == Updates([better], 1)
 
 
 def test_one_who_publishes_nothing_for_too_long_counts_as_hung() -> None:
@@ -270,4 +270,4 @@ def test_an_answer_that_comes_late_is_kept() -> None:
     publish(ledger, one)
     found = ask(ledger, two)
     assert found.known.tolist() == list(range(6))
-    assert found.said.wdl.tobytes() == TRUTH.wdl.tobytes()
+    assert found.evaluation.wdl.tobytes() == TRUTH.wdl.tobytes()

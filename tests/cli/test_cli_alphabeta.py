@@ -17,15 +17,15 @@ import pytest
 
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.kept_transpositions import EntryReport, KeptEntries
-from graphsearch.solvers.alphabeta.alone import limits_alone, nodes_within
-from graphsearch.solvers.alphabeta.limits import DepthLimits
+from graphsearch.solvers.alphabeta.engine import limits_alone, nodes_within
+from graphsearch.solvers.alphabeta.results import DepthLimits
 from graphsearch.store.store import Store
 
 from ..conftest import Cli, Outcome, finish, start
 from ..support.loose import loosen
 
 if TYPE_CHECKING:
-    from graphsearch.solvers.alphabeta.outcome import AlphaBetaResult
+    from graphsearch.solvers.alphabeta.results import AlphaBetaResult
 
 KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason
 counts known nodes_alone nodes_saved entries graph_nodes iterations"""
@@ -48,14 +48,14 @@ def test_the_table_has_a_row_for_each_depth_and_the_messages_are_on_stderr(cli: 
     lines = outcome.out.splitlines()
     assert lines[0].split() == [
         "Depth",
-        "Value",
+        "Score",
         "Nodes",
         "Nodes/s",
         "Hits",
         "Cut-offs",
         "First",
         "Time",
-        "PV",
+        "Line",
     ]
     assert [line.split()[0] for line in lines[2:5]] == ["1", "2", "3"]
     assert lines[4].split("s   ")[-1].startswith("2. ")  # the line, after 1. e4 e5
@@ -87,7 +87,9 @@ def test_a_second_run_says_what_it_reused_and_what_that_saved(cli: Cli, tmp_path
 def test_one_file_serves_both_searches(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     assert cli("alphabeta", "startpos", "--depth", 3, "--store", path).code == 0
-    assert cli("analyze", "startpos", "--visits", 200, "--batch", 1, "--store", path).code == 0
+    assert (
+        cli("analyze", "startpos", "--visits", 200, "--param", "MinibatchSize=1", "--store", path).code == 0
+    )
     data = cli("alphabeta", "startpos", "--depth", 4, "--store", path, "--json").json
     assert data["graph_nodes"] > 150
     assert data["counts"]["ordered"] > 0
@@ -104,15 +106,15 @@ def test_a_window_is_given_in_centipawns(cli: Cli) -> None:
     outcome = cli("alphabeta", "startpos", "--depth", 3, "--window", -900, -800, "--json")
     assert (outcome.json["window"], outcome.json["bound"]) == ([-9000, -8000], "lower")
     text = cli("alphabeta", "startpos", "--depth", 3, "--window", 800, 900).out
-    assert "value <=" in text
+    assert "score <=" in text
 
 
 @pytest.mark.parametrize(
     ("fen", "words"),
     [
-        ("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1", ("value #1", "This mate is the shortest")),
-        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", ("Black to move: checkmate", "value #0")),
-        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", ("stalemate", "value 0")),
+        ("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1", ("score #1 (White's view)", "This mate is the shortest")),
+        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", ("Black to move: checkmate", "score #0")),
+        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", ("stalemate", "score 0.00")),
     ],
 )
 def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> None:
@@ -131,11 +133,11 @@ def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> 
         (["startpos", "--depth", "2", "--window", "5", "5"], 2, "at least 0.1 apart"),
         (["startpos", "--depth", "2", "--window", "5", "5.01"], 2, "5 5.01: both bounds round to 5"),
         (["startpos", "--depth", "2", "--window", "nan", "5"], 2, "finite numbers of centipawns"),
-        (["startpos", "--depth", "2", "--seconds", "-1"], 2, "seconds is -1"),
+        (["startpos", "--depth", "2", "--time", "-1"], 2, "seconds is -1"),
         (["startpos", "--depth", "2", "--nodes", "0"], 2, "nodes is 0"),
-        (["startpos", "--depth", "2", "--hash", "0"], 2, "--hash"),
+        (["startpos", "--depth", "2", "--ram", "0MB"], 2, "--ram"),
         (["8/8/8/8/8/8/8/8 w - - 0 1", "--depth", "2"], 2, "king"),
-        (["startpos", "--depth", "2", "--store", "/nowhere/a.graph"], 1, "does not exist"),
+        (["startpos", "--depth", "2", "--store", "/nowhere/a.graph"], 2, "does not exist"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(
@@ -193,7 +195,7 @@ MATE_IN_2 = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 def test_comparing_goes_no_deeper_than_a_known_mate(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     assert cli("alphabeta", MATE_IN_2, "--depth", 3, "--store", path, "--json").json["mate"] == 2
-    again = cli("alphabeta", MATE_IN_2, "--seconds", 60, "--store", path, "--compare", "--json").json
+    again = cli("alphabeta", MATE_IN_2, "--time", "1m", "--store", path, "--compare", "--json").json
     assert (again["stop_reason"], again["depth"], again["mate"]) == ("known", 126, 2)
     result = SimpleNamespace(depth=126, value=-99_996)
     limits = limits_alone(DepthLimits(depth=126, window=(-5, 5), seconds=1), cast("AlphaBetaResult", result))
@@ -218,9 +220,9 @@ def test_too_little_memory_names_the_option(cli: Cli, monkeypatch: pytest.Monkey
         raise MemoryError
 
     monkeypatch.setattr(Graph, "use_entries", fail)
-    outcome = cli("alphabeta", "startpos", "--depth", 1, "--hash", 512)
+    outcome = cli("alphabeta", "startpos", "--depth", 1, "--ram", "512MB")
     assert outcome.code == 1
-    assert "--hash 512: not enough memory for a table of so many MB" in outcome.err
+    assert "--ram 512MB: not enough memory for a table of this size" in outcome.err
 
 
 @pytest.mark.parametrize(("left_out", "is_said"), [(4, False), (500, True)])
@@ -235,7 +237,7 @@ def test_a_larger_table_is_advised_only_if_many_entries_had_no_room(
 
     monkeypatch.setattr(KeptEntries, "load", load)
     outcome = cli("alphabeta", "startpos", "--depth", 1, "--store", path, "--json")
-    assert ("A larger --hash" in outcome.err) == is_said
+    assert ("A larger --ram" in outcome.err) == is_said
     assert outcome.json["entries"]["left_out"] == left_out
 
 

@@ -18,6 +18,7 @@ KEYS = [
     "position",
     "key",
     "store",
+    "opening",
     "visits",
     "new_visits",
     "evaluations",
@@ -38,7 +39,7 @@ def assert_sound(cli: Cli, path: Path) -> None:
 
 
 def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
-    data = cli("analyze", "startpos", "--visits", 200, "--batch", 1, "--json").json
+    data = cli("analyze", "startpos", "--visits", 200, "--param", "MinibatchSize=1", "--json").json
     assert list(data) == KEYS
     assert data["key"] == "463b96181691fc9c"
     assert data["store"] is None
@@ -59,10 +60,10 @@ def test_a_principal_variation_is_a_line_of_legal_moves(cli: Cli) -> None:
 
 
 def test_the_table_has_the_best_moves_and_the_message_is_on_stderr(cli: Cli) -> None:
-    outcome = cli("analyze", "startpos", "--visits", 100, "--multipv", 3)
+    outcome = cli("analyze", "startpos", "--visits", 100, "--lines", 3)
     lines = outcome.out.splitlines()
-    assert lines[0].startswith("White to move   N ")
-    assert lines[1].split() == ["Move", "N", "P", "Q", "WDL", "%", "cp", "PV"]
+    assert lines[0].startswith("White to move   +0.")
+    assert lines[1].split() == ["Move", "Score", "W", "D", "L", "Visits", "Line"]
     assert lines[6].startswith("bestmove ")
     assert "built-in evaluator" in outcome.err
     assert "Nothing was saved" in outcome.err
@@ -82,7 +83,18 @@ def test_limits_add_to_what_the_file_holds(cli: Cli, tmp_path: Path) -> None:
 
 def test_the_printed_command_resumes_the_search(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "it's mine.graph"
-    options = ("--moves", "e4 e5", "--visits", 50, "--batch", 1, "--param", "CPuct=2", "--store", path)
+    options = (
+        "--moves",
+        "e4 e5",
+        "--visits",
+        50,
+        "--param",
+        "MinibatchSize=1",
+        "--param",
+        "CPuct=2",
+        "--store",
+        path,
+    )
     outcome = cli("analyze", chess.STARTING_FEN, *options)
     command = next(line for line in outcome.err.splitlines() if line.startswith("Resume with: "))
     words = shlex.split(command.removeprefix("Resume with: "))

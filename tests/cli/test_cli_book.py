@@ -130,7 +130,10 @@ def test_why_finds_the_move_into_a_position_without_its_game(book: Path, cli: Cl
 
 
 def test_a_book_as_pgn_begins_at_move_one(book: Path, cli: Cli, tmp_path: Path) -> None:
-    assert cli("export", "pgn", "--book", "white", "--store", book, "-o", tmp_path / "b.pgn").code == 0
+    assert (
+        cli("export", "--format", "pgn", "--book", "white", "--store", book, "-o", tmp_path / "b.pgn").code
+        == 0
+    )
     game = chess.pgn.read_game(io.StringIO((tmp_path / "b.pgn").read_text()))
     assert game is not None
     assert "FEN" not in game.headers
@@ -141,7 +144,7 @@ def test_a_book_as_pgn_begins_at_move_one(book: Path, cli: Cli, tmp_path: Path) 
 
 
 def test_a_root_that_is_a_line_begins_where_the_line_begins(book: Path, cli: Cli) -> None:
-    text = cli("export", "pgn", "--root", "1. d4", "--store", book, "-o", "-").out
+    text = cli("export", "--format", "pgn", "1. d4", "--store", book, "-o", "-").out
     assert "FEN" not in text
     assert "1. d4 {" in text
 
@@ -176,7 +179,7 @@ def searched(path: Path) -> int:
 
 def test_wrong_use_is_one_line(tmp_path: Path, toml: Path, book: Path, cli: Cli) -> None:
     missing = cli("book", "status", "--store", tmp_path / "none.graph")
-    assert missing.code == 1
+    assert missing.code == 2
     assert "does not exist" in missing.err
     assert cli("book", "status", "--store", book, "--book", "black").code == 1
     assert cli("book", "build", tmp_path / "none.toml", "--store", book).code == 2

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from ..conftest import Cli
 
-SEARCH = ("--evaluator", "uniform", "--batch", "64", "--param", "Overlap=0", "--json")
+SEARCH = ("--evaluator", "uniform", "--param", "MinibatchSize=64", "--param", "Overlap=0", "--json")
 
 
 def test_a_cluster_is_made_searched_read_and_merged(cli: Cli, tmp_path: Path) -> None:
     one, folder, whole = tmp_path / "one.graph", tmp_path / "a.cluster", tmp_path / "whole.graph"
     limits = ("analyze", "startpos", "--visits", 300)
     cli(*limits, "--store", one, *SEARCH)
-    made = cli("store", "split", one, folder, "--shards", 2, "--json").json
+    made = cli("lab", "split", one, folder, "--shards", 2, "--json").json
     assert made["shards"] == 2
     found = cli(*limits, "--store", folder, *SEARCH).json
     alone = cli(*limits, "--store", one, *SEARCH).json
@@ -22,7 +22,7 @@ def test_a_cluster_is_made_searched_read_and_merged(cli: Cli, tmp_path: Path) ->
     assert cli("store", "verify", folder, "--json").json["ok"]
     shown = cli("show", "startpos", "--store", folder, "--json").json
     assert shown["visits"] == cli("show", "startpos", "--store", one, "--json").json["visits"]
-    assert cli("store", "mend", folder, "--json").json["made"] == []
+    assert cli("lab", "mend", folder, "--json").json["made"] == []
     merged = cli("store", "merge", folder, "-o", whole, "--json").json
     assert merged["nodes"] == cli("store", "info", one, "--json").json["nodes"]
 
@@ -31,8 +31,8 @@ def test_what_is_no_cluster_or_cannot_be_one_is_refused_in_one_line(cli: Cli, tm
     for code, words, line in (
         (2, ("analyze", "startpos", "--shards", 2), "--shards needs the folder of a cluster"),
         (1, ("store", "merge", tmp_path, "-o", tmp_path / "a.graph"), "has no manifest.json"),
-        (1, ("store", "mend", tmp_path), "has no manifest.json"),
-        (1, ("store", "split", tmp_path / "none.graph", tmp_path / "c", "--shards", 2), "does not exist"),
+        (1, ("lab", "mend", tmp_path), "has no manifest.json"),
+        (2, ("lab", "split", tmp_path / "none.graph", tmp_path / "c", "--shards", 2), "does not exist"),
     ):
         outcome = cli(*words)
         assert outcome.code == code

@@ -41,7 +41,7 @@ def read_all(master: int) -> str:
 
 def test_a_terminal_sees_the_best_lines_and_the_counters_while_it_runs() -> None:
     out, shown = on_a_terminal("analyze", "startpos", "--time", "1.5")
-    for word in ("Move", "WDL %", "PV", "nodes ", "visits/s ", "evaluations/s ", "catch-ups ", "depth "):
+    for word in ("Move", "W D L", "Line", "nodes ", "visits/s ", "evaluations/s ", "depth "):
         assert word in shown
     assert "\x1b" not in out
 

@@ -1,4 +1,4 @@
-"""`store compact`, `prune`, `backup`, `salvage` and `forecast`: what they print, and how they fail."""
+"""`store compact`, `backup`, `salvage` and `lab forecast`: what they print, and how they fail."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def test_compact_prints_what_it_gained(cli: Cli, small_graph: Path) -> None:
 
 
 def test_prune_prints_what_is_left(cli: Cli, small_graph: Path) -> None:
-    data = cli("store", "prune", small_graph, "--min-visits", 2, "--json").json
+    data = cli("store", "compact", small_graph, "--min-visits", 2, "--json").json
     assert set(data) == {"nodes_before", "nodes_after", "bytes_before", "bytes_after"}
     assert 0 < data["nodes_after"] < data["nodes_before"]
-    again = cli("store", "prune", small_graph, "--min-visits", 2).out
+    again = cli("store", "compact", small_graph, "--min-visits", 2).out
     assert f"{data['nodes_after']:,} nodes before, {data['nodes_after']:,} after" in again
     assert cli("show", "startpos", "--store", small_graph).code == 0
     assert cli("store", "verify", small_graph).code == 0
 
 
-@pytest.mark.parametrize("args", [(), ("--min-visits", "0"), ("--min-visits", "few")])
-def test_prune_needs_a_number_of_visits(cli: Cli, small_graph: Path, args: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("args", [("--min-visits", "0"), ("--min-visits", "few")])
+def test_dropping_needs_a_number_of_visits(cli: Cli, small_graph: Path, args: tuple[str, ...]) -> None:
     before = small_graph.read_bytes()
-    assert cli("store", "prune", small_graph, *args).code == 2
+    assert cli("store", "compact", small_graph, *args).code == 2
     assert small_graph.read_bytes() == before
 
 
@@ -87,7 +87,7 @@ def test_salvage_takes_the_evaluator_by_name(cli: Cli, small_graph: Path, tmp_pa
 
 
 def test_forecast_prints_file_and_memory(cli: Cli, small_graph: Path) -> None:
-    data = cli("store", "forecast", small_graph, "--json").json
+    data = cli("lab", "forecast", small_graph, "--json").json
     first, second = data["predictions"]
     assert set(first) == {
         "nodes",
@@ -103,7 +103,7 @@ def test_forecast_prints_file_and_memory(cli: Cli, small_graph: Path) -> None:
     assert first["ram_index_bytes"] < first["ram_least_bytes"] < first["ram_all_bytes"]
     assert second["file_bytes"] == pytest.approx(10 * first["file_bytes"], rel=1e-6)
     assert data["file"]["reliable"] is False
-    outcome = cli("store", "forecast", small_graph)
+    outcome = cli("lab", "forecast", small_graph)
     assert "1,000,000,000" in outcome.out
     assert "is small" in outcome.err
 
@@ -125,18 +125,18 @@ def test_forecast_needs_nodes(cli: Cli, tmp_path: Path) -> None:
     from ..store.records import IDENTITY
 
     Store.open(tmp_path / "empty.graph", create=True, identity=IDENTITY).close()
-    outcome = cli("store", "forecast", tmp_path / "empty.graph")
+    outcome = cli("lab", "forecast", tmp_path / "empty.graph")
     assert outcome.code == 1
     assert "has no nodes to forecast from" in outcome.err
 
 
-@pytest.mark.parametrize("command", [("compact",), ("prune", "--min-visits", "2")])
+@pytest.mark.parametrize("command", [("compact",), ("compact", "--min-visits", "2")])
 def test_a_file_that_is_being_written_is_refused_with_its_holder(
     cli: Cli, small_graph: Path, command: tuple[str, ...]
 ) -> None:
     with Store.open(small_graph):
         outcome = cli("store", *command, small_graph)
-        assert cli("store", "forecast", small_graph).code == 0
+        assert cli("lab", "forecast", small_graph).code == 0
     assert outcome.code == 1
     assert f"is being written by process {os.getpid()} since" in outcome.err
     assert len(outcome.err.splitlines()) == 1

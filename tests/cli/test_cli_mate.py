@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from pathlib import Path
@@ -70,3 +71,21 @@ def test_ctrl_c_ends_with_what_is_excluded(tmp_path: Path) -> None:
     assert done.code == 130
     if done.out:  # else it was still compiling
         assert (done.json["mate"], done.json["stop_reason"]) == (None, "stop")
+
+
+def test_every_position_of_a_file_is_searched_in_turn(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "problems.epd"
+    file.write_text(
+        "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1\nnonsense\nkbK5/pp6/1P6/8/8/8/8/R7 w - - bm Ra6;\n"
+    )
+    both = cli("mate", file)
+    assert both.code == 1, "a line is no position"
+    assert [line for line in both.out.splitlines() if "mates in" in line] == [
+        "White mates in 1; there is no shorter mate",
+        "White mates in 2; there is no shorter mate",
+    ]
+    assert "line 3: kbK5" in both.out
+    assert "line 2: a FEN needs" in both.err
+    found = [json.loads(line)["mate"] for line in cli("mate", file, "--json").out.splitlines()]
+    assert found == [1, 2]
+    assert cli("mate", file, "--game", 1, "--json").json["mate"] == 1

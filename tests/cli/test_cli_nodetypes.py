@@ -1,4 +1,4 @@
-"""`graphsearch nodetypes`: uniform trees and files, as tables, JSON and pictures; wrong use in one line."""
+"""`graphsearch lab nodetypes`: uniform trees and files, tables, JSON and pictures; wrong use in one line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from graphsearch import Graph, __version__
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.places import COMPILING
 from graphsearch.solvers.alphabeta.nodetypes import plot
-from graphsearch.solvers.alphabeta.nodetypes.agreement import Agreement
-from graphsearch.solvers.alphabeta.nodetypes.rules import Rules
+from graphsearch.solvers.alphabeta.nodetypes.theory import Agreement, Rules
 from graphsearch.store.record.transposition import Entry
 
 from ..conftest import Cli
@@ -25,11 +24,11 @@ COUNTS = {"ply", "actual", "expected"}
 
 def test_a_uniform_tree_in_perfect_order_is_minimal(cli: Cli) -> None:
     depth = 2 if JIT_OFF else 6
-    done = cli("nodetypes", "--synthetic", 40, depth)
+    done = cli("lab", "nodetypes", "--synthetic", 40, depth)
     assert done.code == 0
     assert "Both searches visit exactly the minimal tree, at every ply and for every type." in done.out
     assert "Expected by Kannan: 100.0 %" in done.out
-    data = cli("nodetypes", "--synthetic", 40, depth, "--json").json
+    data = cli("lab", "nodetypes", "--synthetic", 40, depth, "--json").json
     assert data["exact"]
     total = 79 if JIT_OFF else 127_999
     assert data["formula"]["total"] == total
@@ -39,14 +38,14 @@ def test_a_uniform_tree_in_perfect_order_is_minimal(cli: Cli) -> None:
 
 
 def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
-    done = cli("nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--rules", "kannan")
+    done = cli("lab", "nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--rules", "kannan")
     assert done.code == 0
     assert "Pearl's branching factor" in done.out
     assert "became All when 1 candidate failed" in done.out
-    data = cli("nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--json").json
+    data = cli("lab", "nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--json").json
     assert (data["order"], data["seed"], data["exact"]) == ("random", 3, False)
     assert all(search["price"] > 1 for search in data["searches"])
-    share = cli("nodetypes", "--synthetic", 8, 3, "--order", 0.5, "--candidates", 2, "--json").json
+    share = cli("lab", "nodetypes", "--synthetic", 8, 3, "--order", 0.5, "--candidates", 2, "--json").json
     assert (share["order"], share["searches"][0]["candidates"]) == ("0.5", 2)
 
 
@@ -61,7 +60,7 @@ def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
         (("startpos", "--store", "x.graph", "--candidates", 1), "--candidates needs --synthetic"),
         (("--synthetic", 2, 2, "--store", "x.graph"), "--store needs a POSITION"),
         (("--synthetic", 2, 2, "--moves", "e4"), "--moves needs a POSITION"),
-        (("--synthetic", 2, 2, "--max-nodes", 5), "--max-nodes needs a POSITION"),
+        (("--synthetic", 2, 2, "--nodes", 5), "--nodes needs a POSITION"),
         (("--synthetic", 2), "requires 2 arguments"),
         (("--synthetic", "a", 2), "Invalid value for '--synthetic'"),
         (("--synthetic", 0, 2), "branching factor must be from 1 to 1000"),
@@ -76,7 +75,7 @@ def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(cli: Cli, arguments: tuple[object, ...], words: str) -> None:
-    done = cli("nodetypes", *arguments)
+    done = cli("lab", "nodetypes", *arguments)
     assert (done.code, done.out) == (2, "")
     assert words in " ".join(done.err.split())
 
@@ -100,27 +99,27 @@ def entries_file(tmp_path: Path) -> Path:
 
 
 def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Path) -> None:
-    done = cli("nodetypes", "startpos", "--store", entries_file)
+    done = cli("lab", "nodetypes", "startpos", "--store", entries_file)
     assert done.code == 0
     assert "4 stored positions, 4 of 4 entries, 1 ply deep, 20.0 moves a position; 0 proven" in done.out
     assert "Cut by the first move: 50.0 % of 2 Cut nodes (Hyatt: more than 90 %)" in done.out
     assert "Distance from the PV: odd for 2 of 2 Cut nodes" in done.out
-    data = cli("nodetypes", "startpos", "--store", entries_file, "--json").json
+    data = cli("lab", "nodetypes", "startpos", "--store", entries_file, "--json").json
     assert data["actual"] == {"pv": 2, "cut": 2, "all": 0, "unknown": 0}
     assert data["agreement"]["garms"]["share"] == 1
     assert data["plies"][1]["formula"] == {"pv": 1, "cut": 19, "all": 0, "total": 20, "worst": 20}
-    below = cli("nodetypes", "startpos", "--moves", "e4", "--store", entries_file, "--json").json
+    below = cli("lab", "nodetypes", "startpos", "--moves", "e4", "--store", entries_file, "--json").json
     assert (below["nodes"], below["reached"], below["entries"]) == (1, 1, 4)
 
 
 def test_a_start_that_is_cut_is_expected_to_be_and_nothing_is_told_of_no_nodes(
     cli: Cli, entries_file: Path
 ) -> None:
-    done = cli("nodetypes", "startpos", "--moves", "d4", "--store", entries_file)
+    done = cli("lab", "nodetypes", "startpos", "--moves", "d4", "--store", entries_file)
     assert "The start is Cut by its bound: that is expected of it, and the minimal tree is" in done.out
     assert "Expected by Garms: 100.0 % of 1 node agree" in done.out
     assert "Distance from the PV" not in done.out
-    done = cli("nodetypes", "startpos", "--moves", "e4", "--store", entries_file)
+    done = cli("lab", "nodetypes", "startpos", "--moves", "e4", "--store", entries_file)
     assert "The start is" not in done.out
     assert "Cut by the first move: unknown" in done.out
     assert " 0 " not in done.out.partition("Cut by the first move")[2]
@@ -137,7 +136,7 @@ def test_small_shares_and_large_products_are_short() -> None:
     [(0, "best move never first"), (0.5, "best move first with probability 0.5"), (1, "in perfect order")],
 )
 def test_the_order_of_a_uniform_tree_is_told_in_words(cli: Cli, order: float, words: str) -> None:
-    done = cli("nodetypes", "--synthetic", 3, 2, "--order", order)
+    done = cli("lab", "nodetypes", "--synthetic", 3, 2, "--order", order)
     assert f"3 moves at every node, 2 plies, {words}, seed 0" in done.out
 
 
@@ -151,7 +150,7 @@ def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -
     database.commit()
     database.close()
     for options in ((), ("--json",)):
-        done = cli("nodetypes", "startpos", "--store", entries_file, *options)
+        done = cli("lab", "nodetypes", "startpos", "--store", entries_file, *options)
         assert done.code == 1
         lines = [line for line in done.err.splitlines() if COMPILING not in line]
         assert lines[0].startswith("damaged: ")
@@ -161,25 +160,25 @@ def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -
 
 
 def test_the_limit_is_told_when_it_is_met(cli: Cli, entries_file: Path) -> None:
-    done = cli("nodetypes", "startpos", "--store", entries_file, "--max-nodes", 2, "--json")
+    done = cli("lab", "nodetypes", "startpos", "--store", entries_file, "--nodes", 2, "--json")
     assert (done.code, done.json["complete"], done.json["nodes"]) == (0, False, 2)
-    assert "the limit of 2 positions was reached; raise it with --max-nodes" in done.err
+    assert "the limit of 2 positions was reached; raise it with --nodes" in done.err
 
 
 def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, small_graph: Path) -> None:
-    done = cli("nodetypes", "startpos", "--store", small_graph)
+    done = cli("lab", "nodetypes", "startpos", "--store", small_graph)
     assert (done.code, done.out) == (1, "")
     assert "has no entries; graphsearch alphabeta" in done.err
-    done = cli("nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
+    done = cli("lab", "nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
     assert (done.code, done.out) == (1, "")
     assert "no fixed-depth search and no mate proof has left an entry" in done.err
-    assert cli("nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 1
-    assert cli("nodetypes", "8/8 w", "--store", entries_file).code == 2
+    assert cli("lab", "nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 2
+    assert cli("lab", "nodetypes", "8/8 w", "--store", entries_file).code == 2
 
 
 def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path) -> None:
     stored, tree = tmp_path / "stored.svg", tmp_path / "tree.PNG"
-    done = cli("nodetypes", "startpos", "--store", entries_file, "--plot", stored, "--rules", "kannan")
+    done = cli("lab", "nodetypes", "startpos", "--store", entries_file, "--plot", stored, "--rules", "kannan")
     assert done.code == 0
     assert f"Plotted: {stored}" in done.err
     text = stored.read_text(encoding="utf-8")
@@ -193,7 +192,7 @@ def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path) -> Non
             f"graphsearch {__version__}",
         )
     )
-    assert cli("nodetypes", "--synthetic", 3, 3, "--plot", tree, "--json").code == 0
+    assert cli("lab", "nodetypes", "--synthetic", 3, 3, "--plot", tree, "--json").code == 0
     assert tree.read_bytes().startswith(b"\x89PNG")
 
 

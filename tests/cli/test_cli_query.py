@@ -28,7 +28,15 @@ LINES = {
     "Nf3 e5": {"e4": (18, 0.2)},
 }
 GOLDEN = ROOT / "tests" / "golden"
-POSITION_QUESTIONS = ("moves", "games", "pv", "tree", "path", "parents", "transpositions")
+POSITION_QUESTIONS = (
+    "lab moves",
+    "games",
+    "lines",
+    "tree",
+    "lab path",
+    "lab parents",
+    "lab transpositions",
+)
 
 
 @pytest.fixture
@@ -41,11 +49,10 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 def test_moves_are_a_table_and_an_object(cli: Cli, file: Path) -> None:
-    text = cli("query", "moves", "startpos", "--moves", "e4 e5", "--store", file)
+    text = cli("lab", "moves", "startpos", "--moves", "e4 e5", "--store", file)
     assert text.code == 0
-    assert next(row for row in rows_of(text.out) if row[0] == "Nf3")[:4] == ["Nf3", "39", "97.9%", "+0.200"]
-    assert "51 +" in text.out
-    data = cli("query", "moves", "startpos", "--store", file, "--json").json
+    assert next(row for row in rows_of(text.out) if row[0] == "Nf3")[-5:-1] == ["97.9%", "+0.200", "51", "+"]
+    data = cli("lab", "moves", "startpos", "--store", file, "--json").json
     first = data["moves"][0]
     assert set(first) == {
         "move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "child_n", "child_q", "stale",
@@ -55,32 +62,32 @@ def test_moves_are_a_table_and_an_object(cli: Cli, file: Path) -> None:
 
 
 def test_lines_say_why_they_end(cli: Cli, file: Path) -> None:
-    out = cli("query", "pv", "startpos", "--lines", 2, "--store", file).out
-    assert "1... e5" in out
-    assert "ends after 4 moves: the file does not hold that position" in out
-    data = cli("query", "pv", "startpos", "--by", "value", "--store", file, "--json").json
+    out = cli("lines", "startpos", "--lines", 2, "--store", file).out
+    assert "1. e4 e5 2. Nf3 Nc6 (the file does not hold that position)" in out
+    assert "1... e5" in cli("lines", "startpos", "--details", "--store", file).out
+    data = cli("lines", "startpos", "--by", "value", "--store", file, "--json").json
     assert [ply["san"] for ply in data["lines"][0]["plies"]] == ["d4", "d5"]
-    assert cli("query", "pv", "startpos", "--by", "luck", "--store", file).code == 2
+    assert cli("lines", "startpos", "--by", "luck", "--store", file).code == 2
 
 
 def test_a_tree_is_drawn_with_its_transpositions(cli: Cli, file: Path) -> None:
-    out = cli("query", "tree", "startpos", "--depth", 4, "--min-visits", 1, "--store", file).out
-    assert "├── 1. e4  N 60  Q +0.100" in out
-    assert "2. e4  N 18  Q +0.200  → e4 e5 Nf3" in out
+    out = cli("tree", "startpos", "--depth", 4, "--min-visits", 1, "--store", file).out
+    assert "├── 1. e4  +0.07  60  B00 King's Pawn Game" in out
+    assert "2. e4  +0.15  18  → e4 e5 Nf3" in out
     assert "1 transposition" in out
-    data = cli("query", "tree", "startpos", "--store", file, "--min-visits", 30, "--json").json
+    data = cli("tree", "startpos", "--store", file, "--min-visits", 30, "--json").json
     assert [branch["san"] for branch in data["tree"]["branches"]] == ["e4", "d4"]
     assert data["tree"]["hidden"] == 1
 
 
 def test_a_line_is_a_curve_and_a_table(cli: Cli, file: Path) -> None:
-    outcome = cli("query", "line", "startpos", "--moves", "e4 e5 Nf3 Nc6 d4", "--store", file)
+    outcome = cli("curve", "startpos", "--moves", "e4 e5 Nf3 Nc6 d4", "--store", file)
     assert outcome.code == 0
     assert any("\u2800" < c <= "\u28ff" for c in outcome.out)
     assert max(map(len, outcome.out.splitlines())) <= 80
     assert "does not hold 2 positions" in outcome.err
     assert "not stored" in outcome.out
-    data = cli("query", "line", "startpos", "--moves", "e4 e5", "--store", file, "--json").json
+    data = cli("curve", "startpos", "--moves", "e4 e5", "--store", file, "--json").json
     assert [point["n"] for point in data["points"]] == [111, 60, 40]
     assert data["points"][0]["loss_cp"] is not None
 
@@ -88,123 +95,128 @@ def test_a_line_is_a_curve_and_a_table(cli: Cli, file: Path) -> None:
 def test_a_line_is_also_the_game_of_a_pgn_file(cli: Cli, file: Path, tmp_path: Path) -> None:
     pgn = tmp_path / "games.pgn"
     pgn.write_text('[White "A"]\n\n1. a4 *\n\n[White "B"]\n\n1. Nf3 e5 2. e4 Nc6 *\n')
-    data = cli("query", "line", pgn, "--game", 2, "--ply", 3, "--store", file, "--json").json
+    data = cli("curve", pgn, "--game", 2, "--ply", 3, "--store", file, "--json").json
     assert [point["san"] for point in data["points"]] == ["Nf3", "e5", "e4", None]
-    assert cli("query", "line", "startpos", "--store", file).code == 2
+    assert cli("curve", "startpos", "--store", file).code == 2
 
 
 def test_a_path_is_told_and_no_path_is_exit_code_1(cli: Cli, file: Path) -> None:
-    outcome = cli("query", "path", "startpos", "--moves", "Nf3 e5 e4", "--store", file)
+    outcome = cli("lab", "path", "startpos", "--moves", "Nf3 e5 e4", "--store", file)
     assert outcome.out.startswith("Shortest and most visited: 3 moves from ")
-    assert "least visited move N 39" in outcome.out
-    none = cli("query", "path", "startpos", "--moves", "a4", "--store", file, "--json")
+    assert "39 visits of the least visited move" in outcome.out
+    none = cli("lab", "path", "startpos", "--moves", "a4", "--store", file, "--json")
     assert none.code == 1
     assert none.json["shortest"] is None
     assert "no line of visited moves" in none.err
     fen = board_after("e4").fen()
-    data = cli("query", "path", "startpos", "--moves", "e4 e5", "--from", fen, "--store", file, "--json").json
+    data = cli("lab", "path", "startpos", "--moves", "e4 e5", "--from", fen, "--store", file, "--json").json
     assert [step["san"] for step in data["shortest"]["steps"]] == ["e5"]
-    cut = cli("query", "path", "startpos", "--moves", "e4 e5 Nf3", "--limit", 1, "--store", file)
+    cut = cli("lab", "path", "startpos", "--moves", "e4 e5 Nf3", "--nodes", 1, "--store", file)
     assert "the limit of 1 position was reached" in cut.err
 
 
 def test_parents_and_transpositions_are_listed(cli: Cli, file: Path) -> None:
-    out = cli("query", "parents", "startpos", "--moves", "e4 e5 Nf3", "--store", file).out
+    out = cli("lab", "parents", "startpos", "--moves", "e4 e5 Nf3", "--store", file).out
     assert "2 parents stored, 2 visited ways in" in out
-    data = cli("query", "transpositions", "--store", file, "--json").json
+    data = cli("lab", "transpositions", "--store", file, "--json").json
     assert [(row["ways"], row["n"]) for row in data["positions"]] == [(2, 57)]
-    assert "7 of 7 positions examined" in cli("query", "transpositions", "--store", file).out
-    everything = cli("query", "transpositions", "--all", "--store", file, "--json").json
+    assert "7 of 7 positions examined" in cli("lab", "transpositions", "--store", file).out
+    everything = cli("lab", "transpositions", "--all", "--store", file, "--json").json
     assert [row["ways"] for row in everything["positions"]] == [2]
     assert everything["edges"] == data["edges"] == 10
-    for wrong in (("startpos", "--all"), ("--moves", "e4")):
-        assert cli("query", "transpositions", *wrong, "--store", file).code == 2
+    assert cli("lab", "transpositions", "startpos", "--all", "--store", file).code == 2
+    below = cli("lab", "transpositions", "--moves", "e4", "--store", file)
+    assert "3 of 7 positions examined" in below.out
 
 
 def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
-    outcome = cli("query", "find", "--min-n", 50, "--side", "w", "--store", file)
-    assert [row[0] for row in rows_of(outcome.out)] == ["N", "111"]
+    outcome = cli("find", "--min-visits", 50, "--side", "w", "--store", file)
+    assert [row[:2] for row in rows_of(outcome.out)[1:]] == [["Score", "Visits"], ["+0.10", "111"]]
     assert "1 position" in outcome.err
-    lines = cli("query", "find", "--store", file, "--limit", 4, "--json").out.splitlines()
+    lines = cli("find", "--store", file, "--lines", 4, "--json").out.splitlines()
     assert len([json.loads(line) for line in lines]) == 4
     for wrong in (
         ["--pieces", "P=x"],
         ["--bounds", "won"],
-        ["--min-n", 5, "--max-n", 2],
-        ["--side", "white"],
+        ["--q", "0.5..0.2"],
+        ["--q", "nan"],
+        ["--plies", "x..2"],
+        ["--side", "green"],
     ):
-        outcome = cli("query", "find", *wrong, "--store", file)
-        assert (outcome.code, len(outcome.err.splitlines())) == (2, 1)
+        outcome = cli("find", *wrong, "--store", file)
+        assert outcome.code == 2
+        assert wrong[0].strip("-") in outcome.err.splitlines()[0]
 
 
 def test_sql_prints_rows_and_refuses_what_writes(cli: Cli, file: Path) -> None:
-    out = cli("query", "sql", "SELECT 1 AS one, 'x' AS x, NULL AS none, x'01ff' AS blob", "--store", file).out
+    out = cli("lab", "sql", "SELECT 1 AS one, 'x' AS x, NULL AS none, x'01ff' AS blob", "--store", file).out
     assert rows_of(out)[0] == ["one", "x", "none", "blob"]
     assert "<2 bytes>" in out
-    data = cli("query", "sql", "SELECT x'01ff', 9e999, 1.5", "--store", file, "--json").json
+    data = cli("lab", "sql", "SELECT x'01ff', 9e999, 1.5", "--store", file, "--json").json
     assert data["rows"] == [["01ff", "inf", 1.5]]
     assert len(data["columns"]) == 3
-    refused = cli("query", "sql", "DELETE FROM run", "--store", file)
+    refused = cli("lab", "sql", "DELETE FROM run", "--store", file)
     assert (refused.code, refused.out, len(refused.err.splitlines())) == (2, "", 1)
-    wrong = cli("query", "sql", "SELECT x FROM y", "--store", file)
+    wrong = cli("lab", "sql", "SELECT x FROM y", "--store", file)
     assert wrong.code == 2
     assert "no such table: y" in wrong.err
-    assert cli("query", "sql", "SELECT 1", "--store", file.with_name("none.graph")).code == 1
+    assert cli("lab", "sql", "SELECT 1", "--store", file.with_name("none.graph")).code == 2
 
 
 def test_games_without_games_say_how_to_get_some(cli: Cli, file: Path) -> None:
-    outcome = cli("query", "games", "startpos", "--store", file)
+    outcome = cli("games", "startpos", "--store", file)
     assert outcome.code == 0
-    assert "import pgn" in outcome.err
+    assert "import" in outcome.err
     assert "White" not in rows_of(outcome.out)[2]
 
 
 @pytest.mark.parametrize("question", POSITION_QUESTIONS)
 def test_every_question_refuses_what_it_does_not_know(cli: Cli, file: Path, question: str) -> None:
-    wrong = cli("query", question, "nonsense", "--store", file)
+    wrong = cli(*question.split(), "nonsense", "--store", file)
     assert (wrong.code, wrong.out) == (2, "")
-    missing = cli("query", question, "startpos", "--store", file.with_name("none.graph"))
-    assert (missing.code, missing.out) == (1, "")
+    missing = cli(*question.split(), "startpos", "--store", file.with_name("none.graph"))
+    assert (missing.code, missing.out) == (2, "")
     assert "does not exist" in missing.err
-    if question not in ("path", "parents"):
-        unknown = cli("query", question, "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "--store", file)
+    if question not in ("lab path", "lab parents"):
+        unknown = cli(*question.split(), "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "--store", file)
         assert (unknown.code, unknown.out, len(unknown.err.splitlines())) == (1, "", 1)
 
 
 def test_disagree_takes_its_file_either_way(cli: Cli, file: Path) -> None:
     for args in ((file,), ("--store", file)):
-        outcome = cli("query", "disagree", *args)
+        outcome = cli("lab", "disagree", *args)
         assert outcome.code == 1
         assert "has no second opinions" in outcome.err
-    assert cli("query", "disagree").code == 2
-    assert cli("query", "disagree", file, "--store", file).code == 2
+    assert cli("lab", "disagree").code == 2
+    assert cli("lab", "disagree", file, "--store", file).code == 2
 
 
-@pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "sql"])
+@pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "lab sql"])
 def test_questions_leave_nothing_beside_the_file(cli: Cli, file: Path, question: str) -> None:
-    words = {"find": [], "sql": ["SELECT 1"]}.get(question, ["startpos"])
-    assert cli("query", question, *words, "--store", file).code == 0
+    words = {"find": [], "lab sql": ["SELECT 1"]}.get(question, ["startpos"])
+    assert cli(*question.split(), *words, "--store", file).code == 0
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-@pytest.mark.parametrize("question", ["moves", "pv", "tree", "path", "parents", "transpositions", "games"])
-def test_questions_about_one_position_do_not_load_the_compiler(file: Path, question: str) -> None:
+def test_questions_about_one_position_do_not_load_the_compiler(file: Path) -> None:
     code = (
-        "import sys; from graphsearch.cli import main; assert main(sys.argv[1:]) == 0;"
-        "assert 'numba' not in sys.modules"
+        "import sys; from graphsearch.cli import main\n"
+        "for question in sys.argv[2:]:\n"
+        "    assert main([*question.split(), 'startpos', '--store', sys.argv[1], '--json']) == 0\n"
+        "    assert 'numba' not in sys.modules, question"
     )
-    command = [sys.executable, "-c", code, "query", question, "startpos", "--store", str(file), "--json"]
+    command = [sys.executable, "-c", code, str(file), *POSITION_QUESTIONS]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_output_without_unicode_is_ascii(file: Path) -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
-    for args in (["tree", "startpos"], ["line", "startpos", "--moves", "Nf3 e5 e4 Nc6"]):
-        outcome = finish(start("query", *args, "--store", file, env=environment))
+    for args in (["tree", "startpos"], ["curve", "startpos", "--moves", "Nf3 e5 e4 Nc6"]):
+        outcome = finish(start(*args, "--store", file, env=environment))
         assert outcome.code == 0, outcome.err
         assert outcome.out.isascii()
-        assert "N 111" in outcome.out or "*" in outcome.out
+        assert "+0.10  111" in outcome.out or "*" in outcome.out
 
 
 @pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["terminal", "background"])
@@ -213,7 +225,7 @@ def test_an_endless_statement_ends_at_ctrl_c(file: Path, inherited: signal.Handl
         signal.signal(signal.SIGINT, inherited)
 
     statement = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT n FROM x"
-    process = start("query", "sql", statement, "--store", file, "--json", preexec_fn=inherit)
+    process = start("lab", "sql", statement, "--store", file, "--json", preexec_fn=inherit)
     assert process.stdout is not None
     process.stdout.read(1000)
     process.send_signal(signal.SIGINT)
@@ -221,25 +233,28 @@ def test_an_endless_statement_ends_at_ctrl_c(file: Path, inherited: signal.Handl
 
 
 def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path) -> None:
-    for args in (
-        ["moves", "startpos"],
-        ["line", "startpos", "--moves", "e4 e5 Nf3"],
+    questions = (
+        ["lab", "moves", "startpos"],
+        ["curve", "startpos", "--moves", "e4 e5 Nf3"],
         ["tree", "startpos", "--depth", "4", "--min-visits", "1"],
-        ["parents", "startpos", "--moves", "e4 e5 Nf3"],
-        ["transpositions"],
-    ):
-        text = in_a_terminal(["query", *args, "--store", str(file)])
-        assert max(map(len, text.splitlines())) <= 80, args
+        ["lab", "parents", "startpos", "--moves", "e4 e5 Nf3"],
+        ["lab", "transpositions"],
+    )
+    text = in_a_terminal([[*words, "--store", str(file)] for words in questions])
+    assert text.count("Visits") == len(questions)
+    assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
-def in_a_terminal(args: list[str]) -> str:
-    """Returns what a command prints in a terminal of 80 columns, without its colours."""
+def in_a_terminal(commands: list[list[str]]) -> str:
+    """Returns what commands print in a terminal of 80 columns, without its colours."""
     import re
+
+    code = f"from graphsearch.cli import main; assert not any([main(words) for words in {commands!r}])"
 
     parent, child = pty.openpty()
     environment = os.environ | {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "graphsearch", *args], stdout=child, stderr=child, stdin=child, env=environment
+        [sys.executable, "-c", code], stdout=child, stderr=child, stdin=child, env=environment
     )
     os.close(child)
     data = b""
@@ -258,5 +273,5 @@ def in_a_terminal(args: list[str]) -> str:
 
 
 def test_an_illegal_root_is_refused(cli: Cli, file: Path) -> None:
-    outcome = cli("query", "path", "startpos", "--from", "8/8/8/8/8/8/8/8 w - - 0 1", "--store", file)
+    outcome = cli("lab", "path", "startpos", "--from", "8/8/8/8/8/8/8/8 w - - 0 1", "--store", file)
     assert outcome.code == 2

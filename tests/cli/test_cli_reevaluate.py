@@ -1,4 +1,4 @@
-"""`graphsearch reevaluate` and `graphsearch query disagree`: what they print, and what they refuse."""
+"""`graphsearch reevaluate` and `graphsearch lab disagree`: what they print, and what they refuse."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_a_second_opinion_and_where_it_differs(cli: Cli, small_graph: Path) -> N
     done = cli("reevaluate", small_graph, "--evaluator", "uniform", "--second-opinion", "--min-visits", "2")
     assert done.code == 0, done.err
     assert "have the second opinion" in done.out
-    assert "query disagree" in done.err
-    listed = cli("query", "disagree", small_graph, "--top", "3")
+    assert "lab disagree" in done.err
+    listed = cli("lab", "disagree", small_graph, "--lines", "3")
     assert listed.code == 0, listed.err
     assert listed.out.startswith("1: builtin")
     assert "graphsearch" in listed.err
     assert "show" in listed.err
-    found = cli("query", "disagree", small_graph, "--by", "policy", "--evaluator", "uniform", "--json").json
+    found = cli("lab", "disagree", small_graph, "--by", "policy", "--evaluator", "uniform", "--json").json
     weights = [row["weight"] for row in found["positions"]]
     assert weights == sorted(weights, reverse=True)
     assert len(weights) == 20
@@ -83,7 +83,7 @@ def test_a_second_opinion_and_where_it_differs(cli: Cli, small_graph: Path) -> N
 
 def test_the_command_that_disagree_proposes_works(cli: Cli, small_graph: Path) -> None:
     cli("reevaluate", small_graph, "--evaluator", "uniform", "--second-opinion")
-    proposed = shlex.split(cli("query", "disagree", small_graph).err.split("Look at one: ")[1])
+    proposed = shlex.split(cli("lab", "disagree", small_graph).err.split("Look at one: ")[1])
     shown = cli(*proposed[proposed.index("show") :])
     assert shown.code == 0
 
@@ -91,7 +91,7 @@ def test_the_command_that_disagree_proposes_works(cli: Cli, small_graph: Path) -
 def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cli, unfinished: Path) -> None:
     for command in (
         ["analyze", "startpos", "--visits", "1", "--store", unfinished],
-        ["refresh", unfinished],
+        ["lab", "refresh", unfinished],
         ["store", "compact", unfinished],
         ["reevaluate", unfinished, "--evaluator", "uniform", "--second-opinion"],
     ):
@@ -137,12 +137,12 @@ def test_wrong_use_is_one_clear_line(
 
 
 def test_wrong_questions_are_one_clear_line(cli: Cli, small_graph: Path) -> None:
-    done = cli("query", "disagree", small_graph)
+    done = cli("lab", "disagree", small_graph)
     assert done.code == 1
     assert "has no second opinions" in done.err
-    assert cli("query", "disagree", small_graph, "--by", "size").code == 2
-    assert cli("query", "disagree", small_graph, "--top", "0").code == 2
-    assert cli("query", "disagree", small_graph.with_name("none.graph")).code == 1
+    assert cli("lab", "disagree", small_graph, "--by", "size").code == 2
+    assert cli("lab", "disagree", small_graph, "--lines", "-1").code == 2
+    assert cli("lab", "disagree", small_graph.with_name("none.graph")).code == 2
 
 
 def test_a_file_in_use_and_a_missing_one_are_refused(cli: Cli, small_graph: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_file_in_use_and_a_missing_one_are_refused(cli: Cli, small_graph: Path
         done = cli("reevaluate", small_graph, "--evaluator", "uniform")
     assert done.code == 1
     assert str(small_graph) in done.err
-    assert cli("reevaluate", small_graph.with_name("none.graph"), "--evaluator", "uniform").code == 1
+    assert cli("reevaluate", small_graph.with_name("none.graph"), "--evaluator", "uniform").code == 2
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -1,4 +1,4 @@
-"""`graphsearch refresh`: what it prints, and what it refuses."""
+"""`graphsearch lab refresh`: what it prints, and what it refuses."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def stale(small_graph: Path) -> Path:
 
 
 def test_it_tells_what_it_did(cli: Cli, stale: Path) -> None:
-    done = cli("refresh", stale)
+    done = cli("lab", "refresh", stale)
     assert done.code == 0, done.err
     assert "sweeps" in done.out
     assert "stale edges; written: " in done.out
-    assert "0 stale edges; written: 0 edges of 0 records" in cli("refresh", stale).out
+    assert "0 stale edges; written: 0 edges of 0 records" in cli("lab", "refresh", stale).out
 
 
 def test_json_has_every_figure(cli: Cli, stale: Path) -> None:
-    found = cli("refresh", stale, "--tolerance", "0.0001", "--json").json
+    found = cli("lab", "refresh", stale, "--tolerance", "0.0001", "--json").json
     assert found["records"] > 500
     assert found["settled"] is True
     assert found["stale"] > 0
@@ -55,7 +55,7 @@ def test_json_has_every_figure(cli: Cli, stale: Path) -> None:
     ],
 )
 def test_wrong_use_is_one_clear_line(cli: Cli, stale: Path, options: list[str], code: int, text: str) -> None:
-    done = cli("refresh", stale, *options)
+    done = cli("lab", "refresh", stale, *options)
     assert done.code == code
     assert text in done.err
     assert done.out == ""
@@ -63,15 +63,15 @@ def test_wrong_use_is_one_clear_line(cli: Cli, stale: Path, options: list[str], 
 
 def test_a_file_in_use_and_a_missing_one_are_refused(cli: Cli, stale: Path) -> None:
     with Store.open(stale):
-        done = cli("refresh", stale)
+        done = cli("lab", "refresh", stale)
     assert done.code == 1
     assert str(stale) in done.err
-    assert cli("refresh", stale.with_name("none.graph")).code == 1
+    assert cli("lab", "refresh", stale.with_name("none.graph")).code == 2
 
 
 def test_values_that_do_not_settle_are_told(cli: Cli, stale: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "refresh", partial(module.refresh, max_sweeps=1))
-    done = cli("refresh", stale, "--tolerance", "0.00001")
+    done = cli("lab", "refresh", stale, "--tolerance", "0.00001")
     assert done.code == 0
     assert done.err.endswith("have not settled after 1 sweep; refresh again to continue.\n")
 

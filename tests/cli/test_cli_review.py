@@ -46,7 +46,9 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
     done = cli(*words, "-o", "-")
     assert done.out.startswith("[White")
     assert "1 game reviewed" in done.err
-    assert cli(*words, "--html", "-").out.startswith("<!DOCTYPE html>")
+    report = games.with_name("report.html")
+    assert cli(*words, "-o", "-", "-o", report).out.startswith("[White")
+    assert report.read_text().startswith("<!DOCTYPE html>")
     found = cli(*words, "--json").json
     assert (found["reviewed"], found["skipped"], found["problems"][0]["line"]) == (1, 1, 9)
     assert [move["san"] for move in found["games"][0]["moves"]] == ["f3", "e5", "g4", "Qh4#"]
@@ -75,11 +77,11 @@ def test_a_name_of_many_kilobytes_takes_no_figure_off_the_table(cli: Cli, games:
     [
         (["--game", "2"], 1, "can be reviewed"),
         (["--player", "C"], 2, "none of the 2 games"),
-        (["--color", "white"], 2, "name the player"),
+        (["--side", "white"], 2, "name the player"),
         (["--since", "May"], 2, "a date is 2024"),
         (["-o", "-", "--json"], 2, "stdout"),
-        (["-o", "-", "--html", "-"], 2, "stdout"),
-        (["-o", "out", "--html", "./out"], 2, "name two files"),
+        (["-o", "-", "-o", "-"], 2, "one file of games"),
+        (["-o", "a.html", "-o", "b.html"], 2, "one report"),
         (["--visits", "9"], 2, "10"),
     ],
 )

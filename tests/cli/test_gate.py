@@ -69,7 +69,7 @@ def test_what_is_no_file_is_not_imported(
 
 
 def test_positions_are_not_read_from_a_device(cli: Cli) -> None:
-    assert cli("evaluate", "--fens", "/dev/zero").code == 2
+    assert cli("evaluate", "/dev/zero").code == 2
 
 
 def test_a_pipe_is_read_where_a_file_is_read_once(odd: dict[str, Path], cli: Cli, tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_a_pipe_is_read_where_a_file_is_read_once(odd: dict[str, Path], cli: Cli
         writer.wait()
         return code
 
-    assert written("1. e4 e5 *", "import", "pgn", odd["fifo"], "--store", tmp_path / "a.graph") == 0
+    assert written("1. e4 e5 *", "import", odd["fifo"], "--store", tmp_path / "a.graph") == 0
     assert written("1. e4 e5 *", "show", odd["fifo"], "--store", tmp_path / "a.graph") == 1  # unknown there
-    assert written(chess.STARTING_FEN, "evaluate", "--fens", odd["fifo"]) == 0
+    assert written(chess.STARTING_FEN, "evaluate", odd["fifo"]) == 0
 
 
 # ------------------------------------------------------------------ lines, packed bytes, memory
@@ -118,7 +118,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused_in_little_memory(
 ) -> None:
     path = bomb(tmp_path, packed)
     store = tmp_path / "a.graph"
-    done = finish(start("import", kind, path, "--store", store, preexec_fn=little_memory))
+    done = finish(start("import", "--format", kind, path, "--store", store, preexec_fn=little_memory))
     assert done.code == 1, done.err
     assert "unpacks to more than 100 times its size" in done.err
     assert len(done.err.splitlines()) == 1
@@ -134,7 +134,7 @@ def test_a_network_that_unpacks_to_too_much_is_refused_in_little_memory(tmp_path
         limits.gunzipped(found, limits.NETWORK, "bomb")
 
 
-@pytest.mark.parametrize("arguments", [("analyze", "{}"), ("evaluate", "--fens", "{}")])
+@pytest.mark.parametrize("arguments", [("analyze", "{}"), ("evaluate", "{}")])
 def test_a_huge_line_is_refused_in_little_memory(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     path = tmp_path / "line.pgn"
     with path.open("wb") as file:
@@ -173,7 +173,7 @@ def test_a_pipe_that_sends_too_much_is_refused(
     monkeypatch.setenv("GRAPHSEARCH_MAX_PIPED", "3MB")
     os.mkfifo(tmp_path / "fifo")
     writer = subprocess.Popen(["sh", "-c", f"head -c 9000000 /dev/zero > {tmp_path}/fifo"])
-    done = cli("import", "pgn", tmp_path / "fifo", "--store", tmp_path / "a.graph")
+    done = cli("import", tmp_path / "fifo", "--store", tmp_path / "a.graph")
     writer.wait()
     assert done.code == 1
     assert "the most for what comes through a pipe" in done.err
@@ -182,7 +182,7 @@ def test_a_pipe_that_sends_too_much_is_refused(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_wait_for_a_pipe_that_nobody_writes(tmp_path: Path, number: int) -> None:
     os.mkfifo(tmp_path / "fifo")
-    process = start("import", "pgn", tmp_path / "fifo", "--store", tmp_path / "a.graph")
+    process = start("import", tmp_path / "fifo", "--store", tmp_path / "a.graph")
     while not (tmp_path / "a.graph").exists():
         time.sleep(0.02)
     time.sleep(0.2)
@@ -196,7 +196,7 @@ def test_a_signal_ends_an_import_within_one_endless_game(tmp_path: Path) -> None
         file.write(b"1. e4 {\n")
         for _ in range(60):
             file.write((b"x " * 40 + b"\n") * (1 << 13))  # a comment without end
-    process = start("import", "pgn", path, "--store", store)
+    process = start("import", path, "--store", store)
     while not store.exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
@@ -218,8 +218,8 @@ def test_a_signal_ends_an_import_within_one_endless_game(tmp_path: Path) -> None
         ("--visits", "9" * 5000),
         ("--visits", "0"),
         ("--evaluations", "-1"),
-        ("--batch", "9" * 20),
-        ("--multipv", "9" * 25),
+        ("--param", "MinibatchSize=9" * 20),
+        ("--lines", "9" * 25),
         ("--ram", "99999999TB"),
         ("--ram", "nanMB"),
         ("--ram", "\u0663GB"),

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from graphsearch.evaluators import assess as module
-from graphsearch.evaluators.assess import Answers, assess, assess_all
+from graphsearch.evaluators.assess import Answers, BoardSource, Positions, assess, assess_all
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.evaluators.sources import BoardSource, Positions
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import encode_move, fen_of, legal_moves, pack, terminal_kind, unpack
-from graphsearch.position.listing_kernel import list_all
+from graphsearch.position.rules_kernel import list_all
 from graphsearch.position.tables import load_tables
 
 from ..support.positions import random_words

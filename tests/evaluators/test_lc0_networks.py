@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from graphsearch.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
-from graphsearch.evaluators.lc0.canonical import FLIP, planes_and_transforms, turned_outputs
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
+from graphsearch.evaluators.lc0.planes import FLIP, planes_and_transforms, turned_outputs
 from graphsearch.evaluators.lc0.policy import policy_moves
 from graphsearch.evaluators.lc0.weights import read_network
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
@@ -29,7 +29,8 @@ from tools.write_lc0_network import RandomNetwork, Shape, main
 
 from ..conftest import Cli
 from ..support.attention import Definition
-from ..support.networks import policy_texts, softmax
+from ..support.networks import Tiny, policy_texts, softmax
+from ..support.positions import random_games
 
 TOLERANCE = 1e-4
 CASTLING = {"e1h1": "e1g1", "e1a1": "e1c1", "e8h8": "e8g8", "e8a8": "e8c8"}
@@ -79,17 +80,7 @@ BY_DEFINITION = {
 @cache
 def games() -> tuple[chess.Board, ...]:
     """Returns positions of random games with their moves, either side to move."""
-    chance = random.Random(5)
-    found: list[chess.Board] = []
-    while len(found) < 8:
-        board = chess.Board()
-        for _ in range(chance.randrange(80)):
-            if not any(board.legal_moves):
-                break
-            board.push(chance.choice(list(board.legal_moves)))
-        if any(board.legal_moves):
-            found.append(board)
-    return tuple(found)
+    return tuple(random_games(5, 8, 80))
 
 
 def evaluator_of(shape: Shape, folder: Path, **options: Any) -> Lc0Evaluator:
@@ -390,16 +381,21 @@ def test_a_layer_that_needs_too_much_memory_is_refused(
         evaluator_of(Shape(), tmp_path)
 
 
-SOUND = RandomNetwork(Shape(encoders=1, smolgen=2, width=4, heads=1, inner=4, feed=4)).message
+SOUND = {
+    "attention": RandomNetwork(Shape(encoders=1, smolgen=2, width=4, heads=1, inner=4, feed=4)).message,
+    "a tower": Tiny(1, blocks=1).message,
+}
 
 
-@settings(max_examples=60)
-@given(st.data())
-def test_damaged_bytes_are_read_or_refused_and_nothing_else(draw: st.DataObject) -> None:
-    damaged = bytearray(SOUND[: draw.draw(st.integers(0, len(SOUND)))])
+@pytest.mark.parametrize("name", SOUND)
+@settings(max_examples=50)
+@given(draw=st.data())
+def test_damaged_bytes_are_read_or_refused_and_nothing_else(name: str, draw: st.DataObject) -> None:
+    damaged = bytearray(SOUND[name][: draw.draw(st.integers(0, len(SOUND[name])))])
     for _ in range(draw.draw(st.integers(1, 4))):
         if damaged:
-            damaged[draw.draw(st.integers(0, len(damaged) - 1))] = draw.draw(st.integers(0, 255))
+            places = st.integers(0, min(80, len(damaged) - 1)) | st.integers(0, len(damaged) - 1)
+            damaged[draw.draw(places)] = draw.draw(st.integers(0, 255))
     try:
         read_network(bytes(damaged), "damaged")
     except EvaluatorError as error:
@@ -437,8 +433,8 @@ def test_a_search_with_attention_is_saved_and_goes_on(tmp_path: Path, cli: Cli) 
         f"lc0:{path}",
         "--store",
         str(tmp_path / "a.graph"),
-        "--batch",
-        "1",
+        "--param",
+        "MinibatchSize=1",
         "--json",
     )
     first = cli(*search, "--visits", "40").json

@@ -19,6 +19,7 @@ from graphsearch.evaluators.protocol import PositionBatch
 
 from ..conftest import shared_data
 from ..support.networks import policy_cell, policy_texts
+from ..support.positions import played
 
 STARTS = [
     chess.STARTING_FEN,
@@ -109,22 +110,15 @@ def test_a_batch_is_its_positions_one_by_one() -> None:
     batch = PositionBatch.from_boards(boards)
     alone = [PositionBatch.from_boards([board]) for board in boards]
     assert np.array_equal(input_planes(batch.words), np.concatenate([input_planes(b.words) for b in alone]))
+    half = input_planes(batch.words, np.float16)
+    assert half.dtype == np.float16
+    assert np.array_equal(half, input_planes(batch.words))
+    assert input_planes(batch.words[:0]).shape == (0, 112, 8, 8)
     assert np.array_equal(output_indices(batch), np.concatenate([output_indices(b) for b in alone]))
     logits = np.random.default_rng(1).normal(0, 3, (len(batch), 1858)).astype(np.float32)
     together = priors(batch, logits, 1.7)
     one_by_one = [priors(b, row[None], 1.7) for b, row in zip(alone, logits, strict=True)]
     np.testing.assert_allclose(together, np.concatenate(one_by_one), rtol=1e-6)
-
-
-def test_planes_have_the_type_of_the_network() -> None:
-    batch = PositionBatch.from_boards([chess.Board(STARTS[4])])
-    half = input_planes(batch.words, np.float16)
-    assert half.dtype == np.float16
-    assert np.array_equal(half, input_planes(batch.words))
-
-
-def test_an_empty_batch_has_no_planes() -> None:
-    assert input_planes(np.zeros((0, 10), np.uint64)).shape == (0, 112, 8, 8)
 
 
 def test_priors_are_a_softmax_over_the_legal_moves_at_the_temperature() -> None:
@@ -161,10 +155,7 @@ def golden() -> list[dict[str, Any]]:
 
 
 def board_of(case: dict[str, Any]) -> chess.Board:
-    board = chess.Board(case["start_fen"])
-    for move in case["moves"]:
-        board.push_uci(move)
-    return board
+    return played(case["start_fen"], case["moves"])
 
 
 def golden_planes(case: dict[str, Any]) -> NDArray[np.float32]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -20,15 +16,16 @@ from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.batch_kernel import LOGIT_FLOOR
 from graphsearch.evaluators.builtin import layout
 from graphsearch.evaluators.builtin.evaluation_kernel import SCRATCH_WORDS, evaluate_batch
-from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.evaluators.builtin.evaluator import DIGEST, BuiltinEvaluator
 from graphsearch.evaluators.builtin.weights import ARRAYS, FILE, Networks, load_networks, read_networks
 from graphsearch.evaluators.inside import BatchArrays
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.protocol import checked as valid
 from graphsearch.position.board import unpack
 from graphsearch.position.tables import load_tables
+from tests.support.plain import in_plain_python
 from tests.support.positions import random_words
 
-REPOSITORY = Path(__file__).parents[2]
 WORTH = (0, 1, 3, 3, 5, 9, 99)
 GUARD = 0x5AFE5AFE5AFE5AFE
 WIDTHS = 128, 64
@@ -47,7 +44,7 @@ def small_networks(seed: int = 1) -> Networks:
             arrays[name] = rng.integers(-most, most, size).astype(dtype)
     arrays["value_plain"][1] = 1e-7
     arrays["class_plain"][-1] = 1e-7
-    return Networks(arrays, {"value_width": WIDTHS[0], "policy_width": WIDTHS[1]})
+    return Networks.of(arrays, {"value_width": WIDTHS[0], "policy_width": WIDTHS[1]})
 
 
 NETWORKS = small_networks()
@@ -190,6 +187,8 @@ def expected_logits(board: chess.Board) -> dict[chess.Move, float]:
 def test_priors_are_what_the_arrays_say() -> None:
     batch = PositionBatch.from_boards(BOARDS)
     found = BuiltinEvaluator(networks=NETWORKS).evaluate(batch)
+    valid(batch, found)
+    assert (found.priors > 0).all()
     checked = 0
     for (board, moves), (begin, end) in zip(batch.boards(), pairwise(batch.offsets.tolist()), strict=True):
         priors = dict(zip(moves, np.log(found.priors[begin:end]).tolist(), strict=True))
@@ -232,7 +231,7 @@ def kernel_says(boards: list[chess.Board], scratch: NDArray[np.uint64]) -> list[
     out = []
     for board in boards:
         arrays = BatchArrays.of(PositionBatch.from_boards([board]))
-        evaluate_batch(load_tables(), NETWORKS.packed(), *arrays, scratch, 1.0, 0, 1)
+        evaluate_batch(load_tables(), NETWORKS.words, *arrays, scratch, 1.0, 0, 1)
         out.append([*arrays.values.tolist(), *arrays.priors.tolist()])
     return out
 
@@ -246,33 +245,13 @@ def test_the_working_memory_is_enough_and_keeps_nothing() -> None:
     assert kernel_says(BOARDS[::-1], np.zeros(SCRATCH_WORDS, np.uint64)) == found[::-1]
 
 
+def some_said() -> list[list[float]]:
+    return kernel_says(BOARDS[::60], np.zeros(SCRATCH_WORDS, np.uint64))
+
+
 def test_uncompiled_code_gives_the_same() -> None:
-    boards = BOARDS[::60]
-    script = (
-        "import json, sys, chess, numpy as np\n"
-        f"sys.path[:0] = [{str(REPOSITORY)!r}]\n"
-        "from graphsearch.position.board import board_of\n"
-        "from tests.evaluators.test_networks import SCRATCH_WORDS, kernel_says\n"
-        "boards = [board_of(fen) for fen in json.loads(sys.argv[1])]\n"
-        "print(json.dumps(kernel_says(boards, np.zeros(SCRATCH_WORDS, np.uint64))))\n"
-    )
-    command = [sys.executable, "-c", script, json.dumps([board.fen(en_passant="fen") for board in boards])]
-    plain = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    out = subprocess.run(command, env=plain, capture_output=True, text=True, check=True).stdout
-    for one, other in zip(
-        json.loads(out), kernel_says(boards, np.zeros(SCRATCH_WORDS, np.uint64)), strict=True
-    ):
+    for one, other in zip(in_plain_python(some_said), some_said(), strict=True):
         assert one == pytest.approx(other, rel=1e-5, abs=1e-6)
-
-
-def test_priors_and_chances_are_probabilities() -> None:
-    batch = PositionBatch.from_boards(BOARDS)
-    found = BuiltinEvaluator(networks=NETWORKS).evaluate(batch)
-    assert (found.priors > 0).all()
-    assert (found.wdl >= 0).all()
-    for begin, end in pairwise(batch.offsets.tolist()):
-        assert found.priors[begin:end].sum() == pytest.approx(1, abs=1e-5)
-    assert found.wdl.sum(axis=1) == pytest.approx(1, abs=1e-6)
 
 
 def test_a_file_of_networks_that_is_not_whole_is_refused(tmp_path: Path) -> None:
@@ -312,6 +291,7 @@ def test_the_weights_are_those_of_the_card() -> None:
     data = files("graphsearch.evaluators.builtin").joinpath(FILE).read_bytes()
     assert len(data) <= 20_000_000
     networks = load_networks()
+    assert networks.digest() == DIGEST
     assert networks.widths == (networks.card["value_width"], networks.card["policy_width"])
 
 

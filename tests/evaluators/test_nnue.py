@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import program
-from graphsearch.evaluators.nnue.file import ARCHITECTURES, read_network
-from graphsearch.evaluators.nnue.leb128 import decode
+from graphsearch.evaluators.nnue.file import ARCHITECTURES, decode, read_network
 from graphsearch.evaluators.nnue.quiescence_kernel import scores, search_words
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.quiescence.captures_kernel import PLAIN_VALUES, PROMOTION_GAIN

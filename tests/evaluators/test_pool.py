@@ -19,9 +19,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled
-from graphsearch.evaluators.pool.throughput import Throughput
-from graphsearch.evaluators.pool.worker import compiled_once
+from graphsearch.evaluators.pool import PooledEvaluator, Throughput, compiled_once, pooled
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.jit import compiler
 from graphsearch.jit.places import LevelFolders
@@ -88,13 +86,9 @@ def test_a_pooled_network_answers_as_the_network(tmp_path: Path) -> None:
 def test_every_position_is_evaluated_once_and_by_several_workers(log: Path) -> None:
     with pooled(Oracle(log, 0.02), 2) as pool:
         assert same(pool.evaluate(BATCH), expected())
+        assert pool.notes == ("a note",)  # the evaluator's
     assert sorted(evaluated(log)) == sorted(names(BATCH))
     assert sum(file.name.isdigit() for file in log.iterdir()) == 2
-
-
-def test_the_notes_of_the_evaluator_are_those_of_the_pool(log: Path) -> None:
-    with pooled(Oracle(log), 1) as pool:
-        assert pool.notes == ("a note",)
 
 
 def test_a_search_with_a_pool_stores_the_same_records(log: Path) -> None:
@@ -131,20 +125,17 @@ def test_a_worker_killed_in_the_middle_of_a_search_costs_nothing_but_time(log: P
     assert sum(file.name.isdigit() for file in log.iterdir()) >= 3  # it was replaced
 
 
-def test_a_part_goes_to_another_worker_if_the_first_one_dies_over_it(log: Path, tmp_path: Path) -> None:
-    with pooled(Oracle(log, bad=BAD, how="die", once=tmp_path / "once"), 2) as pool:
-        assert same(pool.evaluate(BATCH), expected())
-    assert sorted(evaluated(log)) == sorted(names(BATCH))
-    assert (tmp_path / "once").exists()
-
-
-def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(log: Path, tmp_path: Path) -> None:
-    oracle = Oracle(log, bad=BAD, how="hang", once=tmp_path / "once")
-    with PooledEvaluator(oracle, workers=2, timeout=2.0) as pool:
+@pytest.mark.parametrize(("how", "timeout"), [("die", None), ("hang", 2.0)])
+def test_a_worker_that_dies_or_hangs_is_replaced_and_its_part_done_by_another(
+    log: Path, tmp_path: Path, how: str, timeout: float | None
+) -> None:
+    oracle = Oracle(log, bad=BAD, how=how, once=tmp_path / "once")
+    with PooledEvaluator(oracle, workers=2, timeout=timeout) as pool:
         before = set(children(os.getpid()))
         assert same(pool.evaluate(BATCH), expected())
         assert len(before & set(children(os.getpid()))) < len(before)
     assert sorted(evaluated(log)) == sorted(names(BATCH))
+    assert (tmp_path / "once").exists()
 
 
 def test_a_part_that_three_workers_do_not_survive_is_an_error_that_names_its_first_position(
@@ -181,11 +172,8 @@ def test_what_an_evaluator_raises_arrives_with_its_text(log: Path, how: str, tex
     with pooled(Oracle(log, bad=BAD, how=how), 2) as pool:
         with pytest.raises(EvaluatorError, match=text):
             pool.evaluate(BATCH)
-        assert same(pool.evaluate(PositionBatch.from_boards(games(50))), expected_of(50))
-
-
-def expected_of(count: int) -> Evaluation:
-    return expected(PositionBatch.from_boards(games(count)))
+        rest = PositionBatch.from_boards(games(50))
+        assert same(pool.evaluate(rest), expected(rest))
 
 
 def test_an_evaluator_that_cannot_be_made_gives_the_line_that_it_gives_without_a_pool(log: Path) -> None:
@@ -270,7 +258,7 @@ def test_closing_from_another_thread_ends_a_batch_that_is_under_way(log: Path) -
 SCRIPT = """
 import signal, sys
 from pathlib import Path
-from graphsearch.evaluators.pool.evaluator import pooled
+from graphsearch.evaluators.pool import pooled
 from graphsearch.evaluators.protocol import PositionBatch
 from tests.support.pools import Oracle, games
 

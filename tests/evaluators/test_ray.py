@@ -19,10 +19,10 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled
+from graphsearch.evaluators.pool import PooledEvaluator, pooled
 from graphsearch.evaluators.protocol import PositionBatch
-from graphsearch.workers import ray_cluster
-from graphsearch.workers.ray_cluster import ENVIRONMENT
+from graphsearch.workers import ray_workers
+from graphsearch.workers.ray_workers import ENVIRONMENT
 
 from ..conftest import ROOT
 from ..support.graphs import records_below
@@ -74,10 +74,10 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from importlib import import_module
-from graphsearch.evaluators.pool.evaluator import pooled
+from graphsearch.evaluators.pool import pooled
 from graphsearch.evaluators.protocol import PositionBatch
-from graphsearch.workers import ray_cluster
-from graphsearch.workers.ray_cluster import ENVIRONMENT
+from graphsearch.workers import ray_workers
+from graphsearch.workers.ray_workers import ENVIRONMENT
 from tests.support.pools import Oracle, games
 
 if __name__ == "__main__":
@@ -226,8 +226,8 @@ def test_a_cluster_is_joined_by_name_or_because_it_runs_here_unless_local_is_ask
         monkeypatch.setenv("RAY_ADDRESS", named)
     found: list[str] = []
     ray = SimpleNamespace(is_initialized=lambda: bool(found), init=lambda address, **_: found.append(address))
-    monkeypatch.setattr(ray_cluster.RayConnection, "_silence", lambda self: None)
-    joined = ray_cluster.RayConnection(ray, given, 2)
+    monkeypatch.setattr(ray_workers.RayConnection, "_silence", lambda self: None)
+    joined = ray_workers.RayConnection(ray, given, 2)
     assert (found, joined.is_shared) == (asked, asked != ["local"])
 
 
@@ -244,7 +244,7 @@ def test_an_address_where_nothing_listens_is_refused_within_seconds(log: Path) -
 def test_an_address_where_something_else_listens_is_refused_within_seconds(
     log: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
 ) -> None:
-    monkeypatch.setattr(ray_cluster, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(ray_workers, "PROBE_SECONDS", 0.5)
     ended = threading.Event()
 
     def serve() -> None:

@@ -10,14 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 
-import chess
 import numpy as np
 import pytest
 
 from graphsearch.evaluators.factory import EvaluatorSpec, create, with_threads
-from graphsearch.evaluators.inside import PORTION, inside
+from graphsearch.evaluators.inside import PORTION, EvaluationThreads, inside
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch
-from graphsearch.evaluators.threads import EvaluationThreads
 from graphsearch.position.board import unpack
 
 from ..conftest import ROOT, finish
@@ -151,15 +149,13 @@ def test_answers_do_not_depend_on_the_number_of_threads(temperature: str) -> Non
     batch, answers = batch_of(5 * PORTION + 3), []
     for threads in ("1", "2", "7"):
         evaluator = create("builtin", {"threads": threads, "PolicyTemperature": temperature})
+        assert evaluator.evaluate(batch_of(0)).wdl.shape == (0, 3)
         answers.append(evaluator.evaluate(batch))
+        assert evaluator.identity == create("builtin", {"PolicyTemperature": temperature}).identity
         evaluator.close()
     for other in answers[1:]:
         assert np.array_equal(other.wdl, answers[0].wdl)
         assert np.array_equal(other.priors, answers[0].priors)
-
-
-def test_the_number_of_threads_belongs_to_no_identity() -> None:
-    assert create("builtin", {"threads": "2"}).identity == create("builtin").identity
 
 
 def test_threads_are_all_cores_by_default_and_what_is_asked_for_else() -> None:
@@ -174,8 +170,3 @@ def test_threads_are_all_cores_by_default_and_what_is_asked_for_else() -> None:
     given = EvaluatorSpec(options=(("threads", "2"),))
     assert count(create(with_threads(given, 3))) == 2
     assert count(create(with_threads(EvaluatorSpec(evaluator="uniform"), 3))) == 1
-
-
-def test_chess_boards_of_no_position_are_evaluated() -> None:
-    assert create("builtin").evaluate(PositionBatch.from_boards([])).wdl.shape == (0, 3)
-    assert create("builtin").evaluate(PositionBatch.from_boards([chess.Board()])).wdl.shape == (1, 3)

@@ -10,8 +10,6 @@ from typing import Any
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.board import (
     FREE_CLOCK,
     NOT_TERMINAL,
@@ -24,9 +22,9 @@ from graphsearch.position.board import (
 from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord
 from graphsearch.store.store import Store
 
-from ..support.reference import HashEvaluator
+from ..support.graphs import ENDGAME as ENDGAME
+from ..support.graphs import searched as searched
 
-ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
 CASTLES = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
 CHESS960 = "1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20"  # inner and outer rooks; castling at once
 PROMOTES = "8/PPPk4/8/8/8/8/4Kppp/8 b - - 0 40"
@@ -35,25 +33,10 @@ LINES = ("", "e4", "d4 Nf6", "Nf3 Nf6 d4", "e4 e5 Nf3")  # transpositions
 Known = dict[int, tuple[chess.Board, NodeRecord]]
 
 
-def searched(path: Path, fen: str = chess.STARTING_FEN, *lines: str, visits: int = 150) -> Path:
-    """Returns a file of a search from a position, and then one below each line."""
-    return _filled(path, fen, lines or ("",), visits, HashEvaluator())
-
-
 def uniform_graph(path: Path, nodes: int) -> Path:
     """Returns a file of about so many nodes below the start position."""
-    return _filled(path, chess.STARTING_FEN, ("",), nodes, create("uniform"), 1024)
-
-
-def _filled(
-    path: Path, fen: str, lines: Sequence[str], visits: int, evaluator: Evaluator, batch: int = 8
-) -> Path:
-    with Graph.open(path, evaluator=evaluator) as graph:
-        for line in lines:
-            board = board_of(fen)
-            for san in line.split():
-                board.push_san(san)
-            analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=batch))
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(visits=nodes), SearchParams(minibatch_size=1024))
     return path
 
 

@@ -1,4 +1,4 @@
-"""`import epd`: positions and their operations, strictly read."""
+"""`import --format epd`: positions and their operations, strictly read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from graphsearch.errors import InvalidPositionError
 from graphsearch.exchange.epd_import import import_epd, read_epd
-from graphsearch.exchange.report import FileReport
+from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import key_of
 
@@ -142,7 +142,7 @@ def test_the_samples_are_taken_whole(path: Path, name: str, count: int) -> None:
 
 def test_the_command_counts_positions(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.epd").write_text(f"{BOARD} bm e4;\nwrong\n")
-    done = cli("import", "epd", tmp_path / "a.epd", "--store", tmp_path / "a.graph")
+    done = cli("import", "--format", "epd", tmp_path / "a.epd", "--store", tmp_path / "a.graph")
     assert done.code == 0
     assert "1 position imported, skipped: 1 broken" in done.out
     assert "a.epd, line 2: a" in done.err

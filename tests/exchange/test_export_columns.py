@@ -1,155 +1,40 @@
-"""Exports of a graph by columns write, byte for byte, what going from record to record writes."""
+"""Exports write, byte for byte, what they always wrote; their columns are what single records say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from pathlib import Path
-from typing import Any
 
 import chess
 import numpy as np
 import pytest
 
-from graphsearch.exchange import (
-    epd_export,
-    pgn_export,
-    polyglot_export,
-    polyglot_graph,
-    pool,
-    rows_export,
-    scratch,
-    streaming,
-)
-from graphsearch.exchange.candidates import source_of
+from graphsearch.exchange import polyglot_export, pool
 from graphsearch.exchange.centipawns import cps_from_q, cps_of
-from graphsearch.exchange.epd_export import export_epd
-from graphsearch.exchange.export_report import ExportReport
-from graphsearch.exchange.graph_epd import epd_texts
-from graphsearch.exchange.graph_rows import csv_texts, json_texts
-from graphsearch.exchange.graph_walk import GraphWalk
 from graphsearch.exchange.mapped import Rows
-from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot_export import export_polyglot
-from graphsearch.exchange.rows_export import export_csv, export_jsonl
+from graphsearch.exchange.output import ExportReport
 from graphsearch.exchange.selection import Selection, plan
 from graphsearch.exchange.text_rows import fixed, names_of
 from graphsearch.exchange.walk import Walk
-from graphsearch.position.board import board_of, encode_move, key_of, legal_moves, pack
+from graphsearch.position.board import encode_move, key_of, legal_moves, pack
 from graphsearch.position.values import SCORE_TYPES, cp_from_q, cp_of, show_scores_by
-from graphsearch.store.order import identities
 from graphsearch.store.record.ranking import node_mean, ranking
 from graphsearch.store.store import Store
 
 from ..store.records import random_board
-from .exported import CASTLES, CHESS960, ENDGAME, LINES, PROMOTES, add_games, after, searched
-
-MATES = "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 30"
-LATE = "8/8/4k3/8/8/4K3/4P3/R6r w - - 70 80"  # clocks beyond 75 are part of a position
-FILES = {
-    "lines": (chess.STARTING_FEN, LINES, 60),
-    "endgame": (ENDGAME, ("", "Ra6", "Kd4"), 120),
-    "late": (LATE, ("",), 250),
-    "mates": (MATES, ("",), 250),
-    "castles": (CASTLES, ("",), 150),
-    "chess960": (CHESS960, ("",), 150),
-    "promotions": (PROMOTES, ("",), 200),
-}
-LIMITS: list[dict[str, Any]] = [
-    {},
-    {"min_visits": 1},
-    {"min_visits": 3},
-    {"side": "white"},
-    {"side": "black", "max_moves": 1},
-    {"max_moves": 2, "depth": 3},
-    {"depth": 0},
-    {"depth": 2, "min_visits": 2},
-]
-EXPORTS: dict[str, Callable[..., ExportReport]] = {
-    "epd": export_epd,
-    "jsonl": export_jsonl,
-    "csv": export_csv,
-    "pgn": export_pgn,
-    **{
-        f"polyglot {weights}": lambda *args, weights=weights, **more: export_polyglot(
-            *args, weights=weights, **more
-        )
-        for weights in ("n", "q", "minimax")
-    },
-}
+from .exported import CASTLES, PROMOTES, after
+from .golden_exports import FILES, PATH, digests, make_graph, result_of
 
 
 @pytest.fixture(scope="module", params=FILES)
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    fen, lines, visits = FILES[request.param]
-    path = searched(tmp_path_factory.mktemp("graph") / "some.graph", fen, *lines, visits=visits)
-    if request.param == "lines":
-        add_games(path, {"e4": (3, 1, 0), "d4": (0, 0, 2)})
-    return path, fen
+    return make_graph(
+        tmp_path_factory.mktemp("graph") / f"{request.param}.graph", request.param
+    ), request.param
 
 
-def one_by_one(patch: pytest.MonkeyPatch) -> None:
-    """Makes exports go from record to record, as they do over books."""
-    prepares = {
-        epd_texts: epd_export._prepare,
-        json_texts: rows_export._json_lines,
-        csv_texts: rows_export._csv_rows,
-    }
-
-    def write(
-        store: Any, chosen: Any, texts: Any, folder: Path, out: Any, head: bytes, _: bool, *more: Any
-    ) -> None:
-        streaming._write_book(store, chosen, prepares[texts], folder / "walk", out, head, *more)
-
-    def keep(store: Any, chosen: Any, folder: Path, kept: Any, report: Any, on_progress: Any) -> None:
-        Walk(store, chosen, source_of(store, None), kept, report, leaves=False, keep=True).exhaust()
-
-    patch.setattr(
-        scratch, "identities", lambda words: identities(words.copy())
-    )  # it must leave them as they are
-    patch.setattr(streaming, "write_graph", write)
-    patch.setattr(polyglot_export, "GRAPH_WEIGHTS", ())
-    patch.setattr(pgn_export, "keep_graph", keep)
-
-
-def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[Any, bytes]:
-    """Returns the report of an export without what differs, and its output; the error if it fails."""
-    out.unlink(missing_ok=True)
-    try:
-        report = EXPORTS[form](path, out, selection).as_dict()
-    except Exception as error:  # compared
-        return f"{type(error)} {error}", b""
-    return {name: report[name] for name in report if name != "seconds"}, out.read_bytes()
-
-
-@pytest.mark.parametrize("form", EXPORTS)
-def test_columns_and_single_records_give_the_same_bytes(
-    form: str, graph: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, fen = graph
-    chosen = [Selection(**limits) for limits in LIMITS]
-    chosen += [Selection(roots=(board_of(fen),), **limits) for limits in LIMITS[:3]]
-    fast = [result_of(form, path, tmp_path / "out", selection) for selection in chosen]
-    with monkeypatch.context() as patch:
-        one_by_one(patch)
-        plain = [result_of(form, path, tmp_path / "out", selection) for selection in chosen]
-    for selection, one, other in zip(chosen, fast, plain, strict=True):
-        assert one[0] == other[0], selection
-        assert one[1] == other[1], selection
-    assert len({data for _, data in fast}) > 3
-
-
-def test_columns_show_the_score_type_that_is_chosen(
-    graph: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    show_scores_by("centipawn")
-    try:
-        fast = [result_of(form, graph[0], tmp_path / "out", Selection()) for form in ("epd", "csv", "pgn")]
-        one_by_one(monkeypatch)
-        assert fast == [
-            result_of(form, graph[0], tmp_path / "out", Selection()) for form in ("epd", "csv", "pgn")
-        ]
-    finally:
-        show_scores_by(SCORE_TYPES[0])
+def test_exports_write_the_bytes_that_they_always_wrote(graph: tuple[Path, str], tmp_path: Path) -> None:
+    assert digests(*graph, tmp_path) == json.loads(PATH.read_text())[graph[1]]
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -158,7 +43,7 @@ def test_a_walk_ranks_and_values_moves_as_single_records_do(
 ) -> None:
     with Store.open(graph[0], read_only=True) as store:
         chosen = plan(store, Selection() if whole else Selection(max_moves=250))
-        with GraphWalk(store, chosen, tmp_path, ExportReport("", ""), leaves=True) as walk:
+        with Walk(store, chosen, tmp_path, ExportReport("", ""), leaves=True) as walk:
             for visits in walk.visits():
                 worth, moves = visits.worth(proven=True), visits.moves
                 for i in range(len(visits)):
@@ -235,7 +120,7 @@ def test_a_book_is_the_same_in_parts(
     graph: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = result_of("polyglot minimax", graph[0], tmp_path / "out", Selection())
-    monkeypatch.setattr(polyglot_graph, "AT_ONCE", 7)
+    monkeypatch.setattr(polyglot_export, "AT_ONCE", 7)
     assert result_of("polyglot minimax", graph[0], tmp_path / "out", Selection()) == whole
 
 

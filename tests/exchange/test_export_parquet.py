@@ -1,4 +1,4 @@
-"""`export parquet`: what the tables say, against python-chess and the records themselves."""
+"""`export --format parquet`: what the tables say, against python-chess and the records themselves."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_rows_are_written_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_columns_are_typed_and_documented_as_they_are(tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", visits=20)
     export_parquet(path, tmp_path / "tables")
-    page = (ROOT / "docs" / "exchange.md").read_text(encoding="utf-8")
+    page = (ROOT / "schema" / "exports.md").read_text(encoding="utf-8")
     for file, columns in ((NODES, NODE_COLUMNS), (EDGES, EDGE_COLUMNS)):
         schema = parquet.read_schema(tmp_path / "tables" / file)
         assert schema.names == list(columns)
@@ -224,7 +224,7 @@ def test_columns_are_typed_and_documented_as_they_are(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ the folder
 def test_only_tables_of_before_are_replaced(cli: Cli, tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", visits=20)
-    export = ("export", "parquet", "--store", path, "-o")
+    export = ("export", "--format", "parquet", "--store", path, "-o")
     for _ in range(2):
         done = cli(*export, tmp_path / "tables", "--json")
         assert (done.code, done.json["form"]) == (0, "parquet"), done.err
@@ -238,7 +238,7 @@ def test_only_tables_of_before_are_replaced(cli: Cli, tmp_path: Path) -> None:
         done = cli(*export, target)
         assert (done.code, what in done.err.splitlines()[-1]) == (1, True), done.err
     assert (tmp_path / "tables" / "notes.txt").read_text() == "mine"
-    done = cli(*export, tmp_path / "none", "--root", "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1")
+    done = cli(*export, tmp_path / "none", "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1")
     assert (done.code, (tmp_path / "none").exists()) == (1, False)
     assert "nothing to export" in done.err.splitlines()[-1]
 
@@ -247,7 +247,7 @@ def test_damage_is_told_and_the_rest_is_written(cli: Cli, tmp_path: Path) -> Non
     path = searched(tmp_path / "some.graph", visits=400)
     whole = export_parquet(path, tmp_path / "whole")
     flip(path, "block", "data", 3, 50)
-    done = cli("export", "parquet", "--store", path, "-o", tmp_path / "tables", "--json")
+    done = cli("export", "--format", "parquet", "--store", path, "-o", tmp_path / "tables", "--json")
     assert (done.code, "block 3: checksum" in done.err) == (1, True)
     nodes, _ = read(tmp_path / "tables")
     assert 0 < len(nodes) == done.json["positions"] < whole.positions

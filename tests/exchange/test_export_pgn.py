@@ -227,6 +227,15 @@ def test_a_move_that_loses_clearly_is_marked_if_it_was_visited_enough(tmp_path: 
     assert marks == {"e4": set(), "d4": {6}, "c4": {2}, "b4": {4}, "a4": set(), "f3": set()}
 
 
+def test_a_game_names_the_opening_of_its_root(tmp_path: Path) -> None:
+    board = chess.Board()
+    for san in ("e4", "c5"):
+        board.push_san(san)
+    path = filled(tmp_path / "a.graph", [made_record(board, {"Nf3": (9, 0.1)})])
+    (game,) = exported(path, tmp_path / "out.pgn", Selection(roots=(board,)))
+    assert (game.headers["ECO"], game.headers["Opening"]) == ("B20", "Sicilian Defense")
+
+
 def test_a_repertoire_has_one_move_of_its_side_against_all_replies(lines: Path, tmp_path: Path) -> None:
     known = known_below(lines)
     for side, turn in (("white", chess.WHITE), ("black", chess.BLACK)):

@@ -1,4 +1,4 @@
-"""`export svg` and `dot`: every position once, every way in, widths by N, colours by Q, texts escaped."""
+"""Pictures of `export`: every position once, every way in, widths by N, colours by Q, texts escaped."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.exchange.picture.export import FORMS, export_picture
-from graphsearch.exchange.picture.look import NODE_EVEN, colour, width
+from graphsearch.exchange.picture import FORMS, NODE_EVEN, colour, export_picture, width
 from graphsearch.query.neighbourhood import neighbourhood
 
 from ..conftest import Cli
@@ -105,20 +104,20 @@ def test_the_commands_write_a_file_or_stdout_and_say_what_is_wrong(
     cli: Cli, file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "a.svg"
-    said = cli("export", "svg", "startpos", "--depth", 1, "--store", file, "-o", out)
+    said = cli("export", "--format", "svg", "startpos", "--depth", 1, "--store", file, "-o", out)
     assert (said.code, "3 positions, 2 moves" in said.out) == (0, True)
     assert out.read_bytes().startswith(b"<svg")
-    data = cli("export", "dot", "--positions", 2, "--store", file, "-o", out, "--json").json
+    data = cli("export", "--format", "dot", "--lines", 2, "--store", file, "-o", out, "--json").json
     assert (data["form"], data["positions"], data["left_out"]) == ("dot", 2, {"moves_outside": 2})
-    streamed = cli("export", "dot", "--store", file, "-o", "-")
+    streamed = cli("export", "--format", "dot", "--store", file, "-o", "-")
     assert streamed.out.startswith("digraph")
     assert "6 positions" in streamed.err
     for words, code in (
         (("--book", "none", "-o", out), 2),
-        (("--moves", "e4", "-o", out), 2),
+        (("--moves", "e4 e4", "-o", out), 2),
         (("-o", file), 1),
         (("-o", "-", "--json"), 2),
         (("8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "-o", out), 1),
     ):
-        wrong = cli("export", "svg", *words, "--store", file)
+        wrong = cli("export", "--format", "svg", *words, "--store", file)
         assert (wrong.code, wrong.out) == (code, ""), words

@@ -19,10 +19,10 @@ import pytest
 from graphsearch.errors import ExportError, InvalidParameterError
 from graphsearch.exchange import polyglot_export
 from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
-from graphsearch.exchange.polyglot_export import export_polyglot
-from graphsearch.exchange.polyglot_weights import loss_weight, scaled
+from graphsearch.exchange.polyglot_export import export_polyglot, scaled, weight_of_loss
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of
+from graphsearch.position.values import cp_from_q
 from graphsearch.store.record.node import node_value
 
 from ..conftest import Cli, shared_data
@@ -85,6 +85,11 @@ def same_book(found: Book, wanted: Book) -> bool:
     for rows in found.values():
         assert [w for _, w in rows] == sorted((w for _, w in rows), reverse=True)
     return {key: sorted(rows) for key, rows in found.items()} == {k: sorted(r) for k, r in wanted.items()}
+
+
+def loss_weight(best: float, value: float) -> float:
+    """Returns the weight of a value in [-1, 1] beside the best one of its position."""
+    return weight_of_loss(max(0, cp_from_q(best) - cp_from_q(value)))
 
 
 def visits_of(known: Known) -> dict[int, dict[chess.Move, float]]:
@@ -311,12 +316,20 @@ def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_said_in_one_line(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
     for weights, what in (
-        ("games", "import pgn"),
-        ("imported", "import polyglot"),
+        ("games", "import"),
+        ("imported", "graphsearch import"),
         ("best", "imported, not 'best'"),
     ):
         done = cli(
-            "export", "polyglot", "--store", small_graph, "-o", tmp_path / "b.bin", "--weights", weights
+            "export",
+            "--format",
+            "polyglot",
+            "--store",
+            small_graph,
+            "-o",
+            tmp_path / "b.bin",
+            "--weights",
+            weights,
         )
         assert done.code == (2 if weights == "best" else 1)
         assert what in done.err
@@ -382,7 +395,7 @@ def test_a_disk_that_fills_up_is_one_error_that_names_the_book(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(polyglot_export, "write_graph", full)
+    monkeypatch.setattr(polyglot_export.GraphBook, "write", full)
     with pytest.raises(ExportError, match=r"full\.bin cannot be written: No space left on device"):
         export_polyglot(graph, tmp_path / "full.bin")
     gc.collect()

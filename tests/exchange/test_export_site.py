@@ -1,4 +1,4 @@
-"""`export site`: what the folder holds, and what its page does in a browser, from disk."""
+"""The site of `export`: what the folder holds, and what its page does in a browser, from disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import chess
 import pytest
 
 from graphsearch.errors import ExportError
-from graphsearch.exchange.picture.look import EDGE_EVEN, NODE_EVEN, colour
+from graphsearch.exchange.picture import EDGE_EVEN, NODE_EVEN, colour
 from graphsearch.exchange.site.assets import script
 from graphsearch.exchange.site.export import PART, export_site
 from graphsearch.position.board import key_of
@@ -180,55 +180,36 @@ def test_the_command_says_what_it_wrote(
     cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = cli("export", "site", "--store", file.name, "-o", "site", "--min-visits", 20)
+    said = cli("export", "--format", "site", "--store", file.name, "-o", "site", "--min-visits", 20)
     assert said.code == 0
     assert "5 positions" in said.out
-    data = cli("export", "site", "startpos", "--store", file, "-o", tmp_path / "site", "--json").json
+    data = cli(
+        "export", "--format", "site", "startpos", "--store", file, "-o", tmp_path / "site", "--json"
+    ).json
     assert (data["form"], data["positions"]) == ("site", 6)
-    assert cli("export", "site", "--store", file, "-o", file).code == 1
-    assert cli("export", "site", "--store", file, "--book", "none", "-o", tmp_path / "b").code == 2
+    assert cli("export", "--format", "site", "--store", file, "-o", file).code == 1
+    assert (
+        cli("export", "--format", "site", "--store", file, "--book", "none", "-o", tmp_path / "b").code == 2
+    )
 
 
 # ------------------------------------------------------------------ the page
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless browser."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    program, driver = (shutil.which(name) for name in ("chromium", "chromedriver"))
-    if not (program and driver):
-        pytest.skip("chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for word in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--window-size=1300,900",
-    ):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield opened
-    opened.quit()
-
-
 Page = Callable[[Path, str], Any]
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Page]:
+def page(driver: Any) -> Iterator[Page]:
     """Opens a site from disk, at an address in it; at the end nothing was wrong in the console."""
     from selenium.webdriver.support.wait import WebDriverWait
 
     def opened(folder: Path, address: str = "") -> Any:
-        browser.get("about:blank")
-        browser.get(f"{(folder / 'index.html').as_uri()}{address}")
-        WebDriverWait(browser, 20).until(lambda one: one.execute_script("return document.body.dataset.shown"))
-        return browser
+        driver.get("about:blank")
+        driver.get(f"{(folder / 'index.html').as_uri()}{address}")
+        WebDriverWait(driver, 20).until(lambda one: one.execute_script("return document.body.dataset.shown"))
+        return driver
 
     yield opened
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def texts(browser: Any, selector: str) -> list[str]:
@@ -256,7 +237,7 @@ def test_a_site_on_disk_shows_moves_plays_them_and_finds_back(page: Page, file: 
     export_site(file, tmp_path / "site")
     browser = page(tmp_path / "site", "")
     until(browser, "tbody td:first-child", ["e4", "d4", "Nf3"])
-    assert texts(browser, "tbody tr:first-child td")[1] == "60"
+    assert texts(browser, "tbody tr:first-child td")[1:3] == ["+0.07", "60"]
     for _ in range(3):  # the best moves
         browser.find_element("css selector", "body").send_keys("\ue014")
     until(browser, "#line button", ["Start", "e4", "e5", "Nf3"])
@@ -322,9 +303,9 @@ def test_names_with_scripts_stay_texts(page: Page, file: Path, tmp_path: Path) -
     assert texts(browser, "b b, h1 *") == []
 
 
-def test_a_missing_part_is_said(browser: Any, file: Path, tmp_path: Path) -> None:
+def test_a_missing_part_is_said(driver: Any, file: Path, tmp_path: Path) -> None:
     export_site(file, tmp_path / "site")
     (tmp_path / "site" / "data" / "0.js").unlink()
-    browser.get((tmp_path / "site" / "index.html").as_uri())
-    until(browser, "#facts", ["data/0.js is missing"])
-    browser.get_log("browser")
+    driver.get((tmp_path / "site" / "index.html").as_uri())
+    until(driver, "#facts", ["data/0.js is missing"])
+    driver.get_log("browser")

@@ -17,7 +17,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import games
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.transpositions import saved
-from graphsearch.store.upkeep.plain import OWN, PLAIN
+from graphsearch.store.upkeep.damaged import OWN, PLAIN
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 from tests.support.loose import loosen

@@ -1,4 +1,4 @@
-"""Who played: what `import pgn --players` keeps, against python-chess; once, and on after an interruption."""
+"""Who played: what `import --players` keeps, against python-chess; once, and on after an interruption."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import chess.pgn
 import pytest
 
 from graphsearch.errors import ImportFileError, InvalidParameterError
-from graphsearch.exchange.game_text import game_text
+from graphsearch.exchange.importing import FileReport
+from graphsearch.exchange.kept_games import game_text
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.report import FileReport
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import legal_moves
 from graphsearch.query.players import named, players
@@ -185,18 +185,18 @@ def test_the_text_of_a_game_is_not_read_from_a_file_that_changed(tmp_path: Path)
 
 def test_the_commands_print_tables_objects_and_texts(cli: Cli, tmp_path: Path) -> None:
     file, store = pgn(tmp_path), tmp_path / "a.graph"
-    assert "players of" not in cli("import", "pgn", file, "--store", store).out
-    assert "players of 4 games added" in cli("import", "pgn", file, "--players", "--store", store).out
-    table = cli("query", "players", "carls", "--store", store)
+    assert "players of" not in cli("import", file, "--store", store).out
+    assert "players of 4 games added" in cli("import", file, "--players", "--store", store).out
+    table = cli("players", "carls", "--store", store)
     assert table.code == 0
     assert [line.split("  ")[0] for line in table.out.splitlines()[3:]] == [
         *("Carlsen, Magnus", "Carlsen, M", "Carlson"),
     ]
-    rows = cli("query", "players", "--store", store, "--json").json["players"]
+    rows = cli("players", "--store", store, "--json").json["players"]
     who, when = {"name": "Carlsen, Magnus", "elo": 2830}, {"first": "2020", "last": "2024-03-15"}
     assert rows[0] | {"id": 0} == {"id": 0, "games": 3, "white": 2, "black": 1} | who | when
-    assert cli("query", "game", "1:1", "--store", store).out.strip() == GAMES[0]
-    assert cli("query", "game", "1:3", "--store", store, "--json").json["text"] == GAMES[2]
+    assert cli("lab", "game", "1:1", "--store", store).out.strip() == GAMES[0]
+    assert cli("lab", "game", "1:3", "--store", store, "--json").json["text"] == GAMES[2]
     for words, code in ((("one",), 2), (("1:2",), 2), (("1:" + "9" * 50,), 2), (("1:" + "9" * 20,), 2)):
-        wrong = cli("query", "game", *words, "--store", store)
+        wrong = cli("lab", "game", *words, "--store", store)
         assert (wrong.code, wrong.out) == (code, "")

@@ -18,6 +18,7 @@ import chess
 
 from graphsearch.errors import CorruptRecordError, GraphSearchError
 from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.search.job import SearchJob
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.search.shards import master
 from graphsearch.search.shards.parting import split
@@ -36,11 +37,11 @@ LENGTHS = struct.Struct("<3Q")
 RAM = 64_000_000
 COMMANDS = (
     ("store", "merge", "{}", "-o", "one.graph", "--force"),
-    ("store", "mend", "{}"),
+    ("lab", "mend", "{}"),
     ("store", "info", "{}"),
     ("show", "startpos", "--store", "{}"),
-    ("query", "find", "--min-n", "2", "--store", "{}"),
-    ("query", "history", "{}"),
+    ("find", "--min-visits", "2", "--store", "{}"),
+    ("history", "{}"),
 )
 SOME = 2  # of the commands, for each input
 
@@ -149,4 +150,5 @@ def _search_on(cluster: Path) -> None:
         suppress(GraphSearchError),
         patch.object(master, "launcher_for", lambda pool, shards: ThreadLauncher()),
     ):
-        master.analyze(cluster, chess.Board(), Limits(visits=8), params, evaluator=uniform, ram_bytes=RAM)
+        job = SearchJob(board=chess.Board(), limits=Limits(visits=8), params=params)
+        master.analyze(cluster, job, evaluator=uniform, ram_bytes=RAM)

@@ -51,11 +51,11 @@ def fill(path: Path) -> None:
         ("analyze", MATE, "--visits", 30, *store),
         ("alphabeta", "startpos", "--depth", 2, *store),
         ("mate", MATE, "--visits", 100, *store),
-        ("import", "pgn", folder / "a.pgn", "--variations", "--players", *store),
-        ("import", "epd", folder / "a.epd", *store),
-        ("import", "polyglot", folder / "a.bin", *store),
+        ("import", folder / "a.pgn", "--variations", "--players", *store),
+        ("import", "--format", "epd", folder / "a.epd", *store),
+        ("import", "--format", "polyglot", folder / "a.bin", *store),
         ("book", "build", folder / "white.toml", "--evaluations", 40, *store),
-        ("book", "queue", "add", "startpos", "--moves", "1. d4 d5", *store),
+        ("book", "queue", "startpos", "--moves", "1. d4 d5", *store),
         ("reevaluate", path, "--evaluator", "uniform", "--second-opinion", "--min-visits", 5),
     ):
         ended = commands.run(*line)

@@ -18,6 +18,7 @@ from graphsearch.position.tables import load_tables
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.compression import Dictionaries
 from graphsearch.store.codec.records import decode_block
+from graphsearch.store.record.node import COLUMNS
 from tests.store.record_encoder import seal, with_checksum
 
 from ..store.records import batch_of, random_records
@@ -65,7 +66,7 @@ def _columns(sizes: Any, *, low: bool) -> Any:
     rooms = {"words": 10 * records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
     rooms |= dict.fromkeys(("v", "d", "evaluator", "run", "flags"), records)
     rooms |= dict.fromkeys(("n", "r", "q", "edge_d"), edges)
-    return Columns(**{name: guarded(rooms[name], kind, low=low) for name, kind in bulk._DTYPES.items()})
+    return Columns(**{name: guarded(rooms[name], kind, low=low) for name, kind in COLUMNS.items()})
 
 
 def decode(data: bytes, folder: Path) -> bool:

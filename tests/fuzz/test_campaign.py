@@ -48,7 +48,6 @@ def test_kills_and_faults_lose_nothing_that_was_acknowledged() -> None:
     _loses_nothing(FIRST, faults=2, seed=0)
 
 
-# two halves, for two processes
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [OTHERS[::2], OTHERS[1::2]], ids=["even", "odd"])
 def test_kills_and_faults_of_every_other_command_lose_nothing(names: tuple[str, ...]) -> None:

@@ -83,7 +83,7 @@ def _store(folder: Path) -> Path:
 def warm() -> None:
     """Imports what the commands need."""
     _empty_graph()
-    commands.run("import", "epd", os.devnull, "--store", os.devnull)
+    commands.run("import", "--format", "epd", os.devnull, "--store", os.devnull)
 
 
 # ------------------------------------------------------------------ FEN
@@ -113,7 +113,7 @@ def read_fen(data: bytes, folder: Path) -> bool:
     line = (
         ("evaluate",),
         ("analyze", "--visits", "4", "--ram", "64MB"),
-        ("alphabeta", "--depth", "1", "--hash", "8"),
+        ("alphabeta", "--depth", "1", "--ram", "8MB"),
         ("mate", "--visits", "9"),
     )
     name, *options = line[len(data) % len(line)]
@@ -122,14 +122,13 @@ def read_fen(data: bytes, folder: Path) -> bool:
 
 def check_moves(board: chess.Board) -> None:
     """Compares the moves that kernels find with those of python-chess."""
-    from graphsearch.position.rules_kernel import list_moves
-    from graphsearch.store.codec.bulk import board_tables
+    from ..support.positions import listed
 
     expected = len(legal_moves(board))
     words = np.array(pack(board), np.uint64)
     for low in (False, True):
         out = guarded(expected, np.uint16, low=low)
-        found = int(list_moves(board_tables(), words, out))
+        found = len(listed(words, out)[0])
         if found != expected:
             raise DisagreementError(f"{found} moves instead of {expected}: {board.fen()}")
 
@@ -168,15 +167,23 @@ def imports(kind: str, suffix: str) -> Call:
     def call(data: bytes, folder: Path) -> bool:
         file, store = folder / f"a{suffix}", _store(folder)
         file.write_bytes(data)
-        ended = commands.run("import", kind, file, "--store", store, "--json")
+        ended = commands.run("import", "--format", kind, file, "--store", store, "--json")
         if kind == "pgn" and len(data) % 3 == 0 and suffix == ".pgn":
             commands.run("analyze", file, "--visits", 2, "--ram", "64MB")
         if kind == "epd" and len(data) % 3 == 0:
-            commands.run("evaluate", "--fens", file)
+            commands.run("evaluate", file)
         if len(data) % 4 == 0:
-            commands.run("query", "games", "startpos", "--store", store)
+            commands.run("games", "startpos", "--store", store)
             commands.run(
-                "export", "polyglot", "--weights", "imported", "--store", store, "-o", folder / "out.bin"
+                "export",
+                "--format",
+                "polyglot",
+                "--weights",
+                "imported",
+                "--store",
+                store,
+                "-o",
+                folder / "out.bin",
             )
         return ended.code == 0
 

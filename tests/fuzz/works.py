@@ -72,10 +72,10 @@ WORKS = (
         "none",
         {"visits": 60, "run": 1},
     ),
-    Work("alphabeta", _on("alphabeta", "startpos", "--depth", "3", "--hash", "8"), grows={"entry_run": 1}),
+    Work("alphabeta", _on("alphabeta", "startpos", "--depth", "3", "--ram", "8MB"), grows={"entry_run": 1}),
     Work("mate", _on("mate", MATE_IN_4, "--visits", "3000")),
     Work("uci", ("uci", *SMALL, "--store", "{}/a.graph"), lines=SESSION),
-    Work("refresh", ("refresh", "{}/a.graph", *SMALL)),
+    Work("refresh", ("lab", "refresh", "{}/a.graph", *SMALL)),
     Work("reevaluate", ("reevaluate", "{}/a.graph", "--evaluator", "uniform", *SMALL)),
     Work(
         "second opinion", ("reevaluate", "{}/a.graph", "--evaluator", "uniform", "--second-opinion", *SMALL)
@@ -93,26 +93,28 @@ WORKS = (
     ),
     Work(
         "book queue add",
-        _on("book", "queue", "add", "startpos", "--moves", "1. c4 c5"),
+        _on("book", "queue", "startpos", "--moves", "1. c4 c5"),
         grows={"book_queue": 1},
     ),
-    Work("book queue drop", _on("book", "queue", "drop", "--all")),
+    Work("book queue drop", _on("book", "queue", "--drop", "all")),
     Work("book todo --queue", _on("book", "todo", "white", "--queue")),
-    Work("import pgn", _on("import", "pgn", "{}/b.pgn"), grows={"source": 1}),
+    Work("import pgn", _on("import", "{}/b.pgn"), grows={"source": 1}),
     Work(
         "review",
         _on("review", "{}/b.pgn", "--visits", "40", "-o", "{}/out.pgn", *SMALL),
         grows={"run": 1},
         writes=("out.pgn",),
     ),
+    Work("import pgn --players", _on("import", "{}/b.pgn", "--players"), grows={"source": 1, "game": 2}),
+    Work("import pgn, players later", _on("import", "{}/a.pgn", "--players"), "counted", {"game": 2}),
     Work(
-        "import pgn --players", _on("import", "pgn", "{}/b.pgn", "--players"), grows={"source": 1, "game": 2}
+        "import polyglot",
+        _on("import", "--format", "polyglot", "{}/b.bin"),
+        grows={"source": 1, "polyglot_entry": 1},
     ),
-    Work("import pgn, players later", _on("import", "pgn", "{}/a.pgn", "--players"), "counted", {"game": 2}),
-    Work("import polyglot", _on("import", "polyglot", "{}/b.bin"), grows={"source": 1, "polyglot_entry": 1}),
-    Work("import epd", _on("import", "epd", "{}/b.epd"), grows={"source": 1, "epd_position": 1}),
+    Work("import epd", _on("import", "--format", "epd", "{}/b.epd"), grows={"source": 1, "epd_position": 1}),
     Work("store compact", ("store", "compact", "{}/a.graph")),
-    Work("store prune", ("store", "prune", "{}/a.graph", "--min-visits", "2"), least=2),
+    Work("store prune", ("store", "compact", "{}/a.graph", "--min-visits", "2"), least=2),
     Work(
         "store backup", ("store", "backup", "{}/a.graph", "{}/copy.graph", "--force"), writes=("copy.graph",)
     ),
@@ -132,33 +134,43 @@ WORKS = (
         ("store", "merge", "{}/b.graph", "--into", "{}/a.graph", *SMALL),
         grows={"run": 1},
     ),
-    Work("query diff", ("query", "diff", "{}/b.graph", "{}/a.graph"), "logged"),
+    Work("query diff", ("diff", "{}/b.graph", "{}/a.graph"), "logged"),
     Work("store verify", ("store", "verify", "{}/a.graph"), "logged"),
     Work("store info", ("store", "info", "{}/a.graph"), "logged"),
     Work("show", _on("show", "startpos"), "logged"),
-    Work("query pv", _on("query", "pv", "startpos"), "logged"),
-    Work("query find", _on("query", "find", "--min-n", "2"), "logged"),
-    Work("query history", ("query", "history", "{}/a.graph"), "logged"),
-    Work("query novelties", _on("query", "novelties", "startpos", "--min-games", "1"), "logged"),
+    Work("query pv", _on("lines", "startpos"), "logged"),
+    Work("query find", _on("find", "--min-visits", "2"), "logged"),
+    Work("query history", ("history", "{}/a.graph"), "logged"),
+    Work("query novelties", _on("novelties", "startpos", "--min-games", "1"), "logged"),
     Work(
         "query prepare",
-        _on("query", "prepare", "--player", "ann", "--pgn", "{}/out.pgn"),
+        _on("prepare", "--player", "ann", "-o", "{}/out.pgn"),
         "logged",
         writes=("out.pgn",),
     ),
-    Work("query sql", _on("query", "sql", "SELECT count(*) FROM block"), "logged"),
-    Work("export pgn", _on("export", "pgn", "-o", "{}/out.pgn"), "logged", writes=("out.pgn",)),
-    Work("export svg", _on("export", "svg", "-o", "{}/out.svg"), "logged", writes=("out.svg",)),
-    Work("export epd", _on("export", "epd", "-o", "{}/out.epd"), "logged", writes=("out.epd",)),
-    Work("export csv", _on("export", "csv", "-o", "{}/out.csv"), "logged", writes=("out.csv",)),
-    Work("export jsonl", _on("export", "jsonl", "-o", "{}/out.jsonl"), "logged", writes=("out.jsonl",)),
+    Work("query sql", _on("lab", "sql", "SELECT count(*) FROM block"), "logged"),
+    Work("export pgn", _on("export", "--format", "pgn", "-o", "{}/out.pgn"), "logged", writes=("out.pgn",)),
+    Work("export svg", _on("export", "--format", "svg", "-o", "{}/out.svg"), "logged", writes=("out.svg",)),
+    Work("export epd", _on("export", "--format", "epd", "-o", "{}/out.epd"), "logged", writes=("out.epd",)),
+    Work("export csv", _on("export", "--format", "csv", "-o", "{}/out.csv"), "logged", writes=("out.csv",)),
+    Work(
+        "export jsonl",
+        _on("export", "--format", "jsonl", "-o", "{}/out.jsonl"),
+        "logged",
+        writes=("out.jsonl",),
+    ),
     Work(
         "export parquet",
-        _on("export", "parquet", "-o", "{}/tables"),
+        _on("export", "--format", "parquet", "-o", "{}/tables"),
         "logged",
         writes=("tables/nodes.parquet", "tables/edges.parquet"),
     ),
-    Work("export polyglot", _on("export", "polyglot", "-o", "{}/out.bin"), "logged", writes=("out.bin",)),
+    Work(
+        "export polyglot",
+        _on("export", "--format", "polyglot", "-o", "{}/out.bin"),
+        "logged",
+        writes=("out.bin",),
+    ),
 )
 
 
@@ -189,7 +201,7 @@ def _remove(path: Path) -> None:
 def _count_only(path: Path) -> None:
     """Leaves a file whose games were imported without their players."""
     path.unlink()
-    ended = commands.run("import", "pgn", path.with_name("a.pgn"), "--store", path)
+    ended = commands.run("import", path.with_name("a.pgn"), "--store", path)
     assert not ended.code
 
 

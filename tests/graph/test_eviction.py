@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import StoreError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
-from graphsearch.position.board import key_of
+from graphsearch.position.board import key_of, pack
+from graphsearch.search.waves import WaveRunner
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
@@ -272,9 +274,7 @@ def test_a_search_goes_on_while_its_records_are_written(tmp_path: Path) -> None:
                 limits = Limits(visits=goal - made)
                 made += analyze(whole, chess.Board(), limits, SearchParams(minibatch_size=8)).new_visits
             expected = numbers_below(whole, chess.Board())
-        from graphsearch.search.waves import WaveRunner
-
-        runner = WaveRunner(graph, graph_root(), 8)
+        runner = WaveRunner(graph, pack(chess.Board()), 8)
         with writer_held(graph) as go:
             step_to(graph, runner, 150)
             graph.begin_saving()
@@ -292,13 +292,7 @@ def test_a_search_goes_on_while_its_records_are_written(tmp_path: Path) -> None:
         assert store.node_count == count == len(expected)
 
 
-def graph_root() -> Any:
-    from graphsearch.position.board import pack
-
-    return pack(chess.Board())
-
-
-def step_to(graph: Graph, runner: Any, visits: int) -> None:
+def step_to(graph: Graph, runner: WaveRunner, visits: int) -> None:
     while (record := graph.read(chess.Board())) and record.visits < visits:
         runner.step(visits - record.visits, 1 << 30)
 
@@ -306,11 +300,9 @@ def step_to(graph: Graph, runner: Any, visits: int) -> None:
 def test_records_changed_while_a_save_fails_are_saved_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from graphsearch.search.waves import WaveRunner
-
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=8))
-        runner = WaveRunner(graph, graph_root(), 8)
+        runner = WaveRunner(graph, pack(chess.Board()), 8)
         step_to(graph, runner, 150)
         with monkeypatch.context() as patch:
 
@@ -345,8 +337,6 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @initialize(data=st.data())
     def open(self, data: Any) -> None:
-        import tempfile
-
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "machine.graph"
         self.model: dict[int, tuple[chess.Board, NodeRecord]] = {}

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze, show
+from graphsearch.errors import StoreError
 from graphsearch.graph import arena_kernel, saving
 from graphsearch.graph.view import NodeView
 from graphsearch.store.store import Store
@@ -149,9 +151,9 @@ def test_a_reader_of_an_old_state_ends_the_search_before_the_log_grows_without_e
     searched(path, 300)
     monkeypatch.setattr(saving, "LOG_BYTES", 1 << 14)
     monkeypatch.setattr(saving, "LONGEST_LOG_BYTES", 1 << 19)
-    loop = sys.modules["graphsearch.search.loop"]
-    monkeypatch.setattr(loop, "FIRST_FLUSH_SECONDS", 0.0)
-    monkeypatch.setattr(loop, "FLUSH_SECONDS", 0.0)
+    session = sys.modules["graphsearch.search.session"]
+    monkeypatch.setattr(session, "FIRST_FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(session, "FLUSH_SECONDS", 0.0)
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     nodes = reader.execute("SELECT value FROM store_info WHERE name = 'nodes'").fetchone()
@@ -199,3 +201,13 @@ def test_a_fault_of_the_saving_thread_is_raised_where_it_is_waited_for(
         nodes = analyze(graph, chess.Board(), Limits(visits=300), PARAMS).nodes
     with Store.open(path, read_only=True) as store:
         assert store.node_count == nodes
+
+
+def test_a_graph_closes_only_while_no_search_runs_on_it() -> None:
+    graph = Graph.open(None)
+    with graph.held(), ThreadPoolExecutor(1) as other:
+        assert "a search is running" in str(other.submit(graph.close).exception())
+    graph.close()
+    graph.close()
+    with pytest.raises(StoreError, match="closed"), graph.held():
+        pass

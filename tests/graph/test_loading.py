@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import chess
@@ -14,7 +15,7 @@ import graphsearch.graph.arena
 import graphsearch.graph.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph import loading, paging
-from graphsearch.graph.loading import Loader
+from graphsearch.graph.loading import Loader, is_due
 from graphsearch.search.results import Progress
 from tests.graph.test_faults import flip_bit
 from tests.support.arenas import check_arena
@@ -170,6 +171,40 @@ def test_a_time_limit_leaves_half_of_it_to_the_search(
         result = analyze(graph, chess.Board(), Limits(seconds=0.6))
         assert result.stop_reason == "time"
         assert result.new_visits > 100
+
+
+def test_a_search_does_not_wait_for_a_file_that_takes_long_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 3000, minibatch_size=16)
+    monkeypatch.setattr("graphsearch.search.loop.LOADED_SOON", 0)
+    monkeypatch.setattr("graphsearch.search.loop.LOAD_SECONDS", 0.001)
+    monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
+    with Graph.open(path) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
+        assert graph.loading
+        assert result.new_visits >= MORE
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inside", "reads"),
+    [(1_000_000, True, 2_500), (10_000_000, True, 13_000), (10_000_000, False, 1_700), (0, True, 8)],
+)
+def test_a_file_is_read_in_order_after_a_fifth_of_a_second_of_single_reads(
+    nodes: int, inside: bool, reads: int
+) -> None:
+    for more in (0, 1):
+        pager: Any = SimpleNamespace(
+            complete=False, reads_inside=inside, read_back=reads + more, budget=1 << 40
+        )
+        assert is_due(pager, nodes) == bool(more)
+
+
+@pytest.mark.parametrize(("budget", "due"), [(19_000_000, False), (20_000_000, True)])
+def test_a_file_is_not_read_in_order_if_less_than_an_eighth_fits(budget: int, due: bool) -> None:
+    pager: Any = SimpleNamespace(complete=False, reads_inside=True, read_back=5_000, budget=budget)
+    assert is_due(pager, 1_000_000) == due
 
 
 @pytest.mark.slow

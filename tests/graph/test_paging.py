@@ -12,7 +12,7 @@ import pytest
 
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.book.workers.snapshots import snapshot_reader
+from graphsearch.book.workers.worker_store import snapshot_reader
 from graphsearch.graph.arena import Words
 from graphsearch.graph.bring_kernel import bring
 from graphsearch.jit.compiler import JIT_OFF

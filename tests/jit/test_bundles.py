@@ -15,7 +15,7 @@ from graphsearch.store.record.transposition_kernel import EntryArrays, EntryPoin
 
 from ..conftest import ROOT
 
-PAGE = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "contributing" / "kernels.md").read_text(encoding="utf-8")
 BUNDLES = {
     "The arena": (ArenaArrays, ArenaPointers),
     "A wave": (WaveArrays, WavePointers),

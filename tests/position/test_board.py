@@ -8,11 +8,8 @@ from collections.abc import Iterator
 
 import chess
 import chess.pgn
-import numpy as np
 import pytest
 
-from graphsearch.jit.types import uint16
-from graphsearch.position import rules_kernel as kernels
 from graphsearch.position.board import (
     board_of,
     canonical_rank,
@@ -25,9 +22,11 @@ from graphsearch.position.board import (
     terminal_kind,
     unpack,
 )
+from graphsearch.position.rules_kernel import perft
 from graphsearch.position.tables import load_tables
 
 from ..conftest import shared_data
+from ..support.positions import after, listed
 
 # GRAPHSEARCH_FULL=1 compares 100,000 positions, which takes about a minute
 POSITIONS = 100_000 if os.environ.get("GRAPHSEARCH_FULL") else 6_000
@@ -71,15 +70,15 @@ def random_games(count: int, seed: int) -> Iterator[chess.Board]:
 
 
 def check_position(board: chess.Board) -> None:
-    tables = load_tables()
-    words, out, child = pack(board), np.zeros(256, np.uint16), np.zeros(10, np.uint64)
-    moves = [decode_move(int(m)) for m in out[: kernels.list_moves(tables, words, out)]]
+    words = pack(board)
+    codes, kind = listed(words)
+    moves = [decode_move(code) for code in codes.tolist()]
     assert moves == legal_moves(board), board.fen()
     assert set(moves) == set(board.legal_moves), board.fen()
-    assert kernels.verdict(tables, words, np.zeros(256, np.uint16)) == terminal_kind(board), board.fen()
+    assert kind == terminal_kind(board), board.fen()
     assert key_of_words(words) == key_of(board)
     for move in moves:
-        kernels.play(tables, words, uint16(encode_move(move)), child)
+        child = after(words, encode_move(move))
         board.push(move)
         assert child.tolist() == pack(board).tolist(), (board.fen(), move.uci())
         board.pop()
@@ -91,13 +90,12 @@ def test_moves_keys_and_verdicts_are_those_of_python_chess_in_random_games() -> 
 
 
 def test_moves_keys_and_verdicts_are_those_of_python_chess_on_many_positions() -> None:
-    tables, out = load_tables(), np.zeros(256, np.uint16)
     for board in random_games(POSITIONS, seed=2):
-        words = pack(board)
-        moves = [decode_move(int(m)) for m in out[: kernels.list_moves(tables, words, out)]]
+        codes, kind = listed(pack(board))
+        moves = [decode_move(code) for code in codes.tolist()]
         assert set(moves) == set(board.legal_moves)
         assert len(moves) == len(set(moves))
-        assert kernels.verdict(tables, words, out) == terminal_kind(board), board.fen()
+        assert kind == terminal_kind(board), board.fen()
 
 
 def test_moves_and_keys_are_those_of_python_chess_in_real_games() -> None:
@@ -114,13 +112,13 @@ def test_moves_and_keys_are_those_of_python_chess_in_real_games() -> None:
 @pytest.mark.parametrize(("fen", "counts"), PERFT)
 def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
     words = pack(chess.Board(fen))
-    assert [kernels.perft(load_tables(), words, d + 1) for d in range(len(counts))] == list(counts)
-    assert kernels.perft(load_tables(), words, 0) == 1
+    assert [perft(load_tables(), words, d + 1) for d in range(len(counts))] == list(counts)
+    assert perft(load_tables(), words, 0) == 1
 
 
 def test_perft_of_a_finished_game_is_zero() -> None:
     mated = pack(chess.Board("rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"))
-    assert [kernels.perft(load_tables(), mated, d) for d in (1, 2, 3)] == [0, 0, 0]
+    assert [perft(load_tables(), mated, d) for d in (1, 2, 3)] == [0, 0, 0]
 
 
 def test_perft_file_of_tricky_positions() -> None:
@@ -133,7 +131,7 @@ def test_perft_file_of_tricky_positions() -> None:
             if not board.is_valid():  # an impossible check
                 board = None
         elif row[0] == "perft" and board is not None and int(row[2]) < 3_000_000:
-            assert kernels.perft(load_tables(), pack(board), int(row[1])) == int(row[2]), board.fen()
+            assert perft(load_tables(), pack(board), int(row[1])) == int(row[2]), board.fen()
             checked += 1
     assert checked > 20
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import chess
 import chess.polyglot
-import numpy as np
 import pytest
 
 from graphsearch.errors import InvalidPositionError
-from graphsearch.position import rules_kernel as kernels
 from graphsearch.position.board import (
     board_of,
     chess960_start,
@@ -23,14 +21,17 @@ from graphsearch.position.board import (
     key_of,
     legal_moves,
     pack,
-    settled,
     terminal_kind,
     unpack,
 )
+from graphsearch.position.chess960 import settled
 from graphsearch.position.fen_lines import read_lines
 from graphsearch.position.fens import fens
 from graphsearch.position.notation import read_position
+from graphsearch.position.rules_kernel import perft
 from graphsearch.position.tables import load_tables
+
+from ..support.positions import after, listed
 
 # GRAPHSEARCH_FULL=1 counts all 960 start positions and plays ten times as many games
 FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))
@@ -92,11 +93,8 @@ HALF_AT_HOME = [  # start positions with the king and one rook at home: castling
 
 def castlings(board: chess.Board) -> str:
     """Returns the castling moves that the kernels list, sorted."""
-    out = np.zeros(256, np.uint16)
-    n = kernels.list_moves(load_tables(), pack(board), out)
-    return " ".join(
-        sorted(move.uci() for move in map(decode_move, out[:n].tolist()) if board.is_castling(move))
-    )
+    moves = map(decode_move, listed(pack(board))[0].tolist())
+    return " ".join(sorted(move.uci() for move in moves if board.is_castling(move)))
 
 
 @pytest.mark.parametrize(("fen", "moves"), CORNERS_OF_THE_RULES)
@@ -109,21 +107,22 @@ def test_castling_is_legal_where_python_chess_says_so(fen: str, moves: str) -> N
 
 def check_position(board: chess.Board, oracle: chess.Board) -> list[chess.Move]:
     """Compares a position with python-chess's; returns its legal moves."""
-    words, out = pack(board), np.zeros(256, np.uint16)
+    words = pack(board)
+    codes, kind = listed(words)
     assert int(words[9]) == chess.polyglot.zobrist_hash(oracle)
     assert board.chess960 == is_chess960(words) == oracle.has_chess960_castling_rights()
     assert fen_of(board) == fen_of(oracle)
     assert fens(words.reshape(1, 10)) == [fen_of(unpack(words.tolist()))]
     assert fen_of(unpack(words.tolist())).split()[:5] == fen_of(oracle).split()[:5]
-    moves = [decode_move(int(code)) for code in out[: kernels.list_moves(load_tables(), words, out)]]
+    moves = [decode_move(code) for code in codes.tolist()]
     assert moves == legal_moves(board)
     assert {oracle.parse_uci(board.uci(move)) for move in moves} == set(oracle.legal_moves)
-    assert kernels.verdict(load_tables(), words, out) == terminal_kind(oracle)
+    assert kind == terminal_kind(oracle)
     return moves
 
 
 def test_random_games_are_those_of_python_chess() -> None:
-    chance, child, castled, mixed = random.Random(1), np.zeros(10, np.uint64), 0, 0
+    chance, castled, mixed = random.Random(1), 0, 0
     for game in range(GAMES):
         number = chance.choice(HALF_AT_HOME) if game % 2 else chance.randrange(960)
         board, oracle = chess960_start(number), chess.Board.from_chess960_pos(number)
@@ -133,7 +132,7 @@ def test_random_games_are_those_of_python_chess() -> None:
                 break
             some = [move for move in moves if board.is_castling(move)]
             move = chance.choice(some if some and chance.random() < 0.4 else moves)
-            kernels.play(load_tables(), pack(board), encode_move(move), child)
+            child = after(pack(board), encode_move(move))
             castled += move in some
             mixed += oracle.chess960 and not board.chess960 and bool(board.castling_rights)
             san = board.san(move)
@@ -153,7 +152,7 @@ def test_random_games_are_those_of_python_chess() -> None:
 @pytest.mark.parametrize(("fen", "counts"), PUBLISHED)
 def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
     words = pack(board_of(fen))
-    assert [kernels.perft(load_tables(), words, d + 1) for d in range(len(counts))] == list(counts)
+    assert [perft(load_tables(), words, d + 1) for d in range(len(counts))] == list(counts)
 
 
 def test_perft_of_the_start_positions_is_stockfishs() -> None:
@@ -161,7 +160,7 @@ def test_perft_of_the_start_positions_is_stockfishs() -> None:
     rows = [[int(x) for x in line.split()] for line in text.splitlines()[1:]]
     assert [number for number, _ in rows] == list(range(960))
     for number, count in rows[::EVERY]:
-        assert kernels.perft(load_tables(), pack(chess960_start(number)), 4) == count, number
+        assert perft(load_tables(), pack(chess960_start(number)), 4) == count, number
 
 
 def test_a_position_at_home_is_the_standard_one_wherever_it_comes_from() -> None:

@@ -11,7 +11,7 @@ import pytest
 from graphsearch.errors import InvalidParameterError
 from graphsearch.position.board import key_text_of_words, legal_moves, unpack
 from graphsearch.position.values import cp_of
-from graphsearch.query.diff import BEST, BOUNDS, WHATS, N, Q, diff, values_of
+from graphsearch.query.diff import BEST, BOUNDS, OTHER_MOVE, WHATS, N, Q, diff, values_of
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.ranking import best_move, has_best_move, node_mean
 
@@ -70,7 +70,9 @@ def test_best_moves_values_and_bounds_are_those_of_the_ranking() -> None:
         assert int(found.bounds[i]) == 4 * record.bounds[0] + record.bounds[1]
 
 
-def test_everything_that_changed_is_counted_and_the_most_visited_is_listed(files: tuple[Path, Path]) -> None:
+def test_changes_are_counted_and_what_matters_most_is_listed_first(
+    files: tuple[Path, Path],
+) -> None:
     found = diff(*files, what=WHATS, top=1000)
     old, new = ({identity(r): r for r in records} for records in (OLD, NEW))
     shared = old.keys() & new.keys()
@@ -91,8 +93,11 @@ def test_everything_that_changed_is_counted_and_the_most_visited_is_listed(files
             assert (row.old.n, row.new.n) == (old[key].visits, new[key].visits)
             assert (row.old.best_move, row.new.best_move) == (best_of(old[key]), best_of(new[key]))
             assert (row.old.bounds, row.new.bounds) == (old[key].bounds, new[key].bounds)
-    most = [max(row.old.n, row.new.n) for row in found.changes]
-    assert most == sorted(most, reverse=True)
+    weights = [
+        min(row.old.n, row.new.n) * (abs(row.new.q - row.old.q) + OTHER_MOVE * (BEST in row.what))
+        for row in found.changes
+    ]
+    assert weights == pytest.approx(sorted(weights, reverse=True))
     assert [row.worth.n for row in found.come] == sorted((r.visits for r in NEW[140:]), reverse=True)
     few = diff(*files, what=WHATS, top=3)
     assert few.changes == found.changes[:3]

@@ -25,8 +25,9 @@ from graphsearch.store.record.ranking import best_move, node_mean
 from graphsearch.store.upkeep.prune import prune
 from tests.conftest import ROOT
 
-from ..graph.sweeps.test_refresh import ENDGAME, Records, records_of, searched
+from ..graph.sweeps.test_refresh import Records, records_of
 from ..store.records import filled, random_records
+from ..support.graphs import ENDGAME, searched
 from ..support.reference import HashEvaluator
 from .handmade import ways_in
 
@@ -43,34 +44,22 @@ def _random_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return filled(tmp_path_factory.mktemp("random") / "random.graph", records, 3)
 
 
-@pytest.fixture(scope="module")
-def _searched_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(
-        tmp_path_factory.mktemp("old") / "old.graph", chess.STARTING_FEN, "e4", "d4 d5", "Nf3 Nf6"
-    )
-
-
 @pytest.fixture
 def any_file(_random_once: Path, tmp_path: Path) -> Path:
     """A file of random records: all kinds of positions, numbers and bounds."""
     return Path(shutil.copy(_random_once, tmp_path / "random.graph"))
 
 
-@pytest.fixture(scope="module")
-def _cyclic_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(tmp_path_factory.mktemp("cyclic") / "cyclic.graph", ENDGAME, "Ra6+", visits=500)
-
-
 @pytest.fixture
-def cyclic(_cyclic_once: Path, tmp_path: Path) -> Path:
+def cyclic(tmp_path: Path) -> Path:
     """A file of a rook ending, in which many lines meet."""
-    return Path(shutil.copy(_cyclic_once, tmp_path / "cyclic.graph"))
+    return searched(tmp_path / "cyclic.graph", ENDGAME, "", "Ra6+", visits=500)
 
 
 @pytest.fixture
-def file(_searched_once: Path, tmp_path: Path) -> Path:
+def file(tmp_path: Path) -> Path:
     """A file of four searches."""
-    return Path(shutil.copy(_searched_once, tmp_path / "old.graph"))
+    return searched(tmp_path / "old.graph", chess.STARTING_FEN, "", "e4", "d4 d5", "Nf3 Nf6")
 
 
 Passes = Callable[[chess.Board, NodeRecord], bool]

@@ -13,7 +13,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.build import build
-from graphsearch.book.build_options import BuildLimits
+from graphsearch.book.config import BuildLimits
 from graphsearch.book.toml import parse_config
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.reevaluate import reevaluate
@@ -23,8 +23,7 @@ from graphsearch.query.pv import pv
 from graphsearch.store.record.ranking import best_move, node_mean
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
-from graphsearch.store.tables.history import RootValues
-from graphsearch.store.tables.thinning import Moment, gone
+from graphsearch.store.tables.history import Moment, RootValues, gone
 from graphsearch.store.upkeep.prune import prune
 
 from ..conftest import Cli
@@ -226,24 +225,24 @@ def test_the_plot_shows_moves_runs_and_evaluators(cli: Cli, small_graph: Path, t
         analyze(graph, chess.Board(), Limits(visits=50), SMALL)
     reevaluate(small_graph, create("uniform"))
     drawn = tmp_path / "drift.svg"
-    answer = cli("query", "history", small_graph, "--plot", drawn, "--json")
+    answer = cli("history", small_graph, "--plot", drawn, "--json")
     assert (answer.code, len(answer.json["points"])) == (0, len(history(small_graph).points))
     text = drawn.read_text()
     best = history(small_graph).points[0].best_san
     assert all(f">{word}</text>" in text for word in (best, "uniform", "N", chess.STARTING_FEN))
     assert "of 3 runs" in text
-    assert cli("query", "history", small_graph, "--plot", tmp_path / "drift.gif").code == 2
-    assert cli("query", "history", small_graph, "--plot", tmp_path / "none" / "drift.png").code == 2
+    assert cli("history", small_graph, "--plot", tmp_path / "drift.gif").code == 2
+    assert cli("history", small_graph, "--plot", tmp_path / "none" / "drift.png").code == 2
 
 
 def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
         analyze(graph, chess.Board(), Limits(visits=50), SMALL)
-    text = cli("query", "history", small_graph, "--by-run")
+    text = cli("history", small_graph, "--by", "run")
     assert text.code == 0
-    assert [line.split()[:2] for line in text.out.splitlines()[3:]] == [["1", "search"], ["2", "search"]]
-    assert " *  " in text.out.splitlines()[3], "the first best move is a change"
-    data = cli("query", "history", small_graph, "startpos", "--by-run", "--json").json
+    assert [line.split()[:2] for line in text.out.splitlines()[4:]] == [["1", "search"], ["2", "search"]]
+    assert " *  " in text.out.splitlines()[4], "the first best move is a change"
+    data = cli("history", small_graph, "startpos", "--by", "run", "--json").json
     assert [point["run"] for point in data["points"]] == [1, 2]
     assert set(data["points"][0]) == set(HistoryPoint.__dataclass_fields__)
     assert data["evaluators"]["1"].startswith("builtin")
@@ -251,9 +250,9 @@ def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) ->
 
 def test_the_command_says_what_is_wrong_in_one_line(cli: Cli, tmp_path: Path) -> None:
     file = graph_file(tmp_path / "hand.graph", {"": {"e4": (60, 0.1)}})
-    nothing = cli("query", "history", file)
+    nothing = cli("history", file)
     assert (nothing.code, len(nothing.err.splitlines())) == (0, 1)
     assert "no search of this position was saved" in nothing.err
-    for words, code in (((file, "nonsense"), 2), ((file, "--moves", "e4"), 2), ((tmp_path / "none",), 1)):
-        wrong = cli("query", "history", *words)
+    for words, code in (((file, "nonsense"), 2), ((file, "--moves", "e4 e4"), 2), ((tmp_path / "none",), 2)):
+        wrong = cli("history", *words)
         assert (wrong.code, wrong.out, len(wrong.err.splitlines()) > 0) == (code, "", True)

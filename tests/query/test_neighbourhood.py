@@ -142,13 +142,14 @@ def test_a_parent_stands_amid_its_children() -> None:
 
 # ------------------------------------------------------------------ the command
 def test_the_command_prints_a_table_or_an_object(cli: Cli, file: Path) -> None:
-    text = cli("query", "neighbourhood", "startpos", "--store", file)
+    text = cli("lab", "neighbourhood", "startpos", "--store", file)
     assert text.code == 0
     assert "Nf3, e4" in text.out, "both ways in, the more visited first"
     assert "8 positions, 8 moves, 1 transposition; 2 moves lead further" in text.out
-    data = cli("query", "neighbourhood", "--store", file, "--json", "--positions", 3).json
+    data = cli("lab", "neighbourhood", "--store", file, "--json", "--lines", 3).json
     assert [node["level"] for node in data["nodes"]] == [0, 1, 2]
     assert {edge["san"] for edge in data["edges"]} == {"e4", "e5"}
-    assert cli("query", "neighbourhood", "nonsense", "--store", file).code == 2
-    assert cli("query", "neighbourhood", "--moves", "e4", "--store", file).code == 2
-    assert cli("query", "neighbourhood", "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "--store", file).code == 1
+    assert cli("lab", "neighbourhood", "nonsense", "--store", file).code == 2
+    after = cli("lab", "neighbourhood", "--moves", "e4", "--store", file)
+    assert after.out == cli("lab", "neighbourhood", file, "1. e4").out
+    assert cli("lab", "neighbourhood", "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "--store", file).code == 1

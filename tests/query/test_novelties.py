@@ -354,8 +354,8 @@ def test_a_book_of_white_is_left_by_games_of_black_and_bounds_novelties(tmp_path
     told_new = weights(novelties(made.path, book="white", rules=rules, top=10_000).novelties)
     assert told_new == pytest.approx(new, rel=1e-5)
     lines_file = tmp_path / "lines.pgn"
-    words = ("query", "prepare", "--player", "ann", "--book", "white", "--store", made.path)
-    answer = cli(*words, "--pgn", lines_file, "--json")
+    words = ("prepare", "--player", "ann", "--book", "white", "--store", made.path)
+    answer = cli(*words, "-o", lines_file, "--json")
     assert [move["games"] for move in answer.json["moves"]] == [move.games for move in found.moves[:30]]
     with lines_file.open() as handle:
         game = chess.pgn.read_game(handle)
@@ -366,20 +366,18 @@ def test_a_book_of_white_is_left_by_games_of_black_and_bounds_novelties(tmp_path
 
 
 def test_the_commands_print_tables(made: Made, cli: Cli) -> None:
-    table = cli("query", "prepare", "--player", "Bob", "--store", made.path, "--min-visits", "2")
+    table = cli("prepare", "--player", "Bob", "--store", made.path, "--min-visits", "2")
     assert (table.code, table.out.splitlines()[0].split(":")[0]) == (0, "Bob")
     assert "1. " in table.out
     lines = made.path.with_name("lines.pgn")
     lines.write_text("kept")
-    none = cli(
-        "query", "prepare", "--player", "Bob", "--store", made.path, "--min-games", "999", "--pgn", lines
-    )
+    none = cli("prepare", "--player", "Bob", "--store", made.path, "--min-games", "999", "-o", lines)
     assert (none.code, lines.read_text(), "left as it is" in none.err) == (0, "kept", True)
-    refused = cli("query", "prepare", "--player", "Bob", "--store", made.path, "--pgn", made.path)
+    refused = cli("prepare", "--player", "Bob", "--store", made.path, "-o", made.path)
     assert (refused.code, refused.out) == (1, ""), "before anything is asked"
-    words = ("query", "novelties", "startpos", "--store", made.path, "--min-games", "2", "--min-visits", "2")
+    words = ("novelties", "startpos", "--store", made.path, "--min-games", "2", "--min-visits", "2")
     text = cli(*words)
     assert (text.code, "Popular in games, and worse" in text.out) == (0, True)
-    assert len(cli(*words, "--top", "3", "--json").json["novelties"]) == 3
-    for wrong in (("query", "novelties", "--store", made.path), (*words, "--book", "white")):
-        assert cli(*wrong).code == 2
+    assert len(cli(*words, "--lines", "3", "--json").json["novelties"]) == 3
+    assert cli("novelties", *words[2:]).out == text.out, "the start position by default"
+    assert cli(*words, "--book", "white").code == 2

@@ -145,8 +145,8 @@ def test_the_centipawns_of_tables_are_those_that_commands_show(
     expected = {move["move"]: move["cp"] for move in show["moves"] if move["n"]}
     edges = f"SELECT move, cp(q, draw) AS cp FROM top_edge WHERE key = '{START_KEY}'"
     options = ("--store", small_graph, "--score-type", score_type, "--json")
-    assert dict(cli("query", "sql", edges, *options).json["rows"]) == expected
-    of_q = cli("query", "sql", edges.replace("(q, draw)", "(q)"), *options)
+    assert dict(cli("lab", "sql", edges, *options).json["rows"]) == expected
+    of_q = cli("lab", "sql", edges.replace("(q, draw)", "(q)"), *options)
     if score_type == CENTIPAWN:
         assert dict(of_q.json["rows"]) == expected
     else:

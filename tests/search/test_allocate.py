@@ -11,20 +11,14 @@ from hypothesis import strategies as st
 from numba import njit
 
 from graphsearch.search import wave_kernel
-from graphsearch.search.gatherers import allocate_kernel, columns_kernel, live_edges_kernel
+from graphsearch.search.gatherers import allocate_kernel, columns_kernel
 
 WAVE = wave_kernel.new_wave(4)
 
 
 @njit  # type: ignore[untyped-decorator]
-def fill_in_kernel(W: Any, count: int, k: int) -> None:
-    columns_kernel.fill(wave_kernel.wave_pointers(W, W), count, k)
-
-
-@njit  # type: ignore[untyped-decorator]
-def fill_live_in_kernel(W: Any, count: int, k: int) -> None:
-    p = wave_kernel.wave_pointers(W, W)
-    live_edges_kernel.give_live(p, count, k)
+def fill_in_kernel(W: Any, count: int, k: int, limited: bool = False) -> None:
+    columns_kernel.fill(wave_kernel.wave_pointers(W, W), count, k, limited)
 
 
 @njit  # type: ignore[untyped-decorator]
@@ -106,7 +100,7 @@ def test_live_edges_take_no_more_than_they_may(
     limits = st.sampled_from([0.0, 1.0, 1e300])
     most = data.draw(st.lists(limits, min_size=len(edges), max_size=len(edges)))
     load(edges, most)
-    fill_live_in_kernel(WAVE, len(edges), k)
+    fill_in_kernel(WAVE, len(edges), k, True)
     found = given_to(len(edges))
     assert all(x <= limit for x, limit in zip(found, most, strict=True))
     assert sum(found) == min(k, sum(most))

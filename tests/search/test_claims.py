@@ -1,15 +1,26 @@
-"""Proofs in a game whose positions may return: what stood twice is a draw when it comes again."""
+"""Draws of the path and of the game: what stood twice is a draw when it comes again, also in a proof."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import chess
+import numpy as np
+import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.graph import arena_kernel
+from graphsearch.graph.view import show
 from graphsearch.position.board import history_keys
 from graphsearch.position.scores import MATE
 from graphsearch.store.record.transposition import Entry, EntryTable
 from graphsearch.store.record.transposition_layout import PROOF
+from tests.support.table import TableEntry, TableEvaluator
+
+from ..support.graphs import check_invariants, numbers_below, read
+from ..support.reference import HashEvaluator
 
 ONE = SearchParams(minibatch_size=1)
 MATE_IN_TWO = "7k/8/5K2/8/8/8/8/1Q6 w - - 0 1"  # 1. Qg1 Kh7 2. Qg7#, and others
@@ -82,3 +93,97 @@ def test_what_is_known_of_the_root_itself_is_in_doubt_when_no_move_supports_it()
         assert analyze(graph, board, Limits(visits=5), ONE).node.mate == -3
         node = analyze(graph, game, Limits(visits=5), ONE).node
         assert (node.mate, node.bounds) == (None, (-1, 1))
+
+
+# ------------------------------------------------------------------ draws that belong to the path
+class LostForWhite(HashEvaluator):
+    """White is lost in every position, and all moves look alike."""
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        answer = super().evaluate(batch)
+        white = (batch.words[:, 8] & 1) == 0
+        answer.wdl[white] = (0.05, 0.05, 0.9)
+        answer.wdl[~white] = (0.9, 0.05, 0.05)
+        lengths = np.diff(batch.offsets)
+        answer.priors[:] = np.repeat(1 / lengths, lengths)
+        return answer
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_a_perpetual_is_worth_about_a_draw(batch: int) -> None:
+    # White, two rooks down, checks on e8 and h5 for ever
+    board = chess.Board("6k1/6p1/8/7Q/8/8/rr4PP/7K w - - 0 1")
+    with Graph.open(None, evaluator=LostForWhite()) as graph:
+        result = analyze(graph, board, Limits(visits=4000), SearchParams(minibatch_size=batch))
+        check_invariants(graph, board)
+        assert graph.arena.counters[arena_kernel.PATH_DRAWS] > 0
+    assert result.node.moves[0].san == "Qe8+"
+    assert result.node.moves[0].q == pytest.approx(0, abs=0.25)
+
+
+def test_a_repetition_is_drawn_on_its_path_and_not_in_the_shared_record() -> None:
+    # two bare kings with a locked pawn pair: every line repeats
+    board = chess.Board("7k/8/8/p7/P7/8/8/K7 w - - 0 1")
+    evaluator = TableEvaluator({}, TableEntry((0.9, 0.05, 0.05), {}))
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, board, Limits(visits=4000), ONE)
+        found = check_invariants(graph, board)
+    drawn = [edge for _, record in found.values() for edge in record.edges if edge.r]
+    assert drawn
+    assert all(record.bounds == (-1, 1) for _, record in found.values() if not record.terminal)
+
+
+def test_mate_on_the_hundredth_ply_wins_and_anything_else_draws() -> None:
+    board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 99 120")
+    evaluator = TableEvaluator({}, TableEntry((0.2, 0.2, 0.6), {}))
+    with Graph.open(None, evaluator=evaluator) as graph:
+        others = [move for move in board.legal_moves if move.uci() != "a1a8"]
+        result = analyze(graph, board, Limits(visits=300), ONE, searchmoves=others)
+        best = analyze(graph, board, Limits(visits=300), ONE).node.moves[0]
+    assert (best.san, best.q) == ("Ra8#", 1.0)
+    values = {move.san: move.q for move in result.node.moves if move.n}
+    assert values
+    assert set(values.values()) == {0.0}
+
+
+GAME = "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"  # Ng8 would be the third start position
+
+
+def test_a_third_occurrence_by_the_game_before_is_a_draw_that_is_not_kept(tmp_path: Path) -> None:
+    board = chess.Board()
+    for san in GAME.split():
+        board.push_san(san)
+    evaluator = TableEvaluator({}, TableEntry((0.6, 0.2, 0.2), {}))
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=evaluator) as graph:
+        drawn = analyze(graph, board, Limits(visits=400), ONE)
+        assert graph.arena.counters[arena_kernel.HISTORY_DRAWS] > 0
+        check_invariants(graph, board)
+        kept = read(graph, board)
+    third = next(move for move in drawn.node.moves if move.san == "Ng8")
+    assert third.n > 0
+    assert third.q == 0.0
+    assert drawn.visits == 400 > kept.visits
+    assert all(edge.r == 0 for edge in kept.edges)
+    reread = show(path, board)
+    assert reread is not None
+    assert reread.visits == kept.visits
+
+
+def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> None:
+    board = chess.Board()
+    for san in GAME.split():
+        board.push_san(san)
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=100), ONE)
+        whole = numbers_below(graph, board)
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        seen = []
+
+        def save(_: object) -> None:
+            seen.append(graph.flush())
+
+        analyze(graph, board, Limits(visits=100), ONE, on_progress=save, interval=0.0)
+        parts = numbers_below(graph, board)
+    assert len(seen) > 33
+    assert parts == whole

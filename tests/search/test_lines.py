@@ -15,7 +15,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.assess import assess
 from graphsearch.evaluators.combined import CombinedEvaluator
 from graphsearch.evaluators.lines import LINE_PLIES, Lines
-from graphsearch.evaluators.pool.evaluator import pooled
+from graphsearch.evaluators.pool import pooled
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import key_of, pack

@@ -23,8 +23,8 @@ from graphsearch.solvers.mate.beside import (
     MateFinder,
     allowance,
 )
-from graphsearch.solvers.mate.limits import MateLimits
 from graphsearch.solvers.mate.session import SLICE, find_mate
+from graphsearch.solvers.mate.sides import MateLimits
 
 from ..support.graphs import check_invariants, records_below
 from ..support.reference import HashEvaluator
@@ -245,7 +245,7 @@ def test_a_stopped_prover_returns_within_a_slice() -> None:
 @pytest.mark.parametrize(("fen", "mate"), [(MATE_IN_FIVE, 5), (MATED_IN_FIVE, -5)])
 def test_a_mate_found_between_two_waves_ends_the_search(fen: str, mate: int, params: SearchParams) -> None:
     with Graph.open(None, evaluator="builtin") as graph:
-        result = searched(graph, fen, 40_000, params)
+        result = searched(graph, fen, 60_000, params)
         assert (result.stop_reason, result.node.mate) == ("proven", mate)
         assert 0 < result.new_visits < 30_000
         check_invariants(graph, chess.Board(fen))

@@ -29,8 +29,9 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
 from ..graph.sweeps.test_reevaluate import assert_same
-from ..graph.sweeps.test_refresh import ENDGAME, records_of, searched
+from ..graph.sweeps.test_refresh import records_of
 from ..support.counting import CountingEvaluator
+from ..support.graphs import ENDGAME, searched
 
 KILLS = 40 if os.environ.get("GRAPHSEARCH_FULL") else 4
 
@@ -49,13 +50,6 @@ def assert_paid_once(evaluator: CountingEvaluator) -> None:
 
 
 # ------------------------------------------------------------------ searches
-@pytest.mark.parametrize("batch", [1, 32])
-def test_a_search_that_stops_and_goes_on_pays_once(tmp_path: Path, batch: int) -> None:
-    evaluator, params = CountingEvaluator(), SearchParams(minibatch_size=batch)
-    for visits in (150, 1, 250):
-        with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
-            analyze(graph, chess.Board(), Limits(visits=visits), params)
-    assert_paid_once(evaluator)
 
 
 def test_roots_that_transpose_share_what_was_paid(tmp_path: Path) -> None:
@@ -137,8 +131,8 @@ from tests.support.counting import CountingEvaluator
 Store.open = partial(Store.open, sizes=Sizes(fan_out=3))
 for module in ("graphsearch.graph.sweeps.opinions", "graphsearch.graph.sweeps.reevaluate"):
     sys.modules[module].SAVE_SECONDS = 0.0
-loop = sys.modules["graphsearch.search.loop"]
-loop.FIRST_FLUSH_SECONDS = loop.FLUSH_SECONDS = 0.0
+session = sys.modules["graphsearch.search.session"]
+session.FIRST_FLUSH_SECONDS = session.FLUSH_SECONDS = 0.0
 evaluating.FIRST_BATCH = evaluating.LARGEST_BATCH = 16
 
 PARAMS = SearchParams(minibatch_size=16, max_wave_share=1.0)
@@ -218,7 +212,7 @@ def known_to(path: Path, work: str) -> set[str]:
 def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, helper: Helper, work: str) -> None:
     path, log = tmp_path / "a.graph", tmp_path / "asked"
     rng = random.Random(work)
-    searched(path, chess.STARTING_FEN, "e4", "d4 d5", visits=50 if work == "search" else 400)
+    searched(path, chess.STARTING_FEN, "", "e4", "d4 d5", visits=50 if work == "search" else 400)
     saved = known_to(path, work) if work == "search" else set()
     asked = 0
     for _ in range(KILLS):
@@ -235,7 +229,7 @@ def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, helper: 
 def test_a_reevaluation_killed_again_and_again_ends_like_one_that_was_not(
     tmp_path: Path, helper: Helper
 ) -> None:
-    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "e4", "d4 d5", visits=300)
+    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "", "e4", "d4 d5", visits=300)
     whole = Path(shutil.copy(path, tmp_path / "whole.graph"))
     reevaluate(whole, CountingEvaluator("other"))
     rng = random.Random(8)
@@ -251,7 +245,7 @@ def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(
 ) -> None:
     from graphsearch.store import merging
 
-    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "e4", "d4 d5", visits=300)
+    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "", "e4", "d4 d5", visits=300)
     for _ in range(5):
         with Store.open(path, sizes=Sizes(step_blocks=1)) as store:
             batch = next(store.scan())

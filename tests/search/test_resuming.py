@@ -23,8 +23,9 @@ from graphsearch.store.store import Store
 
 from ..support.counting import CountingEvaluator
 from ..support.graphs import check_invariants, numbers_below, records_below
+from ..support.positions import KIWIPETE
 
-BOARD = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
+BOARD = chess.Board(KIWIPETE)
 SLICES: list[dict[str, Any]] = [  # limits of the sessions, again and again
     {"visits": 1},
     {"visits": 7},
@@ -76,8 +77,10 @@ def assert_paid_once(evaluator: str | Evaluator) -> None:
 
 
 # ------------------------------------------------------------------ limits
-@pytest.mark.parametrize("batch", VISITS)
-@pytest.mark.parametrize(("name", "overlap"), [("builtin", 1), ("uniform", 1), ("hash", 0), ("hash", 1)])
+@pytest.mark.parametrize(
+    ("name", "overlap", "batch"),
+    [*(("hash", 1, batch) for batch in VISITS), ("hash", 0, 16), ("builtin", 1, 16), ("uniform", 1, 256)],
+)
 def test_many_sessions_over_a_file_are_one_search(
     tmp_path: Path, name: str, overlap: int, batch: int
 ) -> None:

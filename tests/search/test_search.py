@@ -24,24 +24,14 @@ from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
+from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.store import Store
 from tests.support.table import TableEntry, TableEvaluator
 
-from ..support.graphs import check_invariants, numbers_below, records_below
+from ..support.graphs import check_invariants, read, records_below
+from ..support.positions import KIWIPETE, POSITIONS
 from ..support.reference import HashEvaluator, ReferenceSearch
 
-KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
-POSITIONS = {
-    "start": chess.STARTING_FEN,
-    "kiwipete": KIWIPETE,
-    "pawn ending": "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
-    "bare rooks": "8/8/4k3/8/8/4K3/8/R6r w - - 0 1",
-    "clock runs out": "8/8/4k3/8/8/4K3/4P3/R6r w - - 93 80",
-    "few men": "8/8/8/8/3k4/8/3P4/3K4 b - - 0 1",
-    "promotion": "8/P6k/8/8/8/8/p6K/8 w - - 0 1",
-    "mate near": "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1",
-    "mates ahead": "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 1",
-}
 ONE = SearchParams(minibatch_size=1)
 
 
@@ -69,26 +59,6 @@ def test_batch_of_one_is_sequential_puct_to_the_last_number(name: str, ratio: fl
         assert not any(node.n[edges:])
         assert [e.d for e in record.edges] == node.edge_d[:edges], position.fen()
         assert record.bounds == node.bounds(), position.fen()
-
-
-@pytest.mark.parametrize("name", POSITIONS)
-@pytest.mark.parametrize("batch", [2, 16, 256])
-def test_invariants_hold_after_waves_of_every_size(name: str, batch: int) -> None:
-    board = chess.Board(POSITIONS[name])
-    with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, board, Limits(visits=1000), SearchParams(minibatch_size=batch))
-        check_invariants(graph, board)
-        assert result.visits == result.node.visits
-        assert 1000 <= result.visits <= 1250 or result.stop_reason == "proven"
-        assert graph.arena.counters[arena_kernel.AHEAD] == 0
-
-
-def test_no_position_is_evaluated_twice() -> None:
-    evaluator = HashEvaluator()
-    with Graph.open(None, evaluator=evaluator) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=3000), SearchParams(minibatch_size=64))
-    assert len(evaluator.asked) == len(set(evaluator.asked)) == result.evaluations
-    assert result.catch_ups > 0
 
 
 def test_two_move_orders_are_one_record() -> None:
@@ -180,111 +150,6 @@ def test_a_finished_game_has_an_exact_value_and_no_moves(fen: str, q: float) -> 
     assert result.stop_reason == "finished"
 
 
-def test_mate_in_one_is_found_and_proven() -> None:
-    board = chess.Board(POSITIONS["mate near"])
-    with Graph.open(None, evaluator="uniform") as graph:
-        result = analyze(graph, board, Limits(visits=400))
-    best = result.node.moves[0]
-    assert (best.san, best.mate, best.bounds, best.q) == ("Rd8#", 1, (1, 1), 1.0)
-
-
-# --------------------------------------------------------------------------- draws that belong to the path
-
-
-class LostForWhite(HashEvaluator):
-    """White is lost in every position, and all moves look alike."""
-
-    def evaluate(self, batch: PositionBatch) -> Evaluation:
-        answer = super().evaluate(batch)
-        white = (batch.words[:, 8] & 1) == 0
-        answer.wdl[white] = (0.05, 0.05, 0.9)
-        answer.wdl[~white] = (0.9, 0.05, 0.05)
-        lengths = np.diff(batch.offsets)
-        answer.priors[:] = np.repeat(1 / lengths, lengths)
-        return answer
-
-
-@pytest.mark.parametrize("batch", [1, 16])
-def test_a_perpetual_is_worth_about_a_draw(batch: int) -> None:
-    # White, two rooks down, checks on e8 and h5 for ever
-    board = chess.Board("6k1/6p1/8/7Q/8/8/rr4PP/7K w - - 0 1")
-    with Graph.open(None, evaluator=LostForWhite()) as graph:
-        result = analyze(graph, board, Limits(visits=4000), SearchParams(minibatch_size=batch))
-        check_invariants(graph, board)
-        assert graph.arena.counters[arena_kernel.PATH_DRAWS] > 0
-    assert result.node.moves[0].san == "Qe8+"
-    assert result.node.moves[0].q == pytest.approx(0, abs=0.25)
-
-
-def test_a_repetition_is_drawn_on_its_path_and_not_in_the_shared_record() -> None:
-    # two bare kings with a locked pawn pair: every line repeats
-    board = chess.Board("7k/8/8/p7/P7/8/8/K7 w - - 0 1")
-    evaluator = TableEvaluator({}, TableEntry((0.9, 0.05, 0.05), {}))
-    with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, board, Limits(visits=4000), ONE)
-        found = check_invariants(graph, board)
-    drawn = [edge for _, record in found.values() for edge in record.edges if edge.r]
-    assert drawn
-    assert all(record.bounds == (-1, 1) for _, record in found.values() if not record.terminal)
-
-
-def test_mate_on_the_hundredth_ply_wins_and_anything_else_draws() -> None:
-    board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 99 120")
-    evaluator = TableEvaluator({}, TableEntry((0.2, 0.2, 0.6), {}))
-    with Graph.open(None, evaluator=evaluator) as graph:
-        others = [move for move in board.legal_moves if move.uci() != "a1a8"]
-        result = analyze(graph, board, Limits(visits=300), ONE, searchmoves=others)
-        best = analyze(graph, board, Limits(visits=300), ONE).node.moves[0]
-    assert (best.san, best.q) == ("Ra8#", 1.0)
-    values = {move.san: move.q for move in result.node.moves if move.n}
-    assert values
-    assert set(values.values()) == {0.0}
-
-
-GAME = "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"  # Ng8 would be the third start position
-
-
-def test_a_third_occurrence_by_the_game_before_is_a_draw_that_is_not_kept(tmp_path: Path) -> None:
-    board = chess.Board()
-    for san in GAME.split():
-        board.push_san(san)
-    evaluator = TableEvaluator({}, TableEntry((0.6, 0.2, 0.2), {}))
-    path = tmp_path / "a.graph"
-    with Graph.open(path, evaluator=evaluator) as graph:
-        drawn = analyze(graph, board, Limits(visits=400), ONE)
-        assert graph.arena.counters[arena_kernel.HISTORY_DRAWS] > 0
-        check_invariants(graph, board)
-        kept = graph.read(board)
-    assert kept is not None
-    third = next(move for move in drawn.node.moves if move.san == "Ng8")
-    assert third.n > 0
-    assert third.q == 0.0
-    assert drawn.visits == 400 > kept.visits
-    assert all(edge.r == 0 for edge in kept.edges)
-    reread = show(path, board)
-    assert reread is not None
-    assert reread.visits == kept.visits
-
-
-def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> None:
-    board = chess.Board()
-    for san in GAME.split():
-        board.push_san(san)
-    with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=100), ONE)
-        whole = numbers_below(graph, board)
-    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
-        seen = []
-
-        def save(_: object) -> None:
-            seen.append(graph.flush())
-
-        analyze(graph, board, Limits(visits=100), ONE, on_progress=save, interval=0.0)
-        parts = numbers_below(graph, board)
-    assert len(seen) > 33
-    assert parts == whole
-
-
 # --------------------------------------------------------------------------- lost records
 
 
@@ -305,9 +170,6 @@ def test_a_graph_that_lost_a_third_of_its_records_searches_on(tmp_path: Path, ba
 
 
 def _load_without(path: Path, graph: Graph, *, share: float, seed: int) -> int:
-    from graphsearch.store.record.node import RecordBatch
-    from graphsearch.store.store import Store
-
     random = np.random.default_rng(seed)
     root = key_of(chess.Board(KIWIPETE))
     with Store.open(path, read_only=True) as store:
@@ -319,22 +181,17 @@ def _load_without(path: Path, graph: Graph, *, share: float, seed: int) -> int:
 
 
 def test_a_lost_child_keeps_the_value_of_its_edge_until_it_has_caught_up(tmp_path: Path) -> None:
-    from graphsearch.store.record.node import RecordBatch
-    from graphsearch.store.store import Store
-
     board = chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1")
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         analyze(graph, board, Limits(visits=3000), ONE)
-        record = graph.read(board)
-    assert record is not None
+        record = read(graph, board)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         with Store.open(path, read_only=True) as store:
             rows = [batch.record(i) for batch in store.scan() for i in range(len(batch))]
         graph.arena.load(RecordBatch.from_records([r for r in rows if r.words[9] == record.words[9]]))
         analyze(graph, board, Limits(visits=1), ONE)
-        after = graph.read(board)
-    assert after is not None
+        after = read(graph, board)
     moved = [(a, b) for a, b in zip(record.edges, after.edges, strict=True) if a != b]
     assert len(moved) == 1
     (old, new) = moved[0]
@@ -352,8 +209,7 @@ def test_a_search_from_a_position_inside_the_graph_starts_from_its_visits() -> N
         first = analyze(graph, board, Limits(visits=1000), ONE)
         assert first.bestmove is not None
         board.push(first.bestmove)
-        inside = graph.read(board)
-        assert inside is not None
+        inside = read(graph, board)
         again = analyze(graph, board, Limits(visits=10), ONE)
     assert again.visits == inside.visits + 10
 
@@ -384,8 +240,7 @@ def test_a_parent_is_not_dragged_by_visits_it_never_chose() -> None:
         child = board.copy()
         child.push(worst.move)
         analyze(graph, child, Limits(visits=3000), ONE)
-        unchanged = graph.read(board)
-        assert unchanged is not None
+        unchanged = read(graph, board)
         assert unchanged.visits == 400
         later = analyze(graph, board, Limits(visits=200), ONE)
     assert later.node.moves[0].move != worst.move
@@ -474,16 +329,3 @@ def test_an_error_inside_an_evaluator_is_an_evaluator_error() -> None:
     graph = Graph.open(None, evaluator=Fails())
     with graph, pytest.raises(EvaluatorError, match="ZeroDivisionError"):
         analyze(graph, chess.Board(), Limits(visits=5))
-
-
-@pytest.mark.parametrize("batch", [1, 64])
-def test_mate_in_two_is_found_without_knowledge(batch: int) -> None:
-    # 1. Ra6 bxa6 2. b7#, or any bishop move 2. Rxa7#
-    board = chess.Board("kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1")
-    with Graph.open(None, evaluator="uniform") as graph:
-        result = analyze(graph, board, Limits(visits=20_000), SearchParams(minibatch_size=batch))
-        check_invariants(graph, board)
-    best = result.node.moves[0]
-    assert best.san == "Ra6"
-    assert best.q is not None
-    assert best.q > 0.9

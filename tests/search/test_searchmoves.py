@@ -16,17 +16,15 @@ from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 
 from ..conftest import Cli
-from ..support.graphs import check_invariants
+from ..support.graphs import check_invariants, read
+from ..support.positions import KIWIPETE
 from ..support.reference import HashEvaluator, ReferenceSearch
 
-KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
 CLOCK = "8/8/4k3/8/8/4K3/8/R6r w - - 0 1"
 
 
-def unlikely(board: chess.Board, graph: Graph, count: int) -> frozenset[chess.Move]:
-    """Returns the moves of the smallest P: the last that a search would look at."""
-    record = graph.read(board)
-    assert record is not None
+def first_moves(board: chess.Board, count: int) -> frozenset[chess.Move]:
+    """Returns the first legal moves, by their squares."""
     moves = sorted(board.legal_moves, key=lambda m: (m.from_square, m.to_square))
     return frozenset(moves[:count])
 
@@ -39,7 +37,7 @@ def test_batch_of_one_is_the_reference_restricted_at_the_root(fen: str, count: i
     reference.run(board, 150)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         analyze(graph, board, Limits(visits=150), params)
-        listed = unlikely(board, graph, count)
+        listed = first_moves(board, count)
         result = analyze(graph, board, Limits(visits=400), params, searchmoves=listed)
         before = reference.catch_ups
         node = reference.run(board, 400, listed)
@@ -56,7 +54,7 @@ def test_unlisted_moves_take_no_visit_of_the_search(gather: str, batch: int, cou
     params = SearchParams(minibatch_size=batch, gather=gather)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         before = analyze(graph, board, Limits(visits=300), params)
-        listed = unlikely(board, graph, count)
+        listed = first_moves(board, count)
         after = analyze(graph, board, Limits(visits=500), params, searchmoves=listed)
         check_invariants(graph, board)
         old = {move.move: move.n for move in before.node.moves}
@@ -150,15 +148,13 @@ def test_the_root_in_the_file_is_what_it_was_before_a_restricted_search(
     listed = [chess.Move.from_uci("a2a3"), chess.Move.from_uci("e5g6")]
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         analyze(graph, board, Limits(visits=300), params)
-        before = graph.read(board)
+        before = read(graph, board)
         result = analyze(graph, board, Limits(visits=600), params, searchmoves=listed)
         in_memory = graph.read(board)
     assert result.visits >= 900
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        after = graph.read(board)
+        after = read(graph, board)
         check_invariants(graph, board)
-    assert before is not None
-    assert after is not None
     assert counts_of(after) == counts_of(before) == counts_of(in_memory)[: len(before.edges)]
     assert replace(after, edges=()) == replace(before, edges=())
 
@@ -242,8 +238,7 @@ def test_a_mate_that_a_restricted_search_finds_stays_known() -> None:
     listed = [chess.Move.from_uci("e1e8")]
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         analyze(graph, board, Limits(visits=20), SearchParams(minibatch_size=1), searchmoves=listed)
-        record = graph.read(board)
-    assert record is not None
+        record = read(graph, board)
     assert record.proof is not None
     assert record.proof.result == 1
     assert record.visits <= 2

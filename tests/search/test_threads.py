@@ -1,8 +1,9 @@
-"""A search with several threads: the same records as with one, and nothing in flight after a failure."""
+"""Waves that overlap, of one thread or several: the same records, and nothing in flight after a failure."""
 
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,22 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.inside import Filler
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.position.board import pack
+from graphsearch.search.params import GATHERERS
+from graphsearch.search.puct_kernel import set_params
+from graphsearch.search.waves import WaveRunner
 
-from ..support.graphs import check_invariants, numbers_below
+from ..support.graphs import check_invariants, numbers_below, read
+from ..support.positions import KIWIPETE
+from ..support.reference import HashEvaluator
 
-BOARD = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
+BOARD = chess.Board(KIWIPETE)
 VISITS = 1200
+BIG = 1 << 60
 SLICES: list[dict[str, Any]] = [{"visits": 500}, {"evaluations": 120}, {"visits": 1}]
 
 
@@ -25,10 +35,18 @@ def searching(batch: int, gather: str = "flow") -> SearchParams:
     return SearchParams(minibatch_size=batch, max_wave_share=1.0, gather=gather)
 
 
-def whole(threads: int, params: SearchParams, visits: int = VISITS) -> dict[int, Any]:
+def searched(fen: str, visits: int, evaluator: Any = None) -> Graph:
+    graph = Graph.open(None, evaluator=evaluator or HashEvaluator())
+    analyze(graph, chess.Board(fen), Limits(visits=visits), SearchParams(minibatch_size=1))
+    return graph
+
+
+def whole(
+    threads: int, params: SearchParams, visits: int = VISITS, board: chess.Board = BOARD
+) -> dict[int, Any]:
     with Graph.open(None, evaluator=create("builtin", {"threads": str(threads)})) as graph:
-        analyze(graph, BOARD, Limits(visits=visits), params)
-        records = numbers_below(graph, BOARD)
+        analyze(graph, board, Limits(visits=visits), params)
+        records = numbers_below(graph, board)
         graph.evaluator.close()
         return records
 
@@ -42,18 +60,19 @@ def test_records_do_not_depend_on_the_number_of_threads(batch: int, gather: str)
 
 
 def test_sessions_with_different_numbers_of_threads_are_one_search(tmp_path: Path) -> None:
+    board = chess.Board()  # many moves are good: the next wave can be full
     params, visits, kept = searching(64), 0, 0
     for limits, threads in zip(itertools.cycle(SLICES), itertools.cycle("12")):
         evaluator = create("builtin", {"threads": threads})
         with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
-            visits = analyze(graph, BOARD, Limits(**limits), params).visits
+            visits = analyze(graph, board, Limits(**limits), params).visits
             kept += graph.in_flight is not None
-            found = numbers_below(graph, BOARD)
+            found = numbers_below(graph, board)
         evaluator.close()
         if visits >= VISITS:
             break
     assert kept, "a stop with a wave in flight is what this is about"
-    assert found == whole(2, params, visits)
+    assert found == whole(2, params, visits, board)
 
 
 def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +85,7 @@ def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytes
             plain(self, portion, thread)
 
         monkeypatch.setattr(Filler, "_fill", fill)
-        result = analyze(graph, BOARD, Limits(visits=3000), searching(64))
+        result = analyze(graph, chess.Board(), Limits(visits=3000), searching(64))
         assert result.visits >= 3000
         assert graph.in_flight, "waves overlapped to the end"
     evaluator.close()
@@ -105,8 +124,108 @@ def test_a_thread_that_fails_leaves_nothing_in_flight(
             analyze(graph, BOARD, Limits(visits=VISITS), params)
         assert graph.pager.under_way == ()
         assert graph.in_flight is None
-        visits = graph.read(BOARD).visits  # type: ignore[union-attr]
+        visits = read(graph, BOARD).visits
         assert 0 < visits < VISITS
         assert analyze(graph, BOARD, Limits(visits=100), params).new_visits >= 100
         check_invariants(graph, BOARD)
     evaluator.close()
+
+
+# ------------------------------------------------------------------ waves that overlap
+def test_the_next_wave_is_gathered_while_one_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gather of wave k + 1 ends before the answer to wave k is taken."""
+    order: list[str] = []
+    gathered = threading.Event()
+
+    class Waits(HashEvaluator):
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            if len(batch.words) > 8:
+                assert gathered.wait(20), "nothing was gathered meanwhile"
+                order.append("evaluated")
+            return super().evaluate(batch)
+
+    with Graph.open(None, evaluator=Waits()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=20), SearchParams(minibatch_size=1))
+        runner = WaveRunner(graph, pack(chess.Board()), 64, overlap=True)
+        set_params(graph.arena.arrays, SearchParams(minibatch_size=64, max_wave_share=1.0, gather="budget"))
+        runner.step(BIG, BIG)  # sends the first wave off
+        visits = read(graph, chess.Board()).visits
+        whole = runner._gather
+
+        def noted(*arguments: Any) -> int:
+            found = whole(*arguments)
+            order.append("gathered")
+            gathered.set()
+            return found
+
+        monkeypatch.setattr(runner, "_gather", noted)
+        runner.step(BIG, BIG)
+        assert order[0] == "gathered"
+        runner.finish()
+        assert read(graph, chess.Board()).visits > visits
+        runner.close()
+        check_invariants(graph, chess.Board())
+
+
+@pytest.mark.parametrize(("share", "flies"), [(0.5, True), (0.01, False)])
+def test_flow_overlaps_waves_only_where_the_next_one_can_be_full(share: float, flies: bool) -> None:
+    """Of 3,000 visits a share of .5 is two waves of 16 and more; one of .01 has too few left for another."""
+    board = chess.Board()
+    with searched(chess.STARTING_FEN, 3000) as graph:
+        set_params(graph.arena.arrays, SearchParams(minibatch_size=16, max_wave_share=share))
+        runner = WaveRunner(graph, pack(board), 16, overlap=True)
+        runner.step(BIG, BIG)
+        assert graph.pager.under_way
+        runner.step(BIG, BIG)
+        assert bool(graph.pager.under_way) == flies
+        runner.finish()
+        runner.close()
+
+
+@pytest.mark.parametrize("overlap", [0, 1])
+@pytest.mark.parametrize(
+    ("gather", "error"),
+    [*((gather, EvaluatorError("broken")) for gather in GATHERERS), ("flow", KeyboardInterrupt())],
+)
+def test_an_evaluator_that_fails_leaves_nothing_in_flight(
+    tmp_path: Path, gather: str, overlap: int, error: BaseException
+) -> None:
+    class Fails(HashEvaluator):
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            if self.calls == 9:
+                self.calls += 1
+                raise error
+            return super().evaluate(batch)
+
+    board, evaluator = chess.Board(KIWIPETE), Fails()
+    params = SearchParams(minibatch_size=32, gather=gather, overlap=overlap)
+    with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
+        with pytest.raises(type(error)):
+            analyze(graph, board, Limits(visits=500), params)
+        check_invariants(graph, board)
+        assert graph.pager.under_way == ()
+        visits = read(graph, board).visits
+        assert 0 < visits < 500
+        last = analyze(graph, board, Limits(visits=500 - visits), params).visits
+        assert last >= 500
+        check_invariants(graph, board)
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        check_invariants(graph, board)
+        assert read(graph, board).visits == last
+
+
+def test_a_wave_does_not_take_what_the_one_before_has_in_flight() -> None:
+    """A root whose every move is in flight with the wave before gives the next one nothing new."""
+    board = chess.Board()
+    with searched(chess.STARTING_FEN, 1) as graph:
+        set_params(graph.arena.arrays, SearchParams(gather="exclude", minibatch_size=64))
+        runner = WaveRunner(graph, pack(board), 64, overlap=True)
+        runner.make_room()
+        runner.step(BIG, BIG)
+        assert graph.pager.under_way
+        (slots,) = graph.pager.under_way
+        assert [slot > 0 for slot in slots] == [True] + 20 * [False]  # the root, and leaves without a record
+        runner.step(BIG, BIG)
+        assert read(graph, board).visits == 21
+        assert not graph.pager.under_way
+        runner.close()

@@ -36,3 +36,38 @@ def test_the_other_process_speaks_where_nobody_else_does(
     with warm.kernels_compiling(UniformEvaluator(), filed=True, prover=BESIDE, told=told):
         pass
     assert started == [None if speaks else subprocess.DEVNULL]
+
+
+def test_paging_compiles_on_after_the_search_in_one_process(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started: list[Any] = []
+    ended: list[int] = []
+
+    def popen(command: list[str], **options: Any) -> Any:
+        started.append(options["start_new_session"])
+        return SimpleNamespace(poll=lambda: ended[0] if ended else None)
+
+    monkeypatch.setattr(warm, "_LEFT", [])
+    monkeypatch.setattr(warm, "is_compiled", lambda part: False)
+    monkeypatch.setattr("subprocess.Popen", popen)
+    for _ in range(2):
+        with warm.paging_kernels_compiling():
+            pass
+    assert started == [True]
+    assert [record.message for record in caplog.records] == 2 * [warm.GOES_ON]
+    ended.append(0)
+    with warm.paging_kernels_compiling():
+        ended.clear()
+    assert started == [True, True]
+
+
+def test_a_part_that_another_process_has_compiled_is_not_compiled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(warm, "compile_part", compiled.append)
+    for known in (True, False):
+        monkeypatch.setattr(warm, "is_compiled", lambda part, known=known: known)
+        warm.compile_alone("test")
+    assert compiled == ["test"]

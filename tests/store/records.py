@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from graphsearch.position.board import NOT_TERMINAL, board_of, legal_moves, pack, terminal_kind
+from graphsearch.store.codec.bulk import BlockFault, decode_stored, joined
 from graphsearch.store.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import SIZES, Sizes
@@ -179,3 +180,15 @@ def edge_values(draw: st.DrawFn) -> Edge:
     n = draw(st.integers(1, (1 << 32) - 1) | st.integers(1, 3))
     r = draw(st.just(0) | st.integers(0, n))
     return Edge(n, r, *((0.0, 0) if n == r else draw(values())))
+
+
+def decode_chunk(dictionary: bytes, blocks: Sequence[bytes]) -> RecordBatch:
+    """Returns the records of stored blocks; raises BlockFault at the first that is not sound."""
+    from graphsearch.store.codec.unpacking import own_unpacker  # loads the compiler
+
+    def refuse(index: int, reason: str) -> None:
+        raise BlockFault(index, reason)
+
+    unpacker = own_unpacker()
+    slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
+    return decode_stored(unpacker, *joined(blocks), slots, lambda _: dictionary, refuse)[0]

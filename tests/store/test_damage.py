@@ -237,7 +237,7 @@ def test_a_check_that_sqlite_ends_names_the_file_and_what_to_do(
     def fail(*_: object) -> None:
         raise sqlite3.DatabaseError("database disk image is malformed")
 
-    monkeypatch.setattr("graphsearch.store.upkeep.verify.rows.check", fail)
+    monkeypatch.setattr("graphsearch.store.upkeep.verify.check_rows", fail)
     (problem,) = verify(path).problems
     assert problem.startswith(f"{path}: cannot check it: database disk image is malformed")
     assert "store salvage" in problem

@@ -59,11 +59,11 @@ def test_what_is_no_table_is_never_read(
         ("store", "info", path),
         ("store", "verify", path),
         ("show", "startpos", "--store", path),
-        ("refresh", path),
+        ("lab", "refresh", path),
         ("store", "salvage", path, tmp_path / "saved.graph"),
         ("store", "merge", sound, path, "-o", tmp_path / "both.graph", "--force"),
         ("store", "backup", path, tmp_path / "copy.graph"),
-        ("query", "sql", "SELECT count(*) FROM sqlite_schema", "--store", path),
+        ("lab", "sql", "SELECT count(*) FROM sqlite_schema", "--store", path),
     ):
         done = cli(*command)
         assert done.code in (0, 1), (command, done)

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.errors import EvaluatorMismatchError, SchemaVersionError, StoreError, StoreLockedError
+from graphsearch.errors import (
+    EvaluatorMismatchError,
+    MissingStoreError,
+    SchemaVersionError,
+    StoreError,
+    StoreLockedError,
+)
 from graphsearch.store.format import FORMAT_VERSION
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
@@ -43,12 +49,13 @@ def refused(path: Path, kind: type[StoreError] = StoreError, **options: object) 
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_missing_file_is_not_made(path: Path, read_only: bool) -> None:
-    assert "does not exist" in refused(path, read_only=read_only)
-    assert "does not exist" in refused(path, read_only=True, create=True)
+    assert "does not exist" in refused(path, MissingStoreError, read_only=read_only)
+    assert "does not exist" in refused(path, MissingStoreError, read_only=True, create=True)
 
 
 def test_a_missing_folder_is_not_made(path: Path) -> None:
-    assert "folder" in refused(path.parent / "none" / "test.graph", create=True, identity=IDENTITY)
+    missing = path.parent / "none" / "test.graph"
+    assert "folder" in refused(missing, MissingStoreError, create=True, identity=IDENTITY)
 
 
 @pytest.mark.parametrize("read_only", [True, False])

@@ -22,7 +22,7 @@ from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sharded.manifest import FACT, NAME, read_manifest
 from graphsearch.store.store import Store
 from graphsearch.store.tables.column import DEEPEST, json_object
-from graphsearch.store.upkeep.problems import Problems
+from graphsearch.store.upkeep.verify import Problems
 
 from ..conftest import Cli
 
@@ -140,12 +140,12 @@ def test_every_command_refuses_a_wrong_manifest_in_one_line(
         ("store", "info", folder),
         ("store", "verify", folder),
         ("store", "merge", folder, "-o", tmp_path / "one.graph"),
-        ("store", "mend", folder),
+        ("lab", "mend", folder),
         ("show", "startpos", "--store", folder),
-        ("query", "pv", "startpos", "--store", folder),
-        ("refresh", folder),
+        ("lines", "startpos", "--store", folder),
+        ("lab", "refresh", folder),
         ("analyze", "startpos", "--visits", "1", "--store", folder),
-        ("export", "jsonl", "-o", "-", "--store", folder),
+        ("export", "--format", "jsonl", "-o", "-", "--store", folder),
     ):
         done = cli(*command)
         assert done.code == 1

@@ -113,17 +113,17 @@ def _lines(folder: Path) -> dict[str, list[list[str]]]:
     return {
         "search": [search, search, search],
         "tables": [
-            ["import", "pgn", str(pgn), "--store", graph],
-            ["alphabeta", "startpos", "--depth", "2", "--hash", "8", "--store", graph],
-            ["book", "queue", "add", "startpos", "--moves", "1. d4", "--store", graph],
+            ["import", str(pgn), "--store", graph],
+            ["alphabeta", "startpos", "--depth", "2", "--ram", "8MB", "--store", graph],
+            ["book", "queue", "startpos", "--moves", "1. d4", "--store", graph],
         ],
         "upkeep": [
             search,
             search,
             ["store", "compact", graph],
-            ["refresh", graph, "--ram", "64MB"],
+            ["lab", "refresh", graph, "--ram", "64MB"],
             ["store", "backup", graph, str(folder / "disk" / "copy.graph")],
-            ["store", "prune", graph, "--min-visits", "2"],
+            ["store", "compact", graph, "--min-visits", "2"],
         ],
     }
 

@@ -15,7 +15,7 @@ from graphsearch import Graph, Limits, analyze
 from graphsearch.errors import CorruptRecordError, UnsoundRecordError
 from graphsearch.position.board import CASTLING_FIELDS, castling_fields, unpack
 from graphsearch.query.pv import pv
-from graphsearch.store import damage
+from graphsearch.store import scanning
 from graphsearch.store.codec.soundness import fault_of, unsound
 from graphsearch.store.record.node import Edge, NodeRecord
 from graphsearch.store.store import Store
@@ -31,7 +31,7 @@ START = next(r for r in random_records(92, 3000) if not r.terminal and len(r.edg
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damage, "_said", set())
+    monkeypatch.setattr(scanning, "_said", set())
 
 
 def broken(record: NodeRecord) -> Iterator[tuple[str, NodeRecord]]:

@@ -1,4 +1,4 @@
-"""Two versions of a record become one by the rules of docs/merging.md, which are written here once more."""
+"""Two versions of a record become one by the rules of docs/contributing/merging.md, written here again."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.position.board import clock_of_words
-from graphsearch.store.codec.bulk import columns_of, owned, room_for_batch, sort_keys
-from graphsearch.store.order import newest_in_order
+from graphsearch.store.codec.bulk import columns_of, newest_in_order, owned, sort_keys
+from graphsearch.store.codec.columns_kernel import pair
 from graphsearch.store.record.bounds import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, share_of
-from graphsearch.store.record.node import Edge, NodeRecord, problems
+from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch, problems
 from graphsearch.store.record.node_layout import flags_with
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.union import records_kernel as kernel
-from graphsearch.store.union.pairing_kernel import pair
-from graphsearch.store.union.rules import KEYED, LEFT, NUMBERED, OWN
+from graphsearch.store.union.tables import KEYED, LEFT, NUMBERED, OWN
 
 from .records import batch_of, float32, identity, random_records
 
@@ -175,7 +174,7 @@ def unite(old: list[NodeRecord], new: list[NodeRecord]) -> tuple[list[NodeRecord
     keys = [sort_keys(batch.words) for batch in (ours, theirs)]
     pair(flat[0], keys[0], flat[1], keys[1], places)
     codes = sum(len(record.codes) for record in new)
-    out, clashing = room_for_batch(len(new), codes, codes), np.zeros(len(new), bool)
+    out, clashing = RecordBatch.room(len(new), codes, codes), np.zeros(len(new), bool)
     counts, whence = np.zeros(kernel.COUNTS, np.int64), np.empty(len(new), np.int64)
     found = kernel.unite(
         columns_of(ours), columns_of(theirs), places, BOUND, columns_of(out), whence, clashing, counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import cast
 
 import chess
 
-from graphsearch.book.snapshot import BookSnapshot, read_snapshot
+from graphsearch.book.rows import BookSnapshot, read_snapshot
 from graphsearch.position.board import key_of
 from graphsearch.store.format import FORMAT_VERSION, tables_sql
 from graphsearch.store.record.provenance import EvaluatorIdentity
@@ -74,7 +75,12 @@ class Handmade:
         connection = sqlite3.connect(":memory:")
         connection.executescript(tables_sql())
         self.write_to(connection)
-        store = SimpleNamespace(path=Path("here"), connection=connection, format_version=FORMAT_VERSION)
+        store = SimpleNamespace(
+            path=Path("here"),
+            connection=connection,
+            reading=lambda: nullcontext(connection),
+            format_version=FORMAT_VERSION,
+        )
         return read_snapshot(cast(Store, store), self.name)
 
     def write_to(self, connection: sqlite3.Connection) -> None:

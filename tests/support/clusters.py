@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -13,16 +12,15 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams
 from graphsearch.evaluators.protocol import Evaluator
+from graphsearch.search.job import SearchJob
 from graphsearch.search.shards import host, master
 from graphsearch.search.shards.host import Host, Setting
-from graphsearch.search.shards.job import SearchJob, ShardReport, board_parts
-from graphsearch.search.shards.session import ShardSearch
-from graphsearch.search.shards.shard_context import ShardContext
-from graphsearch.search.shards.talk import lines_between, run_together
+from graphsearch.search.shards.report import ShardReport
+from graphsearch.search.shards.saved_waves import Save
+from graphsearch.search.shards.session import search_together
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import is_sharded
-from graphsearch.store.sharded.ownership import even_owners, owner_of
 from graphsearch.store.store import Store
 
 Records = dict[tuple[int, ...], NodeRecord]
@@ -60,30 +58,14 @@ def search_shards(
     If it `crashes` at its end, nothing is tidied up, as after a kill behind the last save.
     """
     folder.mkdir(exist_ok=True)
-    owners, (start, moves) = even_owners(shards), board_parts(board)
-    leader = owner_of(board, owners)
-    job = SearchJob(
-        start=start,
-        moves=moves,
-        searchmoves=searchmoves,
-        limits=limits,
-        params=SearchParams(**params),
-        run=run,
-        save=save,
-    )
+    listed = tuple(chess.Move.from_uci(move) for move in searchmoves)
+    job = SearchJob(board=board, searchmoves=listed, limits=limits, params=SearchParams(**params))
     files = [folder / f"{number}.graph" for number in range(shards)]
     if is_sharded(folder):
         files = files_of(folder)
     graphs = [Graph.open(files[number], evaluator=evaluator, ram_bytes=ram_bytes) for number in range(shards)]
     try:
-        with lines_between(shards) as lines:
-            places = [
-                ShardContext(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k], tries=1)
-                for k in range(shards)
-            ]
-            stop = threading.Event()
-            searches = [ShardSearch(g, job, place, stop) for g, place in zip(graphs, places, strict=True)]
-            return run_together([search.talk() for search in searches])
+        return search_together(graphs, job, Save(number=save, run=run))
     finally:
         for graph in graphs:
             graph._let_go() if crashes else graph.close()
@@ -122,7 +104,7 @@ class _ThreadHost:
         self._host, self._threads = Host(setting), ThreadPoolExecutor(3)
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
-        return self._threads.submit(getattr(self._host, method), *arguments)
+        return self._threads.submit(self._host.do, method, *arguments)
 
     def leave(self) -> None:
         self._threads.shutdown()

@@ -1,20 +1,62 @@
-"""What tests check on every graph they make."""
+"""Graph files made by a search, and what tests check on every graph."""
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import chess
 
+from graphsearch import Limits, SearchParams, analyze
 from graphsearch.graph.graph import Graph
-from graphsearch.position.board import FREE_CLOCK, key_of
+from graphsearch.position.board import FREE_CLOCK, board_of, key_of
 from graphsearch.store.record.node import NodeRecord, problems
 from graphsearch.store.record.ranking import node_mean
 
+from .reference import HashEvaluator
 from .rules import legal_moves, terminal_kind
+
+ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
+MATES = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
 
 Records = dict[int, tuple[chess.Board, NodeRecord]]
 Child = tuple[int, int, chess.Board]  # place of the edge, key, position
+
+
+def searched(path: Path, fen: str = chess.STARTING_FEN, *lines: str, visits: int = 150) -> Path:
+    """Returns a file of one search after the other below each line, by the evaluator `hash`."""
+    if path.exists():
+        _search(path, fen, lines, visits)
+    else:
+        path.write_bytes(_content(fen, lines, visits))
+    return path
+
+
+@cache
+def _content(fen: str, lines: tuple[str, ...], visits: int) -> bytes:
+    """Returns the file of such a search, made once."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "searched.graph"
+        _search(path, fen, lines, visits)
+        return path.read_bytes()
+
+
+def _search(path: Path, fen: str, lines: tuple[str, ...], visits: int) -> None:
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        for line in lines or ("",):
+            board = board_of(fen)
+            for san in line.split():
+                board.push_san(san)
+            analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=8))
+
+
+def read(graph: Graph, board: chess.Board) -> NodeRecord:
+    """Returns the record of a known position."""
+    record = graph.read(board)
+    assert record is not None, board.fen()
+    return record
 
 
 def records_below(graph: Graph, root: chess.Board) -> Records:

@@ -6,12 +6,46 @@ import itertools
 import random
 from functools import cache
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.position.board import POSITION_WORDS, chess960_start, pack
-from graphsearch.position.rules_kernel import list_moves, play
+from graphsearch.position.rules_kernel import MAX_LEGAL_MOVES, list_all, make_steps
 from graphsearch.position.tables import load_tables
+
+KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
+POSITIONS = {
+    "start": chess.STARTING_FEN,
+    "kiwipete": KIWIPETE,
+    "pawn ending": "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+    "cycles": "8/8/4k3/8/8/4K3/8/R6r w - - 0 1",
+    "clock runs out": "8/8/4k3/8/8/4K3/4P3/R6r w - - 93 80",
+    "few men": "8/8/8/8/3k4/8/3P4/3K4 b - - 0 1",
+    "few nodes": "8/8/8/8/8/1k5p/7P/K7 w - - 97 90",
+    "promotion": "8/P6k/8/8/8/8/p6K/8 w - - 0 1",
+    "mate near": "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1",
+    "mates below": "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 b - - 0 1",
+    "mates ahead": "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 1",
+}
+
+
+def listed(
+    words: NDArray[np.uint64], room: NDArray[np.uint16] | None = None
+) -> tuple[NDArray[np.uint16], int]:
+    """Returns the legal moves that the kernels list of a position, and its terminal kind."""
+    moves = np.zeros(MAX_LEGAL_MOVES, np.uint16) if room is None else room
+    offsets, kinds = np.zeros(2, np.int64), np.zeros(1, np.uint8)
+    list_all(load_tables(), words, offsets, moves, kinds)
+    return moves[: offsets[1]], int(kinds[0])
+
+
+def after(words: NDArray[np.uint64], move: int) -> NDArray[np.uint64]:
+    """Returns the position that the kernels make of a move."""
+    child = np.zeros(POSITION_WORDS, np.uint64)
+    moves = np.array([move], np.uint16)
+    make_steps(load_tables(), words, np.zeros(1, np.int64), moves, child, np.zeros(1, np.uint64))
+    return child
 
 
 @cache
@@ -21,18 +55,37 @@ def random_words(count: int = 2000) -> list[NDArray[np.uint64]]:
     Every fourth game is one of Chess960.
     """
     rng, out = random.Random(7), list[NDArray[np.uint64]]()
-    moves = np.zeros(256, np.uint16)
     for game in itertools.count():
         if len(out) == count:
             break
         words = np.array(pack(chess960_start(518 if game % 4 else 7 * game % 960)), np.uint64)
         for _ in range(300):
-            n = int(list_moves(load_tables(), words, moves))
-            if n == 0 or len(out) == count:
+            moves, _ = listed(words)
+            if not len(moves) or len(out) == count:
                 break
             if rng.random() < 0.15:
                 out.append(words)
-            child = np.zeros(POSITION_WORDS, np.uint64)
-            play(load_tables(), words, moves[rng.randrange(n)], child)
-            words = child
+            words = after(words, int(moves[rng.randrange(len(moves))]))
     return out
+
+
+def random_games(seed: int, count: int, plies: int) -> list[chess.Board]:
+    """Returns positions of random games of fewer than so many plies, with their moves, not over."""
+    chance, found = random.Random(seed), list[chess.Board]()
+    while len(found) < count:
+        board = chess.Board()
+        for _ in range(chance.randrange(plies)):
+            if not any(board.legal_moves):
+                break
+            board.push(chance.choice(list(board.legal_moves)))
+        if any(board.legal_moves):
+            found.append(board)
+    return found
+
+
+def played(fen: str, moves: list[str]) -> chess.Board:
+    """Returns the position after moves in UCI, with the game."""
+    board = chess.Board(fen)
+    for move in moves:
+        board.push_uci(move)
+    return board

@@ -37,7 +37,7 @@ class JumpingClock(datetime):
 
 @pytest.fixture(autouse=True)
 def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("store.tables.provenance", "book.workers.leases", "store.lock", "exchange.pgn_export"):
+    for name in ("store.tables.provenance", "book.workers.writer", "store.lock", "exchange.pgn_export"):
         monkeypatch.setattr(importlib.import_module(f"graphsearch.{name}"), "datetime", JumpingClock)
 
 
@@ -48,7 +48,7 @@ def test_runs_are_counted_whatever_the_clock_says(cli: Cli, tmp_path: Path) -> N
     assert cli("show", "startpos", "--store", path, "--json").json["visits"] >= 90
     assert cli("store", "info", path).code == 0
     assert len(cli("store", "info", path, "--json").json["runs"]) == 3
-    assert cli("export", "pgn", "--store", path, "-o", tmp_path / "a.pgn").code == 0
+    assert cli("export", "--format", "pgn", "--store", path, "-o", tmp_path / "a.pgn").code == 0
     assert cli("store", "verify", path).code == 0
 
 
@@ -60,5 +60,5 @@ def test_a_book_is_built_and_told_whatever_the_clock_says(cli: Cli, tmp_path: Pa
         assert built.code == 0, built.err
     assert cli("book", "status", "--store", path).code == 0
     assert cli("book", "todo", "white", "--store", path).code == 0
-    assert cli("book", "queue", "add", "startpos", "--store", path).code == 0
-    assert cli("book", "queue", "list", "--store", path).code == 0
+    assert cli("book", "queue", "startpos", "--store", path).code == 0
+    assert cli("book", "queue", "--store", path).code == 0

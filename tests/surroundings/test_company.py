@@ -27,10 +27,10 @@ READERS = 10
     [
         ("analyze", "startpos", "--visits", 5, "--store"),
         ("mate", "startpos", "--visits", 5, "--store"),
-        ("import", "pgn", "{pgn}", "--store"),
-        ("refresh",),
+        ("import", "{pgn}", "--store"),
+        ("lab", "refresh"),
         ("store", "compact"),
-        ("store", "prune", "--min-visits", 2),
+        ("store", "compact", "--min-visits", 2),
         ("reevaluate", "--evaluator", "uniform"),
     ],
     ids=lambda command: " ".join(command[:2]),
@@ -77,7 +77,7 @@ def read_by_many(path: Path, read: Callable[[Path], object]) -> Iterator[None]:
 
 
 def read_a_little(path: Path) -> None:
-    """Reads as `show` and `query moves` do; what is known never becomes less."""
+    """Reads as `show` and `lab moves` do; what is known never becomes less."""
     node = show(path, chess.Board())
     assert node is not None
     assert node.visits >= 300

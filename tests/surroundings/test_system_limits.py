@@ -110,7 +110,7 @@ def test_a_disk_that_fills_at_any_point_costs_nothing_that_was_saved(
     check_line(outcome)
     assert outcome.code == 1, "it does not fit"
     assert "free some space" in outcome.err or "I/O error" in outcome.err, outcome.err
-    if "bestmove" in outcome.out:
+    if "bestmove" in outcome.out and path.exists():  # without anything saved it is deleted
         assert cli("store", "verify", path).code == 0
     small_disk(64_000)
     assert cli(*command).code == 0

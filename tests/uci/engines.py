@@ -10,8 +10,7 @@ from typing import Any
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.uci.engine import Engine
-from graphsearch.uci.evaluator import make_evaluator
-from graphsearch.uci.options import Settings
+from graphsearch.uci.options import Settings, make_evaluator
 from graphsearch.uci.writer import Writer
 from tests.support.reference import HashEvaluator
 

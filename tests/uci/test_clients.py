@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import signal
@@ -19,8 +20,7 @@ from graphsearch import SearchParams
 from graphsearch.graph.view import show
 from graphsearch.search import param_layout as layout
 from graphsearch.search.puct import exploration_term
-from graphsearch.search.puct_kernel import fill_exploration
-from graphsearch.search.settings import set_params
+from graphsearch.search.puct_kernel import fill_exploration, set_params
 from graphsearch.store.store import Store
 from tests.conftest import start
 
@@ -155,6 +155,65 @@ def test_an_earlier_position_answers_from_memory(engine: chess.engine.SimpleEngi
     assert again["nodes"] == first["nodes"] >= 500
 
 
+def game(seed: int, plies: int) -> chess.Board:
+    chance, board = random.Random(seed), chess.Board()
+    for _ in range(plies):
+        moves = list(board.legal_moves)
+        if not moves:
+            break
+        board.push(chance.choice(moves))
+    return board
+
+
+def test_every_answer_is_legal_while_all_moves_are_shown(engine: chess.engine.SimpleEngine) -> None:
+    """The clock's thread and the search look at the position at the same time."""
+    engine.configure({"LogLiveStats": True})
+    for seed in range(0, 40, 3):
+        board = game(seed, 12 + seed)
+        if any(board.legal_moves):
+            infos = engine.analyse(board, chess.engine.Limit(time=0.06), multipv=300)
+            for info in infos:
+                line = board.copy()
+                for move in info.get("pv", []):
+                    assert move in line.legal_moves
+                    line.push(move)
+    engine.configure({"LogLiveStats": False})
+
+
+@pytest.mark.parametrize(
+    "fen",
+    [
+        "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1",
+        "7k/8/8/8/8/8/r7/K7 w - - 0 1",
+        "8/8/8/8/8/5q2/8/K1k5 w - - 99 80",
+    ],
+)
+def test_go_depth_ends_where_visits_cannot_become_so_long(
+    engine: chess.engine.SimpleEngine, fen: str
+) -> None:
+    board = chess.Board(fen)
+    played = engine.play(board, chess.engine.Limit(depth=10))
+    assert played.move is not None
+    assert played.move in board.legal_moves
+
+
+def test_only_listed_moves_are_shown(engine: chess.engine.SimpleEngine) -> None:
+    board = chess.Board()
+    listed = [chess.Move.from_uci(text) for text in ("a2a3", "g2g4")]
+    engine.analyse(board, chess.engine.Limit(nodes=2000))
+    infos = engine.analyse(board, chess.engine.Limit(time=0.3), multipv=3, root_moves=listed)
+    assert {info["pv"][0] for info in infos if "pv" in info} <= set(listed)
+
+
+def test_the_last_report_is_of_the_end_of_the_time(engine: chess.engine.SimpleEngine) -> None:
+    shares = []
+    for _ in range(3):  # on a busy machine the last report of one of them may be late
+        info = engine.analyse(game(3, 9), chess.engine.Limit(time=0.5))
+        known = engine.analyse(game(3, 9), chess.engine.Limit(nodes=1))
+        shares.append(info["nodes"] / known["nodes"])
+    assert max(shares) >= 0.5
+
+
 # ---------------------------------------------------------------- bare lines
 class Lines:
     """A started engine, line by line."""
@@ -267,9 +326,9 @@ def test_uci_is_answered_before_the_compiler_is_loaded() -> None:
 
 def test_wrong_use_of_the_command_is_one_line_and_exit_code_2() -> None:
     for args in (
-        ["--option", "MultiPV"],
-        ["--option", "MultiPV=0"],
-        ["--option", "Nothing=1"],
+        ["--param", "MultiPV"],
+        ["--param", "MultiPV=0"],
+        ["--param", "Nothing=1"],
         ["--ram", "x"],
     ):
         done = subprocess.run([*COMMAND, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -294,7 +353,7 @@ def number(text: str) -> float:
 
 
 def test_the_statistics_of_every_move_are_what_nibbler_reads() -> None:
-    lines = Lines("--option", "VerboseMoveStats=true", "--option", "MultiPV=500")
+    lines = Lines("--param", "VerboseMoveStats=true", "--param", "MultiPV=500")
     lines.send("go nodes 400")
     found = [line for line in lines.until("bestmove") if line.startswith("info string") and " N: " in line]
     lines.send("quit")
@@ -326,7 +385,7 @@ def test_the_exploration_term_shown_is_the_one_of_the_search() -> None:
 
     params = SearchParams(cpuct=2.5, cpuct_base=500.0, cpuct_factor=1.5)
     arena = Arena(1 << 26)
-    set_params(arena, params)
+    set_params(arena.arrays, params)
     fill_exploration(arena.arrays.floats)
     formula = (params.cpuct, params.cpuct_base, params.cpuct_factor)
     shown = [exploration_term(float(visits), *formula) for visits in (0, 1, 7, 4095)]

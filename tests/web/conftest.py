@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -145,32 +144,3 @@ def until(true: Callable[[], Any], what: str) -> Any:
             return found
         time.sleep(0.05)
     raise AssertionError(f"waited too long: {what}")
-
-
-@pytest.fixture(scope="session")
-def driver() -> Iterator[Any]:
-    """Chromium without a window."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    from selenium.webdriver.chrome.service import Service
-
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    program = shutil.which("chromedriver")
-    if not browser or not program:
-        pytest.skip("needs Chromium and its driver, such as Debian's packages chromium and chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for option in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--force-prefers-reduced-motion",
-        "--window-size=1400,1000",
-    ):
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=Service(program))
-    yield found
-    found.quit()

@@ -62,6 +62,6 @@ def test_a_file_that_is_none_and_a_password_that_is_none_are_refused(
     cli: Cli, small_graph: Path, tmp_path: Path
 ) -> None:
     missing = cli("serve", tmp_path / "nothing.graph", "--no-browser")
-    assert (missing.code, "nothing.graph" in missing.err) == (1, True)
+    assert (missing.code, "nothing.graph" in missing.err) == (2, True)
     nobody = cli("serve", small_graph, "--no-browser", "--password-file", tmp_path / "nothing")
     assert (nobody.code, "nothing" in nobody.err) == (2, True)

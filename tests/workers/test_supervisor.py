@@ -12,10 +12,9 @@ from math import inf
 import pytest
 
 from graphsearch.errors import EvaluatorError, GraphSearchError
-from graphsearch.workers.batches import Batch, BatchSupervisor, Part
-from graphsearch.workers.child import START_SECONDS, Child, Pipe
 from graphsearch.workers.messages import Beat, Failure, Leave, Ready
-from graphsearch.workers.supervisor import Seat
+from graphsearch.workers.process import START_SECONDS, Child, Handlers, Pipe
+from graphsearch.workers.supervisor import Batch, BatchSupervisor, Part, Seat
 
 from ..conftest import ROOT
 from ..support.pools import is_alive, until
@@ -83,7 +82,7 @@ class Puppets(BatchSupervisor[Sum]):
                 self.says(seat.number, Ready("here"))
             self._batch = Batch(count)
             parts = [Sum(self._batch, number) for number in range(count)]
-            self.submit(*parts)
+            self.enqueue(*parts)
         return parts
 
     def says(self, number: int, message: object) -> None:
@@ -217,11 +216,9 @@ def test_a_child_is_heard_on_all_its_pipes_until_it_ends(ending: str) -> None:
     ends: list[str] = []
     child = Child(
         echo,
+        Handlers([heard.append, lambda message: f"{message}!"], ends.append, partial(ends.append, "died")),
         name="echo",
         threads=1,
-        hear=[heard.append, lambda message: f"{message}!"],
-        lost=ends.append,
-        died=partial(ends.append, "died"),
     )
     child.send("hello")
     until(lambda: heard == ["hello!"])

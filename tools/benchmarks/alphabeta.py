@@ -10,7 +10,7 @@ import chess
 from graphsearch.position.board import NOT_TERMINAL, terminal_kind
 from graphsearch.position.scores import LEAST_MATE
 from graphsearch.solvers.alphabeta.engine import AlphaBeta
-from graphsearch.solvers.alphabeta.nodetypes.formulas import minimal
+from graphsearch.solvers.alphabeta.nodetypes.theory import minimal
 from graphsearch.solvers.alphabeta.results import Counts
 from graphsearch.store.record.transposition import EntryTable
 

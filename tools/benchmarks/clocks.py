@@ -1,15 +1,21 @@
-"""Clocks and counters: CPU-seconds, bytes, and works that are measured in turns."""
+"""Clocks and counters: CPU-seconds, bytes, works measured in turns, and the resources of one phase."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from graphsearch.workers.process import counters
+from graphsearch.store.file import log_bytes
+from graphsearch.workers.process import counters, peak_rss
+
+from .harness import Row
 
 Work = Callable[[], object]
+LOOK_SECONDS = 0.02  # between two looks at the log
 IDLE_SECONDS = 0.02  # between two works: threads of the one before have stopped waiting for more
 
 
@@ -47,11 +53,75 @@ def cpu_of(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def resident_bytes() -> int:
-    """Returns the bytes that this process has in memory now, 0 where that is not told."""
-    return counters("status").get("VmRSS", 0) << 10
-
-
 def written_bytes() -> int:
     """Returns the bytes that this process has had written to disk, 0 where that is not told."""
     return counters("io").get("write_bytes", 0)
+
+
+class Meter:
+    """Measures one phase, in the process that runs it.
+
+    Attributes:
+      units, unit: count that the figures are divided by, and its name.
+      more: figures of this phase only.
+      cpu_beside, peak_beside: CPU-seconds of processes that the phase has started, most bytes of one of them.
+    """
+
+    def __init__(self, *files: Path) -> None:
+        """Measures from now on; `files` are those whose log counts."""
+        self.units, self.unit = 1, "call"
+        self.more: Row = {}
+        self.cpu_beside, self.peak_beside = 0.0, 0
+        self._files, self._largest_log = files, 0
+        self._ended = threading.Event()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets the time until now, such as that of preparations."""
+        self._longest, self._written = 0.0, written_bytes()
+        self._cpu = time.process_time()
+        self._begin = self._last = time.perf_counter()
+
+    def tick(self, *_: object) -> None:
+        """Notes that the phase is alive; may be called as `on_progress`."""
+        now = time.perf_counter()
+        self._longest, self._last = max(self._longest, now - self._last), now
+
+    def of_all(self, nodes: int, **more: object) -> None:
+        """Divides the figures by so many nodes."""
+        self.units, self.unit = max(1, nodes), "node"
+        self.more |= more
+
+    def elapsed(self) -> float:
+        """Returns the seconds until the last tick."""
+        return self._last - self._begin
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Looks at the logs meanwhile."""
+        watcher = threading.Thread(target=self._watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            watcher.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            self._largest_log = max(self._largest_log, *map(log_bytes, self._files))
+
+    def figures(self) -> Row:
+        """Returns the figures until now: times and bytes for each unit, the others as they are."""
+        self.tick()
+        cpu = time.process_time() - self._cpu + self.cpu_beside
+        return {
+            "unit": self.unit,
+            "us": 1e6 * self.elapsed() / self.units,
+            "cpu_us": 1e6 * cpu / self.units,
+            "written_bytes": (written_bytes() - self._written) / self.units,
+            "peak_mb": max(peak_rss() or 0, self.peak_beside) / 1e6,
+            "stall_s": self._longest,
+            "log_mb": self._largest_log / 1e6,
+            "units": self.units,
+        } | self.more

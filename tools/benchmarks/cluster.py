@@ -11,8 +11,9 @@ import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.search.job import SearchJob
 from graphsearch.search.shards import master, warm
-from graphsearch.search.shards.shards import ClusterSearch
+from graphsearch.search.shards.master import ClusterSearch
 
 from .growing import SHARD_PHASES
 from .harness import Row, benchmark
@@ -49,10 +50,9 @@ def cluster(
                 alone = _alone(Path(folder) / "one.graph", spec, visits, params)
                 yield {"evaluator": name, "shards": 0} | alone
                 for count in shards:
-                    target, limits = Path(folder) / f"{count}.cluster", Limits(visits=visits)
-                    found = master.analyze(
-                        target, chess.Board(), limits, params, evaluator=spec, shards=count, pool=pool
-                    )
+                    target = Path(folder) / f"{count}.cluster"
+                    job = SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=params)
+                    found = master.analyze(target, job, evaluator=spec, shards=count, pool=pool)
                     same = found.result.new_visits == alone["visits"] and found.result.nodes == alone["nodes"]
                     yield {"evaluator": name, "shards": count} | _figures(found) | {"equal": same}
 

@@ -23,10 +23,11 @@ import chess
 import numpy as np
 
 from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.search.job import SearchJob
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.search.shards import master
 from graphsearch.search.shards.host import THIS_MACHINE
-from graphsearch.search.shards.shards import ClusterSearch
+from graphsearch.search.shards.master import ClusterSearch
 from graphsearch.store.sharded.files import sharded_bytes
 
 MEASURED = (1, 2, 4)
@@ -90,7 +91,8 @@ def search(
     params = SearchParams(minibatch_size=batch, overlap=overlap)
     options = (("threads", "1"),) if evaluator != "uniform" else ()
     spec = EvaluatorSpec(evaluator=evaluator, options=options)
-    found = master.analyze(folder, chess.Board(), limits, params, evaluator=spec, shards=shards)
+    job = SearchJob(board=chess.Board(), limits=limits, params=params)
+    found = master.analyze(folder, job, evaluator=spec, shards=shards)
     return _work(found, batch, sharded_bytes(folder))
 
 

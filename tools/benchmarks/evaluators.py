@@ -11,11 +11,10 @@ from typing import Any, Literal
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.evaluators.asking import answer
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes
 from graphsearch.evaluators.lc0.policy import priors
-from graphsearch.evaluators.protocol import Evaluator, PositionBatch
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch, answer
 from graphsearch.evaluators.uci.evaluator import UciEvaluator
 from graphsearch.evaluators.uci.program import find_program
 from graphsearch.evaluators.uci.settings import UciSettings
@@ -55,7 +54,7 @@ def _network_works(evaluator: Lc0Evaluator, file: str, size: int, times: int) ->
     session, positions = evaluator.session, random_positions(size * times)
     batches = [positions.part(size * k, size * k + size) for k in range(times)]
     planes = [input_planes(some.words, session.dtype) for some in batches]
-    logits = [session.run(each).policy for each in planes]
+    logits = [session.run(each)[0] for each in planes]
 
     def search() -> None:
         with Graph.open(None, evaluator=evaluator) as graph:

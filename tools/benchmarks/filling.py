@@ -17,7 +17,7 @@ from graphsearch.position.board import pack
 from graphsearch.search import waves_kernel
 from graphsearch.search.leaves import leaves_of
 from graphsearch.search.params import GATHERERS
-from graphsearch.search.settings import set_params
+from graphsearch.search.puct_kernel import set_params
 from graphsearch.search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, WaveRunner
 
 from .harness import Row, benchmark
@@ -94,14 +94,14 @@ def one_wave(graph: Graph, board: chess.Board, params: SearchParams) -> Row:
     room = (waves + 2) * batch  # nodes: the table must not grow while the clock runs
     graph.make_room(runner.most_nodes + room, room * BYTES_PER_LEAF)
     snapshot = Snapshot(arena)
-    set_params(arena, params)
+    set_params(arena.arrays, params)
     try:
         before = arena.counters.copy()
         positions = runner.gather()
         runner.drop()
         added = arena.counters - before
         snapshot.put_back()
-        set_params(arena, params)
+        set_params(arena.arrays, params)
         spent = [_timed_gather(runner, arena) for _ in range(1 + waves)][1:]  # the first one takes memory
     finally:
         snapshot.put_back()

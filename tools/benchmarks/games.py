@@ -17,13 +17,13 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.exchange.importing import open_for_import
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
+from graphsearch.exchange.text_rows import letters_of, names_of
 from graphsearch.position.board import key_of, pack
 from graphsearch.position.fens import fens
 from graphsearch.query.novelties import Rules, novelties
 from graphsearch.query.players import players
 from graphsearch.query.prepare import prepare
-from graphsearch.query.steps import legal_codes, positions_after, sans, uci_of
-from graphsearch.query.steps import move_lists as lists
+from graphsearch.query.steps import legal_codes, positions_after, uci_of
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as game_tables
 from graphsearch.store.tables import history
@@ -123,9 +123,10 @@ def _games(
 def write_pgn(path: Path, count: int) -> None:
     """Writes synthetic games as PGN."""
     lines: list[list[str]] = [[] for _ in range(count)]
-    for on, words, _, _, number in played(count, np.random.default_rng(2)):
-        for game, row, legal, move in zip(on, words, lists(words), number, strict=True):
-            lines[game].append(sans(row.tolist(), legal)[move])
+    for on, words, _, codes, _ in played(count, np.random.default_rng(2)):
+        names = names_of(words, np.arange(len(words)), codes)
+        for game, san in zip(on, letters_of(names.san), strict=True):
+            lines[game].append(san.decode())
     with path.open("w") as out:
         for i, moves in enumerate(lines):
             white, black = f"Lastname{i % 200}, F", f"Lastname{i % 170}, G"

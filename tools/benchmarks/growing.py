@@ -14,12 +14,13 @@ import chess
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.results import Progress
 from graphsearch.search.shards import master, parting
-from graphsearch.search.shards.shards import ClusterSearch
+from graphsearch.search.shards.master import ClusterSearch
 from graphsearch.store.sharded.files import open_to_read
 
-from .meter import Meter
+from .clocks import Meter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,15 +174,14 @@ def _search_shards(plan: Plan, meter: Meter, board: chess.Board, limits: Limits)
             last = now.new_visits
             meter.tick()
 
+    params = SearchParams(minibatch_size=min(MOST_SHARD_WAVE, plan.ram_bytes // LEAF_BYTES), overlap=0)
     found = master.analyze(
         plan.file,
-        board,
-        limits,
-        SearchParams(minibatch_size=min(MOST_SHARD_WAVE, plan.ram_bytes // LEAF_BYTES), overlap=0),
+        SearchJob(board=board, limits=limits, params=params),
+        Control(on_progress=tick),
         evaluator=EvaluatorSpec(evaluator="uniform"),
         shards=plan.shards,
         ram_bytes=plan.ram_bytes,
-        on_progress=tick,
     )
     meter.cpu_beside += sum(shard.cpu_seconds for shard in found.shards)
     meter.peak_beside = max(meter.peak_beside, *(shard.peak_rss or 0 for shard in found.shards))

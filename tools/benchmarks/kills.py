@@ -17,6 +17,7 @@ import numpy as np
 
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.graph.graph import Graph
+from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.search.shards import hosts, master
@@ -25,7 +26,7 @@ from graphsearch.search.shards.parting import merge
 from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.workers.ray_cluster import ENVIRONMENT
+from graphsearch.workers.ray_workers import ENVIRONMENT
 
 from .harness import Row, benchmark
 
@@ -138,16 +139,11 @@ def kills(
         killer = NodeKiller(times, seed, stack) if ray else LocalKiller(times, seed, shards, stack)
         found = master.analyze(
             folder / "a.cluster",
-            chess.Board(),
-            limits,
-            PARAMS,
+            SearchJob(board=chess.Board(), limits=limits, params=PARAMS, save_seconds=SAVE_SECONDS),
+            Control(on_progress=killer.look, on_loss=killer.restarted, interval=0.1),
             evaluator=SPEC,
             shards=shards,
             pool="ray" if ray else None,
-            on_progress=killer.look,
-            on_loss=killer.restarted,
-            interval=0.1,
-            save_seconds=SAVE_SECONDS,
         )
         report = verify(folder / "a.cluster")
         merge(folder / "a.cluster", folder / "whole.graph")

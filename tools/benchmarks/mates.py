@@ -15,8 +15,8 @@ from graphsearch.evaluators.factory import create
 from graphsearch.search.results import Progress
 from graphsearch.solvers.mate.beside import DECIDED, TRIAL, MateFinder
 from graphsearch.solvers.mate.check import MateRefutedError, check_mate
-from graphsearch.solvers.mate.limits import MateLimits
 from graphsearch.solvers.mate.session import MateResult, MateSearch
+from graphsearch.solvers.mate.sides import MateLimits
 
 from .harness import Row, benchmark
 from .positions import MIDDLEGAMES, lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,8 @@ ROOTS = (  # of graphs that are grown: start position, middlegames, an open Sici
 FIRST_PLY, LAST_PLY = 8, 64  # of the games that positions are taken from
 SHARPNESS = 2.0  # moves are played with P ** SHARPNESS: varied games, few blunders
 RANDOM_PLIES = 80  # of a random game
+DECIDED = 0.9  # |win - loss| from which a position counts as decided
+MOST_CENTIPAWNS = 2000  # of a judged move: beyond that a game is won
 
 T = TypeVar("T")
 
@@ -49,17 +52,22 @@ class Case:
 
     Attributes:
       best: best moves (UCI). worth: Q of the position after each move, seen by the side to move.
-      q: of the position.
+      q: of the position. centipawns: of each move, seen by the side to move.
     """
 
     board: chess.Board
     best: tuple[str, ...] = ()
     worth: Mapping[str, float] = field(default_factory=dict)
     q: float | None = None
+    centipawns: Mapping[str, int] = field(default_factory=dict)
 
     def regret(self, move: str) -> float | None:
         """Returns the Q that a move gives away; None where no engine says it."""
         return max(0.0, max(self.worth.values()) - self.worth[move]) if self.worth else None
+
+    def lost(self, move: str) -> int | None:
+        """Returns the centipawns that a move gives away; None where no engine says it."""
+        return max(self.centipawns.values()) - self.centipawns[move] if self.centipawns else None
 
 
 def spread(items: Sequence[T], count: int) -> list[T]:
@@ -80,19 +88,57 @@ def lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def read_reference(path: Path) -> list[Case]:
+def read_reference(path: Path, half: str = "", kind: str = "") -> list[Case]:
     """Returns the positions of JSON lines with `fen` and `bestmove`.
 
     `moves_depth10`, `{UCI: {"cp": N} or {"mate": N}}`, says what each move is worth (Q by lichess's formula),
     `wdl` (per mille, side to move) what the position is.
+
+    Args:
+      half: `tune` or `report`: one half of the positions, whole games of those that name their `game`.
+      kind: `open` or `decided`, by `wdl`.
     """
-    return [_case(json.loads(line)) for line in lines(path)]
+    rows = [json.loads(line) for line in lines(path)]
+    return [
+        _case(row) for row in rows if half in ("", half_of(row)) and kind in ("", _kind_of(row.get("wdl")))
+    ]
+
+
+def half_of(row: Mapping[str, Any]) -> str:
+    """Returns the half that a position belongs to, with all others of its game.
+
+    >>> [half_of({"fen": chess.STARTING_FEN, "game": n}) for n in (100, 1001, 1002)]
+    ['report', 'tune', 'tune']
+    """
+    return ("report", "tune")[zlib.crc32(str(row.get("game", row["fen"])).encode()) & 1]
+
+
+def _kind_of(wdl: Sequence[int] | None) -> str:
+    if wdl is None:
+        return "unjudged"
+    return "decided" if abs(wdl[0] - wdl[2]) >= 1000 * DECIDED else "open"
 
 
 def _case(row: dict[str, Any]) -> Case:
     scores, wdl = row.get("moves_depth10", {}), row.get("wdl")
     worth = {move: policy_q(Score(score.get("cp", 0), score.get("mate"))) for move, score in scores.items()}
-    return Case(chess.Board(row["fen"]), (row["bestmove"],), worth, (wdl[0] - wdl[2]) / 1000 if wdl else None)
+    return Case(
+        chess.Board(row["fen"]),
+        (row["bestmove"],),
+        worth,
+        (wdl[0] - wdl[2]) / 1000 if wdl else None,
+        {move: centipawns_of(score) for move, score in scores.items()},
+    )
+
+
+def centipawns_of(score: Mapping[str, int]) -> int:
+    """Returns the centipawns of a score, at most `MOST_CENTIPAWNS` either way; a mate has as many.
+
+    >>> centipawns_of({"cp": -35}), centipawns_of({"cp": 5000}), centipawns_of({"mate": -2})
+    (-35, 2000, -2000)
+    """
+    cp = MOST_CENTIPAWNS * (1 if score["mate"] > 0 else -1) if "mate" in score else score["cp"]
+    return max(-MOST_CENTIPAWNS, min(MOST_CENTIPAWNS, cp))
 
 
 def read_epd(path: Path) -> list[Case]:

@@ -62,13 +62,15 @@ class Sources:
     judge: str = "stockfish"
     judge_nodes: int = 100_000
     positions: int = 160
+    half: str = ""
+    kind: str = ""
 
     def cases(self) -> Iterable[Case]:
         """Returns the positions; without a file those of games that the built-in evaluator plays."""
         if self.games:
             return from_games(self.games, self.positions, self.judge, self.judge_nodes)
         if self.reference or self.epd:
-            known = read_reference(self.reference) if self.reference else []
+            known = read_reference(self.reference, self.half, self.kind) if self.reference else []
             return (known + (read_epd(self.epd) if self.epd else []))[: self.positions]
         return played(self.positions)
 
@@ -77,7 +79,7 @@ class Sources:
     "evaluations",
     "variant",
     across="variant",
-    compare=("best_move", "regret", "q_error"),
+    compare=("best_move", "regret", "centipawns", "q_error"),
     positions=True,
 )
 def quality(
@@ -102,10 +104,13 @@ def quality(
       --head-start  K: first the reply that the priors like best is searched with K times the evaluations
       --reference, --epd, --games  positions; without them those of games that the built-in evaluator plays.
                   Games (PGN) keep the moves of a position, and --judge says what moves are worth
+      --half      tune or report: half of the reference, games whole. Choose on one, report on the other
+      --kind      open or decided: positions of the reference below or from |win - loss| = .9 on
 
     same        the move of the base. equal: its root record, bit for bit
     distance    L1 distance of the root's visits from those of the base, 0 to 2
     best_move   one of the reference. regret: Q that the move gives away. q_error: of the root
+    centipawns  that the move gives away; scores beyond 2,000 and mates count as 2,000
     a_wave      evaluations of a wave. visits, catch_ups: per evaluation. below: the reply's share of them
     ms          CPU-milliseconds of an evaluation
     """
@@ -150,6 +155,7 @@ def _figures(case: Case, found: Found, base: Found) -> Row:
         "distance": distance(found.visits, base.visits) if found.visits and base.visits else None,
         "best_move": float(found.move in case.best) if case.best else None,
         "regret": case.regret(found.move),
+        "centipawns": case.lost(found.move),
         "q_error": None if case.q is None or found.q is None else abs(found.q - case.q),
         "a_wave": spent / waves if (waves := found.counts.get("waves")) else None,
         "visits": per.get("new_visits"),

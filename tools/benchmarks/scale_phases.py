@@ -37,8 +37,8 @@ from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
+from .clocks import Meter
 from .growing import Plan, grow, grow_shards, merge_shards, search, search_shards
-from .meter import Meter
 
 CALLS, SLOW_CALL = 5, 2.0  # calls of a question; one of so many seconds is asked once
 DEEP = 4  # plies to the position that is asked about

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -23,15 +22,13 @@ import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import EvaluatorSpec, create
-from graphsearch.evaluators.kinds import EXTERNAL
-from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.evaluators.protocol import EXTERNAL, Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import NodeView, view
+from graphsearch.search.job import SearchJob
 from graphsearch.search.params import OPTION_NAMES
-from graphsearch.search.shards.job import SearchJob, board_parts
-from graphsearch.search.shards.session import ShardSearch
-from graphsearch.search.shards.shard_context import ShardContext
-from graphsearch.search.shards.talk import lines_between, run_together
+from graphsearch.search.shards.saved_waves import Save
+from graphsearch.search.shards.session import search_together
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.ownership import even_owners, owner_of
 
@@ -171,23 +168,12 @@ class Inside:
 
     def _over_shards(self, case: Case, limits: Limits) -> Found:
         """Returns the outcome of a search by shards, which have no files and take turns."""
-        shards, owners, (start, moves) = self._shards, even_owners(self._shards), board_parts(case.board)
-        leader = owner_of(case.board, owners)
-        job = SearchJob(start=start, moves=moves, limits=limits, params=self._params, run=0)
-        began, stop = time.process_time(), threading.Event()
+        shards, owners, began = self._shards, even_owners(self._shards), time.process_time()
         with ExitStack() as stack:
             graphs = [stack.enter_context(Graph.open(None, evaluator=self._evaluator)) for _ in range(shards)]
-            wires = stack.enter_context(lines_between(shards))
-            searches = [
-                ShardSearch(
-                    graphs[k],
-                    job,
-                    ShardContext(number=k, shards=shards, owners=owners, leader=leader, lines=wires[k]),
-                    stop,
-                )
-                for k in range(shards)
-            ]
-            run_together([search.talk() for search in searches])
+            search_together(
+                graphs, SearchJob(board=case.board, limits=limits, params=self._params), Save(run=0)
+            )
 
             def read(board: chess.Board) -> NodeRecord | None:
                 return graphs[owner_of(board, owners)].read(board)

@@ -15,7 +15,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.executor import Task
 from graphsearch.book.workers.worker_executor import WorkerExecutor
 from graphsearch.evaluators.factory import EvaluatorSpec, create, parse_options
-from graphsearch.evaluators.pool.evaluator import pooled
+from graphsearch.evaluators.pool import pooled
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.board import key_text
 

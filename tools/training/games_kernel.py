@@ -28,7 +28,7 @@ from tools.training.records import IN_CHECK, MATED, MOST_SCORE, PAWN, PLAYED, UN
 WORDS = 9  # of a position without its key
 PRUNED = 2500  # thousandths of a pawn below the best move, where values become bounds
 LEVEL, OPEN, DECIDED = 0.1, 0.9, 0.97  # |win - loss|; where it is decided a game may end at any ply
-KEPT_LEVEL, KEPT_DECIDED, ENDED_DECIDED = 0.5, 0.3, 0.12
+KEPT_LEVEL, KEPT_DECIDED, ENDED_DECIDED = 0.5, 0.6, 0.06
 OPENING_PLIES, KEPT_OPENING = 16, 0.35  # of the positions in the opening that share are looked at
 FEW_MEN, ENDED_FEW = 5, 0.05
 WALKED, WALK_ON, LONGEST_WALK = 0.3, 0.62, 5  # of the positions of a game; of those of a walk

@@ -32,7 +32,7 @@ from tools.training.records import RECORD, SUFFIX, write_shard
 
 SHARD = 500_000  # positions
 ROOM_OF_A_GAME = 5_000
-ALONG_OPENINGS, BY_RANDOM_MOVES = 0.65, 0.9  # shares of the games, cumulative; the others are endgames
+ALONG_OPENINGS, BY_RANDOM_MOVES = 0.6, 0.8  # shares of the games, cumulative; the others are endgames
 MOST_RANDOM_MOVES = 8
 BESIDE_OPENINGS = (0, 0, 1, 2)  # random moves behind an opening line
 TEMPERATURES = (8.0, 150.0)  # thousandths of a pawn, drawn evenly by their logarithm

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES, attacks_of, list_features, turn_of
 from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, PLACES
-from graphsearch.evaluators.builtin.moves_kernel import class_of, kind_of_move, mover_of, place_of
+from graphsearch.evaluators.builtin.policy_kernel import class_of, kind_of_move, mover_of, place_of
 from graphsearch.jit.pointers import ptr
 from graphsearch.position.board_kernel import from_square, generate_moves, landing_of, side_to_move
 from graphsearch.position.mates_kernel import check_masks
@@ -27,6 +27,7 @@ from tools.training.records import Records, Values, load_words
 from tools.training.value_learning import F32, add_rows, clip
 
 SEEN = 64  # features kept of a position
+BEND = 540.0  # of values in 1/361 of a pawn: 1.5 pawns, from where on a pawn counts less
 SMALL_GRADIENT = 1e-4  # of a logit, below which a move is passed over
 
 
@@ -118,7 +119,8 @@ def lessons_of(records: Records, values: Values, temperature: float) -> Lessons:
         return lessons
     if len(values) != offsets[-1]:
         raise ValueError(f"{len(values)} values for {offsets[-1]} legal moves")
-    return lessons._replace(targets=softmax(values.astype(np.float32) / temperature, offsets))
+    bent = BEND * np.arcsinh(values.astype(np.float32) / BEND)  # where a game is decided, many moves are good
+    return lessons._replace(targets=softmax(bent / temperature, offsets))
 
 
 def softmax(logits: F32, offsets: NDArray[np.int64]) -> F32:

@@ -1,4 +1,4 @@
-"""Weights in float32 as the integers that the evaluator reads."""
+"""Weights in float32 as the integers that the evaluator reads, and back."""
 
 from __future__ import annotations
 
@@ -47,4 +47,31 @@ def rounded(value: ValueArrays, policy: PolicyArrays, card: dict[str, Any]) -> N
         **{name: integers(table, unit) for name, table in tables.items()},
         "class_plain": np.append(policy.plain, 1 / (full**2 * unit)).astype("<f4"),
     }
-    return Networks(arrays, {"value_width": width, "policy_width": len(policy.bias), **card})
+    return Networks.of(arrays, {"value_width": width, "policy_width": len(policy.bias), **card})
+
+
+def unrounded(networks: Networks) -> dict[str, Any]:
+    """Returns both networks in float32, by name, from the integers that `rounded` made."""
+    arrays = {name: array.astype(np.float32) for name, array in networks.arrays.items()}
+    full, width = float(layout.FULL), networks.widths[0]
+    first_bias, first_unit = arrays["value_plain"]
+    first = arrays["value_first"].reshape(*first_unit.shape, 2 * width) * (full**2 * first_unit[..., None])
+    unit = full**2 * arrays["class_plain"][-1]
+    return {
+        "value": ValueArrays(
+            arrays["value_rows"] / full,
+            arrays["value_bias"] / full,
+            first.astype(np.float32),
+            first_bias.copy(),
+            arrays["value_second"],
+            arrays["value_last"],
+        ),
+        "policy": PolicyArrays(
+            arrays["policy_rows"] / full,
+            arrays["policy_bias"] / full,
+            np.float32(unit) * arrays["from"],
+            np.float32(unit) * arrays["to"],
+            np.float32(unit) * arrays["class"],
+            arrays["class_plain"][:-1].copy(),
+        ),
+    }

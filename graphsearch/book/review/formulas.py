@@ -25,7 +25,6 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.5, 12.0  # of a move: the deviation of Win% around
 SHORTEST_WINDOW, LONGEST_WINDOW, PLIES_PER_WINDOW = 2, 8, 10
 LEAST_ACCURACY = 1.0  # of a move in a harmonic mean
 
-MOST_CP = 1000  # limit of centipawns in a mean; a mate counts as much
 GLYPHS = {1: "!", 6: "?!", 2: "?", 4: "??"}  # by NAG
 ONLY_MOVE_GAP = MISTAKES[1][0]  # least loss of every other move
 ONLY_MOVE_P = 0.3  # largest prior of a move that is hard to see
@@ -83,15 +82,6 @@ def is_only_move(value: float, others: Sequence[float], prior: float) -> bool:
     (True, False, False)
     """
     return bool(others) and prior <= ONLY_MOVE_P and value - max(others) >= ONLY_MOVE_GAP - 1e-9
-
-
-def clipped(cp: int) -> int:
-    """Returns centipawns within the limits of a mean.
-
-    >>> clipped(12800), clipped(-50)
-    (1000, -50)
-    """
-    return max(-MOST_CP, min(MOST_CP, cp))
 
 
 def phase_of(board: chess.Board, before: str = OPENING) -> str:
@@ -172,13 +162,6 @@ class Figures:
 
     def as_dict(self) -> dict[str, float | int | None]:
         """Returns the figures as a JSON object."""
-        return {
-            "moves": self.moves,
-            "accuracy": self.accuracy,
-            "mean_loss": self.mean_loss,
-            "mean_loss_cp": self.mean_loss_cp,
-            "inaccuracies": self.inaccuracies,
-            "mistakes": self.mistakes,
-            "blunders": self.blunders,
-            "good": self.good,
-        }
+        names = ("moves", "accuracy", "mean_loss", "mean_loss_cp")
+        marks = ("inaccuracies", "mistakes", "blunders", "good")
+        return {name: getattr(self, name) for name in (*names, *marks)}

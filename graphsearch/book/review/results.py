@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import chess
 
+from ...exchange.importing import Problem
 from ...exchange.pgn_writing import line
-from .formulas import Figures
+from ...position.openings import Opening, opening_after
+from .formulas import PHASES, Figures
+from .games import GameChoice
 
 COLORS = {chess.WHITE: "white", chess.BLACK: "black"}
 
@@ -78,6 +82,12 @@ class GameReview:
     moves: tuple[MoveReview, ...]
     figures: dict[chess.Color, dict[str, Figures]]
 
+    @property
+    def opening(self) -> Opening | None:
+        """The opening of the game; None if it has no name."""
+        start = None if self.start == chess.STARTING_FEN else self.start
+        return opening_after(start, [move.san for move in self.moves])
+
     def of(self, color: chess.Color) -> Figures:
         """Returns the figures of a side over all phases."""
         return sum(self.figures[color].values(), Figures())
@@ -90,19 +100,151 @@ class GameReview:
 
     def as_dict(self) -> dict[str, object]:
         """Returns the game as an object of the JSON list `games`."""
-        return {
-            "game": self.number,
-            "line": self.line,
-            "headers": self.headers,
-            "result": self.result,
-            "start": self.start,
-            "q": self.q,
-            "cp": self.cp,
-            "mate": self.mate,
-            "players": {
-                name: self.of(color).as_dict()
-                | {"phases": {phase: of.as_dict() for phase, of in self.figures[color].items()}}
-                for color, name in COLORS.items()
-            },
-            "moves": [asdict(move) for move in self.moves],
+        names = ("line", "headers", "result", "start", "q", "cp", "mate")
+        found: dict[str, Any] = {"game": self.number} | {name: getattr(self, name) for name in names}
+        found["players"] = {
+            name: self.of(color).as_dict()
+            | {"phases": {phase: of.as_dict() for phase, of in self.figures[color].items()}}
+            for color, name in COLORS.items()
         }
+        opening = self.opening
+        found["opening"] = opening.as_dict() if opening else None
+        found["moves"] = [asdict(move) for move in self.moves]
+        return found
+
+
+OPPONENTS = "opponents"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewProgress:
+    """The progress of a review.
+
+    Attributes:
+      stage: such as `Searching`. name: of the file or the game. done, total: in units of the stage.
+      count, rate: added visits, and visits per second; 0 while nothing is searched.
+    """
+
+    stage: str
+    name: str
+    done: int
+    total: int
+    count: int = 0
+    rate: float = 0.0
+
+
+@dataclass(slots=True)
+class Player:
+    """The figures of one player over all games.
+
+    Attributes:
+      games: number of games with a move of the player. points: half for a draw. known: games with a result.
+    """
+
+    name: str
+    games: int = 0
+    points: float = 0.0
+    known: int = 0
+    phases: dict[str, Figures] = field(default_factory=lambda: {phase: Figures() for phase in PHASES})
+
+    @property
+    def all(self) -> Figures:
+        """The figures over all phases."""
+        return sum(self.phases.values(), Figures())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the player as an object of the JSON list `players`."""
+        return {
+            "name": self.name,
+            "games": self.games,
+            "points": self.points,
+            "games_with_result": self.known,
+            **self.all.as_dict(),
+            "phases": {phase: figures.as_dict() for phase, figures in self.phases.items()},
+        }
+
+
+_POINTS = {"1-0": (0.0, 1.0), "0-1": (1.0, 0.0), "1/2-1/2": (0.5, 0.5)}  # of Black, of White
+
+
+@dataclass(slots=True)
+class Players:
+    """The players of some games, by name; with a chosen player, this one and all opponents together."""
+
+    choice: GameChoice
+    _by_name: dict[str, Player] = field(default_factory=dict)
+
+    def add(self, game: GameReview) -> None:
+        """Adds a game."""
+        chosen = self.choice.sides(game.headers) if self.choice.player.strip() else ()
+        for color in COLORS:
+            name = OPPONENTS if chosen and color not in chosen else game.player(color)
+            player = self._by_name.setdefault(name, Player(name))
+            player.games += 1
+            if game.result in _POINTS:
+                player.known += 1
+                player.points += _POINTS[game.result][color]
+            for phase in PHASES:
+                player.phases[phase] += game.figures[color][phase]
+
+    def listed(self) -> list[Player]:
+        """Returns the players with the most games first; opponents come last."""
+        return sorted(self._by_name.values(), key=lambda one: (one.name == OPPONENTS, -one.games, one.name))
+
+
+_SHOWN = (
+    *("store", "visits", "chosen", "reviewed", "skipped", "searched", "known", "new_visits", "evaluations"),
+    *("seconds", "stopped", "outputs"),
+)
+
+
+@dataclass(slots=True)
+class ReviewReport:
+    """The report of a review.
+
+    Attributes:
+      name: of the PGN file. store: of the graph file. visits: of every position.
+      chosen: number of chosen games; all: games of the file, as far as it had to be read.
+      reviewed, skipped: chosen games that were judged, and that could not be.
+      searched, known: positions that got visits, and that had them already.
+      new_visits, evaluations: added.
+      problems: skipped games, with the line of the reason.
+      notes: for the user, one line each.
+      stopped: whether it was stopped; then no output is written.
+      outputs: written files. players: over all games.
+    """
+
+    name: str
+    store: str
+    visits: int
+    choice: GameChoice
+    chosen: int = 0
+    all: int = 0
+    reviewed: int = 0
+    skipped: int = 0
+    searched: int = 0
+    known: int = 0
+    new_visits: int = 0
+    evaluations: int = 0
+    seconds: float = 0.0
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    stopped: bool = False
+    outputs: list[str] = field(default_factory=list)
+    players: Players = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.players = Players(self.choice)
+
+    @property
+    def failed(self) -> bool:
+        """Whether no game could be reviewed."""
+        return not self.stopped and not self.reviewed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as a JSON object, without the games."""
+        found: dict[str, Any] = {"file": self.name} | {name: getattr(self, name) for name in _SHOWN}
+        found["problems"] = [{"line": one.place, "reason": one.reason} for one in self.problems]
+        found["notes"] = self.notes
+        found["players"] = [player.as_dict() for player in self.players.listed()]
+        return found

@@ -10,34 +10,41 @@ searches nothing the second time.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
+
+import chess
+import chess.engine
+import chess.pgn
 
 from ...errors import ImportFileError, InvalidParameterError
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
+from ...exchange.importing import Problem
 from ...exchange.output import Target, check_target, new_output
+from ...exchange.pgn_writing import COLUMNS, header
 from ...exchange.playing import BrokenGameError, VariantError
-from ...exchange.report import Problem
 from ...exchange.sources import GivenFile, Input, opened
 from ...limits import WHOLE
+from ...position.openings import Opening
+from ...position.values import shown_score_type
 from ...search.params import SearchParams
 from ...store.file import real_path
 from ...store.sharded.files import open_to_read
 from ...store.store import Store
-from .annotating import PgnOutput
+from ...version import __version__
+from .formulas import GLYPHS
 from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
 from .html import HtmlOutput
-from .judging import judge
-from .novelty import Novelties
-from .results import GameReview
-from .review_report import ReviewProgress, ReviewReport
-from .searching import GameSearcher
-from .sessions import SearchSettings, Session, open_session
+from .judging import Novelties, judge
+from .results import GameReview, MoveReview, ReviewProgress, ReviewReport
+from .sessions import GameSearcher, SearchSettings, Session, open_session
 
 LEAST_VISITS = 10  # of a position: fewer cannot judge its moves
 SAY_SECONDS = 0.2
@@ -287,3 +294,82 @@ class _Review:
         name = f"game {game.number}, {game.name}"
         total, rate = self._positions * visits, searcher.visits / max(seconds, 1e-9)
         self.report_progress("Searching", name, done, total, searcher.visits, rate)
+
+
+NAG_OF = {glyph: nag for nag, glyph in GLYPHS.items()}
+JUDGEMENTS = frozenset(range(1, 8))  # NAGs that judge a move: one is enough
+NOVELTY = chess.pgn.NAG_NOVELTY
+_OWN = re.compile(r"(?:; )?graphsearch [^;]*")
+
+
+class PgnOutput:
+    """Writes games to a stream, one after the other."""
+
+    def __init__(self, out: BinaryIO, *, visits: int, evaluator: str) -> None:
+        """Takes the stream, and the values for the header Annotator."""
+        self._out = out
+        self._annotator = f"graphsearch {__version__}, {evaluator.replace(';', ',')}, {visits} visits"
+        self._first = True
+
+    def add(self, game: SourceGame, review: GameReview) -> None:
+        """Writes a game, after adding the review to its tree."""
+        annotate(game.tree, review)
+        if not self._first:
+            self._out.write(b"\n")
+        self._first = False
+        for name, value in self._headers(game, review.opening):
+            self._out.write(header(name, value))
+        game.tree.headers["Result"] = game.result
+        text = game.tree.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
+        self._out.write(b"\n" + text.strip().encode() + b"\n")
+
+    def finish(self, report: ReviewReport) -> None:
+        """Does nothing: every game is complete in the file."""
+
+    def _headers(self, game: SourceGame, opening: Opening | None) -> Iterator[tuple[str, str]]:
+        ours = {"Annotator", "ScoreType"}
+        yield from ((name, value) for name, value in game.headers.items() if name not in ours)
+        for name, value in (("ECO", opening.eco), ("Opening", opening.name)) if opening else ():
+            if name not in game.headers:
+                yield name, value
+        before = _OWN.sub("", game.headers.get("Annotator", "")).strip("; ")
+        yield "Annotator", f"{before}; {self._annotator}" if before else self._annotator
+        yield "ScoreType", shown_score_type()  # of [%eval]
+
+
+def annotate(tree: chess.pgn.Game, review: GameReview) -> None:
+    """Adds the results of a review to the mainline of a game."""
+    for node, move in zip(tree.mainline(), review.moves, strict=True):
+        node.set_eval(_score(move.cp, move.mate))
+        if move.glyph and not node.nags & JUDGEMENTS:
+            node.nags.add(NAG_OF[move.glyph])
+        if move.novelty is not None and NOVELTY not in node.nags:
+            node.nags.add(NOVELTY)
+            node.comment = f"{node.comment} N, after {_games(move.novelty)}".strip()
+        if move.loss and move.glyph:
+            _add_better(node.parent, move)
+
+
+def _games(number: int) -> str:
+    return f"{number:,} game{'' if number == 1 else 's'}"
+
+
+def _add_better(node: chess.pgn.GameNode, move: MoveReview) -> None:
+    """Adds the better line as a variation; an existing one with its first move gets only an evaluation."""
+    known = next((one for one in node.variations[1:] if one.move.uci() == move.best), None)
+    first = known or node.add_variation(chess.Move.from_uci(move.best))
+    if known is None:
+        end, board = first, first.board()
+        for san in move.best_line[1:]:
+            end = end.add_variation(board.push_san(san))
+    if known is None or known.eval() is None:
+        first.set_eval(_score(move.best_cp, move.best_mate))
+
+
+def _score(cp: int, mate: int | None) -> chess.engine.PovScore | None:
+    """Returns an evaluation seen by White; None for a mate on the board, which needs none."""
+    if mate == 0:
+        return None
+    return chess.engine.PovScore(
+        chess.engine.Cp(cp) if mate is None else chess.engine.Mate(mate), chess.WHITE
+    )

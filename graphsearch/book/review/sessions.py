@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
@@ -9,22 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import chess
 
-from ...errors import InputFileError, InvalidParameterError
+from ...errors import CapacityError, GraphSearchError, InputFileError, InvalidParameterError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
+from ...position.board import NOT_TERMINAL, history_keys, key_text, terminal_kind
+from ...search.job import Control, SearchJob
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress, SearchResult
-from ...search.shards.master import searching
-from ...search.shards.shards import Shards
+from ...search.shards.master import Shards, searching
 from ...search.shards.store import open_to_write
 from ...solvers.mate.beside import MateFinder
-from ...store.record.node import NodeRecord
 from ...store.sharded.files import open_to_read
 from ...store.sharded.manifest import is_sharded
 from ...store.store import Store
@@ -52,25 +52,6 @@ class SearchSettings:
     note: Callable[[str], None]
 
 
-class Session(Protocol):
-    """Searches positions, all in one run.
-
-    Attributes:
-      unkept: visits that positions lack and cannot get, by `searching._name` of the positions.
-    """
-
-    unkept: dict[str, int]
-
-    def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position."""
-
-    def search(self, board: chess.Board, visits: int, on_progress: OnProgress | None) -> SearchResult:
-        """Adds visits to a position; the first position of a game becomes a root in the graph's list."""
-
-    def finish(self) -> None:
-        """Saves all records and ends the run, if anything was searched."""
-
-
 @contextmanager
 def open_session(
     path: Path, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
@@ -82,17 +63,21 @@ def open_session(
                 raise InvalidParameterError(
                     f"{path} is a cluster, and each of its shards makes an evaluator: give an EvaluatorSpec"
                 )
-            yield _ClusterSession(stack, path, evaluator, work, ram_bytes)
+            yield ClusterSession(stack, path, evaluator, work, ram_bytes)
             return
         if isinstance(evaluator, EvaluatorSpec):
             evaluator = stack.enter_context(closing(create(evaluator)))
-        yield _GraphSession(
+        yield GraphSession(
             stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes)), work
         )
 
 
-class _GraphSession:
-    """Searches in this process."""
+class GraphSession:
+    """Searches positions in this process, all in one run.
+
+    Attributes:
+      unkept: visits that positions lack and cannot get, by `_name` of the positions.
+    """
 
     def __init__(self, graph: Graph, work: SearchSettings) -> None:
         self._graph, self._work = graph, work
@@ -104,6 +89,7 @@ class _GraphSession:
         graph.call(lambda store: self.unkept.update(_read_unkept(store)))
 
     def search(self, board: chess.Board, visits: int, on_progress: OnProgress | None) -> SearchResult:
+        """Adds visits to a position; the first position of a game becomes a root in the graph's list."""
         if not board.move_stack:
             self._graph.begin_search(board, lists=True)
         result = analyze(
@@ -127,6 +113,7 @@ class _GraphSession:
         return result
 
     def finish(self) -> None:
+        """Saves all records and ends the run, if anything was searched."""
         if self._run is not None:
             self._graph.flush(self._note(finished=True))
 
@@ -151,7 +138,7 @@ class _GraphSession:
         return write
 
 
-class _ClusterSession:
+class ClusterSession:
     """Searches with the shards of a cluster, which start with the first position that lacks visits."""
 
     def __init__(
@@ -166,18 +153,14 @@ class _ClusterSession:
         self.unkept = _read_unkept(self._files)
 
     def search(self, board: chess.Board, visits: int, on_progress: OnProgress | None) -> SearchResult:
-        found = self._started().analyze(
-            board,
-            Limits(visits=visits),
-            self._work.params,
-            run=self._run,
-            lists=not board.move_stack,
-            on_progress=on_progress,
-            stop=self._work.stop,
-        )
-        return found.result
+        """Adds visits to a position, as `GraphSession.search`."""
+        shards, work = self._started(), self._work
+        limits, lists = Limits(visits=visits), not board.move_stack
+        job = SearchJob(board=board, limits=limits, params=work.params, run=self._run, lists=lists)
+        return shards.search(job, Control(on_progress=on_progress, stop=work.stop, on_loss=work.note)).result
 
     def finish(self) -> None:
+        """Saves all records and ends the run, if anything was searched."""
         if self._shards is not None:
             self._searching.close()
             with open_to_write(self._folder) as store, store.transaction():
@@ -188,15 +171,12 @@ class _ClusterSession:
             with open_to_write(self._folder) as store, store.transaction():
                 self._run = _begin_run(store, self._work)
             self._shards = self._searching.enter_context(
-                searching(
-                    self._folder,
-                    evaluator=self._spec,
-                    pool=self._spec.pool,
-                    ram_bytes=self._ram_bytes,
-                    on_loss=self._work.note,
-                )
+                searching(self._folder, evaluator=self._spec, pool=self._spec.pool, ram_bytes=self._ram_bytes)
             )
         return self._shards
+
+
+Session = GraphSession | ClusterSession
 
 
 def _begin_run(store: Store, work: SearchSettings) -> int:
@@ -216,3 +196,104 @@ def _read_unkept(store: Store) -> dict[str, int]:
         return declared(Counts, store.read_fact(UNKEPT) or "{}")
     except InputFileError:
         return {}
+
+
+OnVisits = Callable[[int], object]
+
+
+class GameSearcher:
+    """Searches the positions of games.
+
+    If the file has fewer visits of a position after its search than wanted, the number of missing visits is
+    stored: its result is proven, or visits ended in draws by repetition in this game, which no file keeps. So
+    the position costs nothing the next time.
+
+    Attributes:
+      searched, known: numbers of positions that were searched, and that had their visits.
+      visits, evaluations: added.
+    """
+
+    def __init__(self, session: Session, work: SearchSettings, *, on_visits: OnVisits | None = None) -> None:
+        """Takes the session; `on_visits` is called now and then with the visits of the position so far."""
+        self._session = session
+        self._visits = work.visits
+        self._stop = work.stop
+        self._on_visits = on_visits
+        self.searched = self.known = self.visits = self.evaluations = 0
+
+    def search(self, board: chess.Board) -> bool:
+        """Searches a position and all before it, the last one first; returns False if it was stopped.
+
+        Args:
+          board: the last position, with the game on its move stack.
+
+        Raises:
+          EvaluatorError, StoreError: as `analyze`. What was found is saved then, or when the session is
+            closed.
+          CapacityError: if the memory of the graph is too small.
+        """
+        walk = board.copy()
+        while not self._stop.is_set():
+            self._one(walk)
+            if not walk.move_stack:
+                return not self._stop.is_set()
+            walk.pop()
+        return False
+
+    # ---------------------------------------------------------- one position
+    def _one(self, board: chess.Board) -> None:
+        missing = self._missing(board)
+        if missing <= 0:
+            self.known += 1
+            return
+        self.searched += 1
+        self._check(board, self._analyzed(board, missing))
+
+    def _analyzed(self, board: chess.Board, missing: int) -> SearchResult:
+        def show(now: Progress) -> None:
+            if self._on_visits:
+                self._on_visits(self._visits - missing + now.new_visits)
+
+        result = self._session.search(board, missing, show if self._on_visits else None)
+        self.visits += result.new_visits
+        self.evaluations += result.evaluations
+        if self._on_visits:
+            self._on_visits(self._visits)
+        return result
+
+    def _check(self, board: chess.Board, result: SearchResult) -> None:
+        """Stores the number of visits that a finished search has left missing.
+
+        Raises:
+          CapacityError, GraphSearchError: if it ended for a reason that stops all searches.
+        """
+        if result.stop_reason == "memory":
+            raise CapacityError("the memory of the graph is full; a larger --ram holds more")
+        if result.stop_reason == "reader":
+            raise GraphSearchError(
+                "another program is reading an old state of the file, which keeps its write-ahead log"
+                " growing; close that program, and repeat the command to resume"
+            )
+        record = self._session.read(board)
+        assert record is not None, "a search records its root"
+        if result.stop_reason != "stop" and record.visits < self._visits:
+            self._session.unkept[_name(board)] = self._visits - record.visits
+
+    def _missing(self, board: chess.Board) -> int:
+        """Returns the missing visits of a position; 0 if the rules or a proof decide it."""
+        if terminal_kind(board) != NOT_TERMINAL:
+            return 0
+        record = self._session.read(board)
+        if record is None:
+            return self._visits
+        bounds = record.bounds_at(board.halfmove_clock)
+        if bounds[0] == bounds[1] and any(edge.bounds == bounds for edge in record.edges):
+            return 0
+        missing, unkept = self._visits - record.visits, self._session.unkept
+        return missing - unkept.get(_name(board), 0) if missing > 0 and unkept else missing
+
+
+def _name(board: chess.Board) -> str:
+    """Returns a digest of a position and of the earlier ones whose repetition is a draw."""
+    past = sorted(int(key) for key in history_keys(board))
+    return hashlib.sha256(f"{key_text(board)} {past}".encode()).hexdigest()[:16]

@@ -20,12 +20,12 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluators.pool.throughput import Throughput
+from ...evaluators.pool import Throughput
 from ...evaluators.protocol import Evaluation
 from ...store.order import identities
 from ...store.record.node import RecordBatch
-from .merging import Merged
 from .messages import LeaseReply, LeaseRequest, Publish, Updates, Words
+from .writer import Merged
 
 MOST_UPDATES = 200_000  # records kept for a worker: some 50 MB, shared by all workers
 LOOK_SECONDS = 1.0  # between two checks whether the waiting worker still runs
@@ -42,7 +42,7 @@ class LeaseHolder:
       deadline: when it counts as hung, by `time.monotonic`; `inf` without leases.
       seen: number of the last commit that its search sees; None: it searches nothing.
       is_gone: whether it has ended. is_fresh: whether it has published nothing yet.
-      news: records that others have saved since its last question; None: too many. waiting: their number.
+      updates: records that others have saved since its last question; None: too many. waiting: their number.
       committed: results to drop when all workers see their commit: (number of the commit, names).
     """
 
@@ -54,7 +54,7 @@ class LeaseHolder:
     seen: int | None = None
     is_gone: bool = False
     is_fresh: bool = True
-    news: list[RecordBatch] | None = field(default_factory=list)
+    updates: list[RecordBatch] | None = field(default_factory=list)
     waiting: int = 0
     committed: deque[tuple[int, list[bytes]]] = field(default_factory=deque)
 
@@ -68,18 +68,18 @@ class _Published:
 
     @property
     def wdl(self) -> NDArray[np.float32]:
-        return self.source.said.wdl[self.row]  # type: ignore[no-any-return]
+        return self.source.evaluation.wdl[self.row]  # type: ignore[no-any-return]
 
     @property
     def priors(self) -> NDArray[np.float32]:
         offsets = self.source.batch.offsets
-        return self.source.said.priors[offsets[self.row] : offsets[self.row + 1]]
+        return self.source.evaluation.priors[offsets[self.row] : offsets[self.row + 1]]
 
     def bounds_at(self, clock: int) -> tuple[int, int]:
         """Returns the proven bounds for a path with this halfmove clock, as `NodeRecord.bounds_at`."""
-        if self.source.said.bounds is None:
+        if self.source.evaluation.bounds is None:
             return -1, 1
-        lower, upper = self.source.said.bounds[self.row].tolist()
+        lower, upper = self.source.evaluation.bounds[self.row].tolist()
         if clock <= int(self.source.batch.words[self.row, 8] >> CLOCK_SHIFT & CLOCK_MASK):
             return lower, upper
         return min(lower, 0), max(upper, 0)
@@ -217,11 +217,11 @@ class Ledger:
             self._forget()
             if found is not None:
                 for other in self._holders:
-                    if other is not holder or other.news:  # else it would return to the state before its own
-                        _tell(other, found.records)
-                _tell(holder, found.better)
+                    if other is not holder or other.updates:  # else it returned to the state before its own
+                        _add_update(other, found.records)
+                _add_update(holder, found.better)
 
-    def news(self, holder: LeaseHolder) -> Updates:
+    def updates(self, holder: LeaseHolder) -> Updates:
         """Returns the records that a worker must renew to be in the state of the file.
 
         No commit may be under way. From now on its search sees all commits.
@@ -229,8 +229,8 @@ class Ledger:
         with self._changed:
             holder.seen = self.commits
             self._forget()
-            found = Updates(holder.news, self.commits)
-            holder.news, holder.waiting = [], 0
+            found = Updates(holder.updates, self.commits)
+            holder.updates, holder.waiting = [], 0
             return found
 
     def _forget(self) -> None:
@@ -254,14 +254,14 @@ class Ledger:
                     del self._entries[name]
 
 
-def _tell(holder: LeaseHolder, batch: RecordBatch) -> None:
+def _add_update(holder: LeaseHolder, batch: RecordBatch) -> None:
     """Keeps records for a worker until it asks, unless they are too many."""
-    if holder.news is None or not len(batch):
+    if holder.updates is None or not len(batch):
         return
-    holder.news.append(batch)
+    holder.updates.append(batch)
     holder.waiting += len(batch)
     if holder.waiting > MOST_UPDATES:
-        holder.news = None
+        holder.updates = None
 
 
 def names_of(words: Words) -> list[bytes]:
@@ -277,7 +277,7 @@ def _answers(
     wdl = np.array([answer.wdl for answer in found], np.float32).reshape(-1, 3)
     priors = np.concatenate([np.zeros(0, np.float32), *(answer.priors for answer in found)])
     bounds = None
-    if any(answer.source.said.bounds is not None for answer in found):
+    if any(answer.source.evaluation.bounds is not None for answer in found):
         clocks = (words[known, 8] >> CLOCK_SHIFT & CLOCK_MASK).tolist()
         pairs = [answer.bounds_at(clock) for answer, clock in zip(found, clocks, strict=True)]
         bounds = np.array(pairs, np.int8).reshape(-1, 2)

@@ -78,12 +78,12 @@ class LeaseReply:
     Attributes:
       mine: `[B]` bool, leased to the asking worker, which must evaluate and publish them.
       known: `[K]` int64, indices of the positions with a result.
-      said: their evaluation.
+      evaluation: theirs.
     """
 
     mine: NDArray[np.bool_]
     known: NDArray[np.int64]
-    said: Evaluation
+    evaluation: Evaluation
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Publish:
     """Positions, their evaluation as the evaluator gave it, and the seconds that it took."""
 
     batch: PositionBatch
-    said: Evaluation
+    evaluation: Evaluation
     seconds: float
 
 

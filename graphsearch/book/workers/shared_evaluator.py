@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
+from typing import TypeVar
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorError
-from ...evaluators.pool.throughput import Throughput
-from ...evaluators.pool.worker import compiling_alone
+from ...evaluators.pool import Throughput, timed
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
-from ...workers.child import Pipe
+from ...workers.messages import ask
+from ...workers.process import Pipe
 from .messages import GetUpdates, LeaseReply, LeaseRequest, Publish, ReleaseLeases, Updates
 
 PIECE_SECONDS = 2.0  # of evaluations until they are published: the loss with a worker, and the wait of others
+GONE = "the process that shares out positions is gone"
+T = TypeVar("T")
 
 
 class SharedEvaluator(Evaluator):
@@ -56,8 +58,8 @@ class SharedEvaluator(Evaluator):
         left = np.arange(len(batch))
         waits = False
         while len(left):
-            answers = self._ask(batch.words[left], waits)
-            found.take(left[answers.known], answers.said)
+            answers = self._ask(LeaseRequest(batch.words[left], waits), LeaseReply)
+            found.take(left[answers.known], answers.evaluation)
             self._evaluate(batch, left[answers.mine], found)
             is_open = ~answers.mine
             is_open[answers.known] = False
@@ -69,31 +71,24 @@ class SharedEvaluator(Evaluator):
         self.inner.close()
 
     # ---------------------------------------------------------- the ledger
-    def _ask(self, words: NDArray[np.uint64], waits: bool) -> LeaseReply:
-        answers = self._say(LeaseRequest(words, waits), asks=True)
-        assert isinstance(answers, LeaseReply)
-        return answers
-
     def catch_up(self) -> Updates:
         """Returns the records that others have saved since the last call.
 
         Raises:
           EvaluatorError: if the other process has ended.
         """
-        news = self._say(GetUpdates(), asks=True)
-        assert isinstance(news, Updates)
-        return news
+        return self._ask(GetUpdates(), Updates)
 
-    def _say(
-        self, message: LeaseRequest | GetUpdates | Publish | ReleaseLeases, *, asks: bool = False
-    ) -> object:
-        """Sends a message to the ledger; returns the reply if it `asks`."""
+    def _ask(self, message: LeaseRequest | GetUpdates, kind: type[T]) -> T:
+        with self._speaking:
+            return ask(self._ledger, message, kind, EvaluatorError(GONE))
+
+    def _send(self, message: Publish | ReleaseLeases) -> None:
         try:
             with self._speaking:
                 self._ledger.send(message)
-                return self._ledger.recv() if asks else None
-        except (OSError, EOFError) as error:
-            raise EvaluatorError("the process that shares out positions is gone") from error
+        except OSError as error:
+            raise EvaluatorError(GONE) from error
 
     # ---------------------------------------------------------- evaluating
     def _evaluate(self, batch: PositionBatch, rows: NDArray[np.int64], found: _Found) -> None:
@@ -104,11 +99,11 @@ class SharedEvaluator(Evaluator):
             try:
                 evaluated = self._evaluated(batch, piece)
             except BaseException:
-                self._say(ReleaseLeases(batch.words[rows[first:]]))
+                self._send(ReleaseLeases(batch.words[rows[first:]]))
                 raise
             self.paid += len(piece)
-            self._say(evaluated)
-            found.take(piece, evaluated.said)
+            self._send(evaluated)
+            found.take(piece, evaluated.evaluation)
 
     def _piece(self, count: int) -> int:
         """Returns the number of positions to evaluate at once: all, unless that takes long."""
@@ -121,15 +116,11 @@ class SharedEvaluator(Evaluator):
         chosen = np.zeros(len(batch), bool)
         chosen[rows] = True
         part = batch.rows(chosen)
-        with compiling_alone(self.inner):
-            begin = time.perf_counter()
-            said = self.inner.evaluate(part)
-            seconds = time.perf_counter() - begin
-        checked(part, said)  # the search checks it again, but nothing wrong may be published
+        found, seconds = timed(self.inner, part)
+        checked(part, found)  # the search checks it again, but nothing wrong may be published
         self._throughput.learn(len(part), seconds, seconds)
-        wdl, priors = np.asarray(said.wdl, np.float32), np.asarray(said.priors, np.float32)
-        bounds = None if said.bounds is None else np.asarray(said.bounds, np.int8)
-        return Publish(replace(part, lines=None), Evaluation(wdl, priors, bounds), seconds)
+        bounds = None if found.bounds is None else np.asarray(found.bounds, np.int8)
+        return Publish(replace(part, lines=None), replace(found, bounds=bounds), seconds)
 
 
 class _Found:
@@ -142,16 +133,16 @@ class _Found:
         self._bounds = np.tile(np.array([-1, 1], np.int8), (len(batch), 1))
         self._is_proven = False
 
-    def take(self, rows: NDArray[np.int64], said: Evaluation) -> None:
+    def take(self, rows: NDArray[np.int64], found: Evaluation) -> None:
         """Sets the evaluation of some rows, in ascending order."""
         if not len(rows):
             return
         chosen = np.zeros(len(self._wdl), bool)
         chosen[rows] = True
-        self._wdl[rows] = said.wdl
-        self._priors[np.repeat(chosen, np.diff(self._offsets))] = said.priors
-        if said.bounds is not None:
-            self._bounds[rows] = said.bounds
+        self._wdl[rows] = found.wdl
+        self._priors[np.repeat(chosen, np.diff(self._offsets))] = found.priors
+        if found.bounds is not None:
+            self._bounds[rows] = found.bounds
             self._is_proven = True
 
     def evaluation(self) -> Evaluation:

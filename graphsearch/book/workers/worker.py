@@ -8,31 +8,33 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import chess
 
-from ...errors import GraphSearchError, InvalidPositionError
-from ...evaluators.kinds import EXTERNAL
-from ...evaluators.pool.worker import Make, compiled_once
-from ...evaluators.uniform import UniformEvaluator
+from ...errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from ...evaluators.factory import EvaluatorSpec, create, with_threads
+from ...evaluators.pool import Make, compiled_once
+from ...evaluators.uniform import OutsideUniform
 from ...graph import arena_kernel
 from ...graph.graph import Graph
 from ...graph.memory import default_budget
 from ...position.board import board_of, check
 from ...search.loop import analyze
-from ...search.params import Limits, SearchParams
+from ...search.params import LEAST_RAM, Limits, SearchParams
 from ...search.results import SearchResult
 from ...solvers.mate.beside import TRIAL, MateFinder
-from ...workers.child import Pipe
+from ...store.sharded.manifest import is_sharded
+from ...workers.launcher import Launcher
 from ...workers.messages import Beat, Leave, Ready, failure_of, own_place
-from ...workers.process import end_at_once
+from ...workers.process import Pipe, end_at_once
 from ..executor import UNFINISHED, Task
 from .messages import TaskDone, TaskRequest
-from .remote_store import RemoteStore
 from .shared_evaluator import SharedEvaluator
-from .worker_store import WorkerStore
+from .worker_store import RemoteStore, WorkerStore
 
+COORDINATOR_SHARE = 8  # this part of the memory is for the ledger and the messages of the executor
 LITTLE_BYTES = 64 << 20
 BEAT_SECONDS = 1.0  # between two heartbeats
 TURN_SECONDS = 0.9  # of a turn; less than the time until a search saves for the first time
@@ -55,6 +57,37 @@ class Setup:
     threads: int
     is_alone: bool
     reads_file: bool = True
+
+
+def setup_for(
+    path: str | os.PathLike[str],
+    spec: EvaluatorSpec | Make,
+    workers: int,
+    ram_bytes: int | None,
+    launcher: Launcher,
+) -> Setup:
+    """Returns the settings of the workers of a file; `WorkerExecutor` describes the arguments.
+
+    Raises:
+      InvalidParameterError: for numbers out of range, or an option that the evaluator does not have.
+    """
+    share = None if ram_bytes is None and launcher.is_remote else _share(workers, ram_bytes)
+    make = partial(create, with_threads(spec, launcher.threads)) if isinstance(spec, EvaluatorSpec) else spec
+    real = os.path.realpath(os.fspath(path))
+    reads_file = launcher.shares_files and not is_sharded(path)
+    return Setup(real, make, share, launcher.threads, workers == 1, reads_file=reads_file)
+
+
+def _share(workers: int, ram_bytes: int | None) -> int:
+    """Returns the memory of each worker."""
+    every = default_budget() if ram_bytes is None else ram_bytes
+    share = every * (COORDINATOR_SHARE - 1) // COORDINATOR_SHARE // workers
+    if share < LEAST_RAM:
+        least = -(-LEAST_RAM * workers * COORDINATOR_SHARE // (COORDINATOR_SHARE - 1))
+        raise InvalidParameterError(
+            f"{workers} workers need {-(-least // 10**6)} MB of memory at least, not {every // 10**6}"
+        )
+    return share
 
 
 def work(setup: Setup, tasks: Pipe, ledger: Pipe, *files: Pipe) -> None:
@@ -212,13 +245,13 @@ def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:
     store = cast(WorkerStore, graph.store)
     before = -1
     while True:
-        news = evaluator.catch_up()
-        if news.commits == before:
+        updates = evaluator.catch_up()
+        if updates.commits == before:
             break
-        before = news.commits
+        before = updates.commits
         store.take_snapshot()
         graph.pager.file_changed()
-        if news.batches is None or not all(graph.pager.renew(batch) for batch in news.batches):
+        if updates.batches is None or not all(graph.pager.renew(batch) for batch in updates.batches):
             graph.pager.start_over()
 
 
@@ -236,15 +269,9 @@ def board_of_task(task: Task) -> chess.Board:
     return board
 
 
-class _Unknowing(UniformEvaluator):
-    """An evaluator outside the kernels that takes no time."""
-
-    kernel_kind = EXTERNAL
-
-
 def _search_a_little() -> None:
     """Compiles or loads the kernels of a search."""
-    with Graph.open(None, evaluator=_Unknowing(), ram_bytes=LITTLE_BYTES) as graph:
+    with Graph.open(None, evaluator=OutsideUniform(), ram_bytes=LITTLE_BYTES) as graph:
         params = SearchParams(minibatch_size=32)
         analyze(graph, chess.Board(), Limits(visits=100), params)
         analyze(graph, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder())

@@ -6,35 +6,45 @@ import atexit
 import os
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 import chess
 
-from ...errors import InvalidParameterError, StoreError
-from ...evaluators.factory import EvaluatorSpec, create, with_threads
-from ...evaluators.pool.worker import Make
-from ...graph.memory import default_budget
-from ...search.params import LEAST_RAM
+from ...errors import GraphSearchError, InvalidParameterError, StoreError
+from ...evaluators.factory import EvaluatorSpec
+from ...evaluators.pool import Make
 from ...search.shards.store import open_to_write
-from ...store.record.node import NodeRecord
+from ...store.record.node import NodeRecord, RecordBatch
 from ...store.record.provenance import EvaluatorIdentity
-from ...store.sharded.manifest import is_sharded
 from ...workers.launcher import Launcher, LocalLauncher
+from ...workers.messages import Failure, failure_of
+from ...workers.process import Handlers, Hear, WorkerProcess
+from ...workers.supervisor import Assignment, Seat, Supervisor
 from ..executor import Note, Outcome, Task
-from . import leases
-from .file_service import FileService
-from .leases import LEASE_SECONDS
-from .ledger import Ledger
-from .task_supervisor import TaskSupervisor
-from .worker import Setup
-from .writer import Writer
+from .ledger import LeaseHolder, Ledger
+from .messages import (
+    GetUpdates,
+    LeaseReply,
+    LeaseRequest,
+    Publish,
+    ReleaseLeases,
+    Saved,
+    Stop,
+    TaskDone,
+    TaskRequest,
+    Updates,
+)
+from .worker import setup_for, work
+from .worker_store import SnapshotServer
+from .writer import LEASE_SECONDS, Writer
 
 TICK_SECONDS, REST_SECONDS = 0.25, 0.05  # between two checks for hung workers, at most and at least
 SILENT_SECONDS = 60.0  # without a heartbeat until a worker counts as hung
 MOST_WORKERS = 256
 CLOSING_SECONDS = 60.0  # for the waves under way
-COORDINATOR_SHARE = 8  # this part of the memory is for the ledger and the messages here
 
 
 def check_workers(workers: int) -> None:
@@ -57,8 +67,19 @@ class Timeouts:
     heartbeat: float = SILENT_SECONDS
 
 
-class WorkerExecutor:
-    """Searches tasks in several processes, and is the only writer of the file; see `executor.Executor`.
+@dataclass(eq=False)
+class TaskAssignment(Assignment):
+    """A task, and the evaluations of workers that were lost over it."""
+
+    task: Task
+    paid: int = 0
+
+    def __str__(self) -> str:
+        return self.task.fen
+
+
+class WorkerExecutor(Supervisor[TaskAssignment]):
+    """Searches tasks in several processes, and is the only writer of the file; see `executor.LocalExecutor`.
 
     Its methods are for one thread. Use it in a `with` statement, or close it.
     """
@@ -95,60 +116,46 @@ class WorkerExecutor:
         """
         check_workers(workers)
         self._launcher = launcher or LocalLauncher(workers)
+        super().__init__(workers, self._launcher)
         try:
-            self._setup = _setup(path, spec, workers, ram_bytes, self._launcher)
+            self._setup = setup_for(path, spec, workers, ram_bytes, self._launcher)
         except BaseException:
             self._launcher.close()
             raise
-        self._book = book
-        self._ledger, self._service = Ledger(timeout=timeouts.result), FileService(book)
-        self._workers = TaskSupervisor(
-            self._setup,
-            workers,
-            launcher=self._launcher,
-            run=run,
-            ledger=self._ledger,
-            service=self._service,
-            silent=timeouts.heartbeat,
-        )
+        self._run, self._silent = run, timeouts.heartbeat
+        self._ledger = Ledger(timeout=timeouts.result)
+        self._holders: dict[int, LeaseHolder] = {}
+        self._outcomes: deque[Outcome] = deque()
         self._is_closed = False
-        self._ended = threading.Event()
+        self._ending = threading.Event()
         self._extended = time.monotonic()
-        self._writer = self._started(path)
+        self._writer = self._started(path, book)  # before any task
         self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
         self._keeper.start()
 
-    def _started(self, path: str | os.PathLike[str]) -> Writer:
-        """Starts the workers, and returns the writer when the first is ready."""
-        atexit.register(self._workers.kill)  # before multiprocessing waits for them
+    def _started(self, path: str | os.PathLike[str], book: int) -> Writer:
+        """Starts the workers, and returns the writer when the first has made the evaluator."""
+        atexit.register(self.kill)  # before multiprocessing waits for them
         try:
-            identity = EvaluatorIdentity.from_json(self._workers.start().identity)
-            writer = Writer(open_to_write(path, identity=identity, create=True))
+            identity = EvaluatorIdentity.from_json(self.start().identity)
+            return Writer(open_to_write(path, identity=identity, create=True), book)
         except BaseException:
-            self._workers.close(0.0)
-            atexit.unregister(self._workers.kill)
+            self.shut_down(0.0)
+            atexit.unregister(self.kill)
             self._launcher.close()
             raise
-        self._service.open(writer)
-        return writer
 
     # ---------------------------------------------------------- for the builder
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes of the evaluator for the user."""
-        greeting = self._workers.greeting
-        return greeting.notes if greeting else ()
-
-    @property
     def capacity(self) -> int:
         """The number of tasks that are searched at once."""
-        return max(1, self._workers.size)
+        return max(1, sum(seat.error is None for seat in self.seats))
 
     @property
     def open_tasks(self) -> int:
         """The number of tasks whose outcome was not read yet."""
-        with self._workers.changed:
-            return self._workers.open_tasks + len(self._workers.outcomes)
+        with self.changed:
+            return len(self.waiting) + len(self._leased) + len(self._outcomes)
 
     @property
     def evaluations(self) -> int:
@@ -160,20 +167,15 @@ class WorkerExecutor:
         """Records that lost against a version of the same position with more visits."""
         return self._writer.dropped
 
-    @property
-    def processes(self) -> list[int]:
-        """The ids of the workers' processes."""
-        return self._workers.processes
-
     def submit(self, task: Task) -> None:
         """Queues a task; it waits while another task searches its position.
 
         Raises:
           StoreError: if the workers have been stopped.
         """
-        if self._is_closed or self._workers.is_over:
+        if self._is_closed or self.is_over:
             raise StoreError(f"{self._setup.path}: its workers have been stopped")
-        self._workers.take(task)
+        self.enqueue(TaskAssignment(task))
 
     def finished(self, timeout: float) -> list[Outcome]:
         """Returns outcomes, whose records can be read; waits up to `timeout` seconds for the first.
@@ -185,22 +187,21 @@ class WorkerExecutor:
           GraphSearchError: if no worker is left.
         """
         end = time.monotonic() + timeout
-        workers = self._workers
-        with workers.changed:
-            while not workers.outcomes and workers.open_tasks:
+        with self.changed:
+            while not self._outcomes and self.open_tasks:
                 self._raise_store_error()
-                workers.check()
+                self.check()
                 left = end - time.monotonic()
                 if left <= 0:
                     break
-                workers.changed.wait(left)
+                self.changed.wait(left)
             self._raise_store_error()
-            found = list(workers.outcomes)
-            workers.outcomes.clear()
+            found = list(self._outcomes)
+            self._outcomes.clear()
             return found
 
     def _raise_store_error(self) -> None:
-        error, self._service.error = self._service.error, None
+        error, self._writer.error = self._writer.error, None
         if error is not None:
             raise error
 
@@ -223,18 +224,18 @@ class WorkerExecutor:
         if wait:
             self._writer.commit()
         else:
-            self._service.wanted.set()
-
-    def call(self, work: Note) -> None:
-        """Runs a function on the store in a transaction of its own, and waits for it."""
-        self._writer.call(work)
+            self._writer.wanted.set()
 
     def stop(self) -> None:
         """Ends searches after their wave, and drops tasks that no worker has.
 
         `finished` returns their outcomes until `open_tasks` is 0.
         """
-        self._workers.stop()
+        with self.changed:
+            super().stop()
+            for seat in self.seats:
+                if seat.worker is not None:
+                    seat.worker.send(Stop())
 
     def close(self) -> None:
         """Stops the searches, saves their records, and closes the file. A second call does nothing.
@@ -248,7 +249,7 @@ class WorkerExecutor:
             return
         self._is_closed = True
         try:
-            self._workers.close(CLOSING_SECONDS, spare_busy=True)
+            self.shut_down(CLOSING_SECONDS, spare_busy=True)
         finally:
             try:
                 self._end()
@@ -263,12 +264,12 @@ class WorkerExecutor:
 
     def _end(self) -> None:
         """Writes pending data, and closes the file."""
-        atexit.unregister(self._workers.kill)
-        self._ended.set()
-        self._service.wanted.set()
+        atexit.unregister(self.kill)
+        self._ending.set()
+        self._writer.wanted.set()
         self._keeper.join()
         try:
-            self._writer.note(leases.drop(self._book))
+            self._writer.unlease()
             self._writer.commit()
         finally:
             self._writer.close()
@@ -276,55 +277,123 @@ class WorkerExecutor:
     # ---------------------------------------------------------- the keeper's thread
     def _keep(self) -> None:
         """Kills hung workers, extends leases, and saves pending writes."""
-        while not self._ended.is_set():
-            is_wanted = self._service.wanted.wait(TICK_SECONDS)
-            self._service.wanted.clear()
+        while not self._ending.is_set():
+            is_wanted = self._writer.wanted.wait(TICK_SECONDS)
+            self._writer.wanted.clear()
             try:
-                self._workers.kill_what_hangs()
+                self.kill_what_hangs()
                 self._extend()
                 self._writer.check()
-                if is_wanted and not self._ended.is_set():
+                if is_wanted and not self._ending.is_set():
                     self._writer.commit()
             except Exception as error:  # raised again in the caller's thread, which would wait for ever
-                self._service.error = error
-                with self._workers.changed:
-                    self._workers.changed.notify_all()
-            self._ended.wait(REST_SECONDS)
+                self._writer.error = error
+                with self.changed:
+                    self.changed.notify_all()
+            self._ending.wait(REST_SECONDS)
 
     def _extend(self) -> None:
         if time.monotonic() - self._extended < LEASE_SECONDS / 3:
             return
         self._extended = time.monotonic()
-        with self._workers.changed:
-            self._service.extend(self._workers.leases)
+        with self.changed:
+            self._writer.extend(self._leased)
 
+    # ---------------------------------------------------------- the work
+    @property
+    def _leased(self) -> list[str]:
+        """The keys of the positions that workers have."""
+        return [seat.assignment.task.key for seat in self.seats if seat.assignment is not None]
 
-def _setup(
-    path: str | os.PathLike[str],
-    spec: EvaluatorSpec | Make,
-    workers: int,
-    ram_bytes: int | None,
-    launcher: Launcher,
-) -> Setup:
-    """Returns the settings of the workers.
+    def _worker(self, seat: Seat[TaskAssignment]) -> WorkerProcess:
+        holder = self._ledger.enter(seat.number)
+        snapshots = SnapshotServer(lambda: self._writer.store)
+        hear: list[Hear] = [
+            partial(self._heard, seat),
+            partial(self._share, holder),
+            partial(self._save, holder),
+        ]
+        if not self._setup.reads_file:
+            hear.append(snapshots.answer)
+        try:
+            worker = self._launcher.start(
+                partial(work, self._setup),
+                Handlers(
+                    hear, partial(self._ended, seat, holder, snapshots), partial(self._ledger.end, holder)
+                ),
+                name=f"graphsearch-book-{seat.number}",
+            )
+        except GraphSearchError:
+            self._ledger.release(holder)
+            raise
+        self._holders[seat.number] = holder
+        return worker
 
-    Raises:
-      InvalidParameterError: for numbers out of range, or an option that the evaluator does not have.
-    """
-    share = None if ram_bytes is None and launcher.is_remote else _share(workers, ram_bytes)
-    make = partial(create, with_threads(spec, launcher.threads)) if isinstance(spec, EvaluatorSpec) else spec
-    real = os.path.realpath(os.fspath(path))
-    reads_file = launcher.shares_files and not is_sharded(path)
-    return Setup(real, make, share, launcher.threads, workers == 1, reads_file=reads_file)
+    def deadline(self, seat: Seat[TaskAssignment]) -> float:
+        """Returns when a worker has published nothing, or sent no heartbeat, for too long."""
+        if not isinstance(seat.worker, WorkerProcess) or not seat.is_ready or seat.is_killed:
+            return super().deadline(seat)
+        return min(self._holders[seat.number].deadline, seat.worker.last_heard + self._silent)
 
+    def _next(self, seat: Seat[TaskAssignment]) -> TaskAssignment | None:
+        """Returns a task whose position no worker has."""
+        busy = set(self._leased)
+        for assignment in self.waiting:
+            if assignment.task.key not in busy:
+                self.waiting.remove(assignment)
+                return assignment
+        return None
 
-def _share(workers: int, ram_bytes: int | None) -> int:
-    """Returns the memory of each worker."""
-    every = default_budget() if ram_bytes is None else ram_bytes
-    share = every * (COORDINATOR_SHARE - 1) // COORDINATOR_SHARE // workers
-    if share < LEAST_RAM:
-        least = -(-LEAST_RAM * workers * COORDINATOR_SHARE // (COORDINATOR_SHARE - 1))
-        raise InvalidParameterError(
-            f"{workers} workers need {-(-least // 10**6)} MB of memory at least, not {every // 10**6}"
-        )
-    return share
+    def _request(self, seat: Seat[TaskAssignment], assignment: TaskAssignment) -> tuple[TaskRequest, float]:
+        assert seat.worker is not None
+        self._writer.lease(assignment.task.key, seat.number, seat.worker.pid)
+        self._ledger.begins(self._holders[seat.number])
+        return TaskRequest(assignment.task, self._run), inf
+
+    def _take_back(self, seat: Seat[TaskAssignment]) -> TaskAssignment | None:
+        assignment = super()._take_back(seat)
+        if assignment is not None:
+            self._ledger.ends(self._holders[seat.number])
+            self._writer.unlease(assignment.task.key)
+        return assignment
+
+    def _finished(self, seat: Seat[TaskAssignment], assignment: TaskAssignment, message: object) -> None:
+        assert isinstance(message, TaskDone)
+        self._holders[seat.number].settled += message.evaluations
+        paid = assignment.paid + message.evaluations
+        self._outcomes.append(Outcome(assignment.task, message.visits, paid, message.error, message.is_whole))
+
+    def _ended(
+        self, seat: Seat[TaskAssignment], holder: LeaseHolder, snapshots: SnapshotServer, how: str
+    ) -> None:
+        self._ledger.release(holder)
+        snapshots.close()
+        with self.changed:
+            if seat.assignment is not None:
+                seat.assignment.paid += holder.paid - holder.settled
+            self._lost(seat, how)
+
+    def _given_up(self, assignment: TaskAssignment, why: str) -> None:
+        self._outcomes.append(Outcome(assignment.task, 0, assignment.paid, why))
+
+    # ---------------------------------------------------------- positions and records
+    def _share(self, holder: LeaseHolder, message: object) -> LeaseReply | Updates | None:
+        """Handles a message to the ledger; returns the reply, None if there is none."""
+        if isinstance(message, LeaseRequest):
+            return self._ledger.ask(holder, message)
+        if isinstance(message, GetUpdates):
+            return self._writer.between(partial(self._ledger.updates, holder))
+        if isinstance(message, Publish):
+            self._ledger.publish(holder, message)
+        elif isinstance(message, ReleaseLeases):
+            self._ledger.give_back(holder, message.words)
+        return None
+
+    def _save(self, holder: LeaseHolder, batches: list[RecordBatch]) -> Saved | Failure:
+        """Commits the records of a worker; returns the reply."""
+        words = [batch.words for batch in batches]
+        try:
+            self._writer.commit(batches, partial(self._ledger.committed, holder, words))
+            return Saved(self._writer.log_held)
+        except GraphSearchError as error:
+            return failure_of(error)

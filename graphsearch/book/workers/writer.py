@@ -1,24 +1,36 @@
-"""The only writer of the file: it merges the records of workers and runs the builder's writes."""
+"""The only writer of the file: it merges workers' records, and runs the builder's writes.
+
+It keeps the table `book_lease`, too: the positions that workers are searching, for `book status`.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import chess
+import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import StoreError
 from ...graph.saving import Saver
 from ...position.board import POSITION_WORDS, pack
+from ...store.codec.bulk import take
 from ...store.log import LONGEST_LOG_BYTES
-from ...store.record.node import NodeRecord, RecordBatch
+from ...store.reading import MAX_ASKED, Reader
+from ...store.record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, NodeRecord, RecordBatch
 from ...store.store import MAX_BATCH, Store
 from ...store.upkeep.compact import tidy
+from ...store.upkeep.prune import visits_of
 from ..executor import Note
-from .merging import Merged, merged
 
 _T = TypeVar("_T")
+
+
+LEASE_SECONDS = 120.0  # until a row of `book_lease` expires, unless it is extended
 
 
 class Writer:
@@ -27,23 +39,23 @@ class Writer:
     Attributes:
       store: the file; others may only make readers of it.
       dropped: number of workers' records that lost against those in the file.
+      wanted: set when there is something to save. error: of a write, until it is raised.
     """
 
-    def __init__(self, store: Store) -> None:
-        """Takes a store that is open for writing, and closes it in the end."""
+    def __init__(self, store: Store, book: int) -> None:
+        """Takes a store that is open for writing, which it closes; removes old leases of the book."""
         self.store = store
         store.leaves_out = True
+        self._book = book
         self._saver = Saver(store)
         self._merging = store.reader()  # used while a transaction is written
         self._reading = store.reader()
         self._turn = threading.Lock()
         self._notes: list[Note] = []
         self.dropped = 0
-
-    @property
-    def path(self) -> str:
-        """The file."""
-        return str(self.store.path)
+        self.wanted = threading.Event()
+        self.error: Exception | None = None
+        self.unlease()
 
     @property
     def log_held(self) -> int:
@@ -56,9 +68,9 @@ class Writer:
             self._saver.check()
         if self.log_held:
             raise StoreError(
-                f"{self.path}: another program reads an old state of it, which keeps its write-ahead log"
-                f" growing ({LONGEST_LOG_BYTES >> 20} MiB and more); close that program and go on, everything"
-                " before is saved"
+                f"{self.store.path}: another program reads an old state of it, which keeps its write-ahead"
+                f" log growing ({LONGEST_LOG_BYTES >> 20} MiB and more); close that program and go on,"
+                " everything before is saved"
             )
 
     def read(self, board: chess.Board) -> NodeRecord | None:
@@ -96,8 +108,13 @@ class Writer:
                 for note in notes:
                     note(store)
 
-            self._saver.save(work)
-            self._saver.settled(wait=True)
+            try:
+                self._saver.save(work)
+                self._saver.settled(wait=True)
+            except StoreError as error:
+                if batches:  # of a worker: the builder's thread raises it
+                    self.error = error
+                raise
             del self._notes[:late]
             if found is not None:
                 self.dropped += len(found.better)
@@ -119,11 +136,30 @@ class Writer:
         with self._turn:
             return ask()
 
-    def call(self, note: Note) -> None:
-        """Runs a function on the store in a transaction of its own, and waits for it."""
-        with self._turn:
-            self._saver.save(note)
-            self._saver.settled(wait=True)
+    # ---------------------------------------------------------- leases
+    def lease(self, key: str, worker: int, process: int) -> None:
+        """Inserts the lease of a position, by number and process id of the worker that searches it."""
+        row = (self._book, key, worker, process, _time(), _time(LEASE_SECONDS))
+        into = "INSERT OR REPLACE INTO book_lease (book, key, worker, pid, since, expires)"
+        self._note_rows(into + " VALUES (?, ?, ?, ?, ?, ?)", [row])
+
+    def extend(self, keys: Iterable[str]) -> None:
+        """Extends the leases of positions."""
+        rows = [(_time(LEASE_SECONDS), self._book, key) for key in keys]
+        self._note_rows("UPDATE book_lease SET expires = ? WHERE book = ? AND key = ?", rows)
+
+    def unlease(self, key: str | None = None) -> None:
+        """Deletes the lease of a position; without a key, all of the book."""
+        self._note_rows(
+            "DELETE FROM book_lease WHERE book = ? AND key = coalesce(?, key)", [(self._book, key)]
+        )
+
+    def _note_rows(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        def write(store: Store) -> None:
+            store.connection.executemany(statement, rows)
+
+        self.note(write)
+        self.wanted.set()
 
     def close(self) -> None:
         """Removes superseded versions as far as that is quick, and closes the file."""
@@ -137,3 +173,108 @@ class Writer:
                 self._merging.close()
                 self._reading.close()
                 self.store.close()
+
+
+I64 = NDArray[np.int64]
+Flags = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The merged records of a worker.
+
+    Attributes:
+      records: to write. fresh: the number of them whose position is not in the file.
+      better: records of the file that have won; the worker's versions were dropped.
+    """
+
+    records: RecordBatch
+    fresh: int
+    better: RecordBatch
+
+
+def merged(batch: RecordBatch, reader: Reader) -> Merged:
+    """Returns the records to write, out of those that a worker sends and those in the file.
+
+    Of two versions the one with the greater node N stays, the file's if both are equal; proven bounds of
+    either hold for both. This keeps invariant 3, child N >= n - r of every edge, if every worker sends all
+    its changes in one transaction:
+
+    - Node N in the file never falls, because the greater one stays.
+    - A worker begins a turn with one state of the file, where the invariant holds, and changes it as a search
+      in one process does (`worker.catch_up`): in its memory, an edge's child has N >= n - r. That child is in
+      the same transaction, or was sent before, or is in that state of the file. In each case the file has it
+      with at least this N when the transaction ends, and ever after.
+    - So each edge of either version of the parent has its visits below. Edges of two versions are never
+      mixed: N = 1 + sum n stays true as well.
+
+    One case is left: if memory is so short that a worker reads back records that it has saved in the same
+    turn, it sees a newer state of the file, and an edge may count some visits more than its child has.
+    Searches heal that as they heal a lost child.
+
+    Visits may be lost, never an evaluation: every evaluated position has a record in the file.
+
+    Args:
+      batch: of one worker, each position once.
+      reader: sees all commits.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    parts = [
+        _merged(batch.part(first, min(first + MAX_ASKED, len(batch))), reader)
+        for first in range(0, len(batch), MAX_ASKED)
+    ]
+    records = RecordBatch.concat([part.records for part in parts])
+    better = RecordBatch.concat([part.better for part in parts])
+    return Merged(records, sum(part.fresh for part in parts), better)
+
+
+def _merged(batch: RecordBatch, reader: Reader) -> Merged:
+    have, stored = reader.find(batch.words)
+    places = np.nonzero(have)[0]
+    wins = np.ones(len(batch), bool)
+    wins[places] = visits_of(batch)[places] > visits_of(stored)
+    flags = batch.flags.copy()
+    flags[places] = tightened(batch.flags[places], _clocks(batch)[places], stored.flags, _clocks(stored))
+    ours = take(replace(batch, flags=flags), np.nonzero(wins)[0])
+    others = tightened(stored.flags, _clocks(stored), batch.flags[places], _clocks(batch)[places])
+    stored, proven = replace(stored, flags=others), others != stored.flags
+    theirs = take(stored, np.nonzero(~wins[places] & proven)[0])
+    records = RecordBatch.concat([part for part in (ours, theirs) if len(part)])
+    return Merged(records, len(batch) - len(places), take(stored, np.nonzero(~wins[places])[0]))
+
+
+def _clocks(batch: RecordBatch) -> I64:
+    """Returns the halfmove clock that each record was evaluated with."""
+    return np.asarray(batch.words[:, 8] >> np.uint64(12) & np.uint64(255), np.int64)
+
+
+def tightened(flags: Flags, clocks: I64, others: Flags, their_clocks: I64) -> Flags:
+    """Returns flags of records with the proven bounds of other versions of the same positions.
+
+    A win or a loss is proven for the clock of its record and those below, a draw for all, as in
+    `NodeRecord.bounds_at`.
+
+    >>> win, open_ = np.array([2 << 2 | 2 << 4], np.uint8), np.array([0 << 2 | 2 << 4], np.uint8)
+    >>> early, late = np.array([0]), np.array([10])
+    >>> bool(tightened(open_, early, win, late) == win), bool(tightened(open_, late, win, early) == win)
+    (True, False)
+    """
+    lower, upper = _bounds(flags)
+    their_lower, their_upper = _bounds(others)
+    later = clocks > their_clocks
+    lower = np.maximum(lower, np.where(later, np.minimum(their_lower, 0), their_lower))
+    upper = np.minimum(upper, np.where(later, np.maximum(their_upper, 0), their_upper))
+    found = lower + 1 << LOWER_SHIFT | upper + 1 << UPPER_SHIFT
+    good = (lower <= upper) & (flags & TERMINAL_MASK == 0) & (others & TERMINAL_MASK == 0)
+    return np.where(good, found, flags).astype(np.uint8)
+
+
+def _bounds(flags: Flags) -> tuple[I64, I64]:
+    wide = flags.astype(np.int64)
+    return (wide >> LOWER_SHIFT & 3) - 1, (wide >> UPPER_SHIFT & 3) - 1
+
+
+def _time(ahead: float = 0.0) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=ahead)).isoformat(timespec="seconds")

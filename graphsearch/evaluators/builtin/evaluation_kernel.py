@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ...jit.compiler import inner, kernel
-from ...jit.pointers import adv, as_i64, popc, ptr
-from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
+from ...jit.compiler import inner
+from ...jit.pointers import adv, as_i64, popc
+from ...jit.types import Pointer, float32, int64, uint16, uint64
 from ...position.board_kernel import PW, side_to_move
 from ...position.scores import FAR, LEAST_MATE
 from ...position.words import BLACK, WHITE, BoardTable, Position
-from ..batch_kernel import softmax, temper, value_of
+from ..batch_kernel import batch_of, chances, softmax, value_of
 from ..quiescence.captures_kernel import get, put
 from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
 from .features_kernel import MOST_FEATURES, Attacks, attacks_of, list_features
 from .layout import SCORE_UNIT
 from .policy_kernel import WORK_WORDS, write_logits
-from .value_kernel import VALUE_WORDS, Value, chances_of, network_value
+from .value_kernel import VALUE_WORDS, Value, network_value
 
 MOST_STATIC = LEAST_MATE - 1
 
@@ -73,7 +70,6 @@ def evaluate_position(
     moves: Pointer[uint16],
     n: int64,
     priors: Pointer[float32],
-    temperature: float64,
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
     """Returns Q (win - loss, in [-1, 1]) and the chance of a draw (in [0, 1 - |Q|]); writes the priors.
@@ -92,41 +88,12 @@ def evaluate_position(
     own = as_i64(adv(area, int64(OWN)))
     write_logits(T, weights, s, moves, n, theirs.every, own, seen, adv(area, int64(POLICY)), priors)
     softmax(priors, n)
-    temper(priors, n, temperature)
     for i in range(PW):
         stack[i] = s[i]
     put(stack, KEPT, plain_score(value))
     score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR), int64(0), False)
-    win, loss = chances_of(score / SCORE_UNIT, value)
+    win, loss = chances(score / SCORE_UNIT, value.draw_width, value.noise)
     return value_of(win, loss)
 
 
-@kernel
-def evaluate_batch(
-    T: NDArray[np.uint64],
-    weights: NDArray[np.int64],
-    positions: NDArray[np.uint64],
-    moves: NDArray[np.uint16],
-    offsets: NDArray[np.int64],
-    values: NDArray[np.float32],
-    priors: NDArray[np.float32],
-    scratch: NDArray[np.uint64],
-    temperature: float64,
-    begin: int64,
-    end: int64,
-) -> None:
-    """Evaluates positions, as `BatchKernel` says."""
-    for b in range(begin, end):
-        at = offsets[b]
-        q, d = evaluate_position(
-            ptr(T, 0),
-            ptr(weights, 0),
-            ptr(positions, b * PW),
-            ptr(moves, at),
-            offsets[b + 1] - at,
-            ptr(priors, at),
-            temperature,
-            ptr(scratch, 0),
-        )
-        values[2 * b] = q
-        values[2 * b + 1] = d
+evaluate_batch = batch_of(evaluate_position)

@@ -19,7 +19,8 @@ import numpy as np
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, ctz
 from ...jit.types import Pointer, int64, uint64
-from ...position.board_kernel import FILE_A, FILE_H, bishop_attacks, rook_attacks, side_to_move
+from ...position.attacks_kernel import FILE_A, FILE_H, bishop_attacks, rook_attacks
+from ...position.board_kernel import side_to_move
 from ...position.tables import KI, KN
 from ...position.words import (
     BISHOPS,

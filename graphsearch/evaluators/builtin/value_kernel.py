@@ -8,7 +8,6 @@ from typing import NamedTuple
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import adv, as_f32, as_i16
 from ...jit.types import Pointer, float32, float64, int16, int32, int64, uint64
-from ..batch_kernel import sigmoid
 from .layout import (
     FIRST,
     FULL,
@@ -158,13 +157,3 @@ def network_value(
         math.exp(min(max(float64(first[FIRST + 1]), WIDTH_RANGE[0]), WIDTH_RANGE[1])),
         math.exp(min(max(float64(first[FIRST + 2]), NOISE_RANGE[0]), NOISE_RANGE[1])),
     )
-
-
-@inner
-def chances_of(score: float64, value: Value) -> tuple[float64, float64]:
-    """Returns the chances to win and to lose of a score, in the unit of `Value`: two logistic curves.
-
-    win = sigmoid((score - draw width) / noise), loss = sigmoid((-score - draw width) / noise)
-    """
-    win = sigmoid((score - value.draw_width) / value.noise)
-    return win, sigmoid((-score - value.draw_width) / value.noise)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -50,44 +51,37 @@ class Networks:
     """Both networks.
 
     Attributes:
-      arrays: by the names of `ARRAYS`.
+      words: the array that the kernels read (`layout`).
+      arrays: by the names of `ARRAYS`; views of it.
       card: what they are and where they come from.
     """
 
+    words: NDArray[np.int64]
     arrays: dict[str, NDArray[Any]]
     card: dict[str, Any]
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]], card: dict[str, Any]) -> Networks:
+        """Returns networks of copies of the arrays; the card has their widths."""
+        return _networks(b"".join(arrays[name].tobytes() for name in ARRAYS), card)
 
     @property
     def widths(self) -> tuple[int, int]:
         """Returns the widths of the value and the policy network."""
-        return len(self.arrays["value_bias"]), len(self.arrays["policy_bias"])
+        return _widths(self.card)
 
     def digest(self) -> str:
         """Returns the SHA-256 of all weights."""
-        digest = hashlib.sha256()
-        for name in ARRAYS:
-            digest.update(self.arrays[name].tobytes())
-        return digest.hexdigest()
-
-    def packed(self) -> NDArray[np.int64]:
-        """Returns the array that the kernels read; sections begin at multiples of 64 bytes."""
-        header = np.zeros(at.HEADER, np.int64)
-        header[at.VALUE_WIDTH], header[at.POLICY_WIDTH] = self.widths
-        parts, where = [header], at.HEADER
-        for name, (word, _, _) in ARRAYS.items():
-            data = self.arrays[name].tobytes()
-            data += bytes(-len(data) % 64)
-            header[word] = where
-            parts.append(np.frombuffer(data, np.int64))
-            where += len(data) // 8
-        return np.concatenate(parts)
+        return hashlib.sha256(self._weights()).hexdigest()
 
     def write(self, path: Path) -> None:
         """Writes the file."""
         card = json.dumps(self.card, indent=1).encode()
-        data = b"".join(self.arrays[name].tobytes() for name in ARRAYS)
-        packed = zstandard.ZstdCompressor(level=12).compress(data)
+        packed = zstandard.ZstdCompressor(level=12).compress(self._weights())
         path.write_bytes(MAGIC + struct.pack("<I", len(card)) + card + packed)
+
+    def _weights(self) -> bytes:
+        return b"".join(self.arrays[name].tobytes() for name in ARRAYS)
 
 
 def read_networks(data: bytes, where: str) -> Networks:
@@ -102,31 +96,44 @@ def read_networks(data: bytes, where: str) -> Networks:
         (length,) = struct.unpack_from("<I", data, len(MAGIC))
         begin = len(MAGIC) + 4
         card = json.loads(data[begin : begin + length])
-        widths = card["value_width"], card["policy_width"]
-        if not all(isinstance(w, int) and 0 < w <= at.MOST_WIDTH and w % 64 == 0 for w in widths):
-            raise ValueError(f"widths of {widths}")
-        plain = zstandard.ZstdDecompressor().decompress(data[begin + length :], max_output_size=MOST_BYTES)
-        networks = Networks(_arrays(plain, *widths), card)
+        weights = memoryview(data)[begin + length :]
+        networks = _networks(zstandard.ZstdDecompressor().decompress(weights, MOST_BYTES), card)
     except (ValueError, KeyError, TypeError, struct.error, zstandard.ZstdError) as error:
         raise EvaluatorError(f"{where} is not a file of networks: {error}") from error
     _check_sums(networks, where)
     return networks
 
 
-def _arrays(plain: bytes, value_width: int, policy_width: int) -> dict[str, NDArray[Any]]:
-    out, begin = {}, 0
-    for name, (_, dtype, shape) in ARRAYS.items():
-        size = shape(value_width, policy_width)
-        array = np.frombuffer(plain, dtype, int(np.prod(size)), begin).reshape(size)
-        begin += array.nbytes
-        out[name] = array
+def _widths(card: Mapping[str, Any]) -> tuple[int, int]:
+    widths = card["value_width"], card["policy_width"]
+    if not all(isinstance(w, int) and 0 < w <= at.MOST_WIDTH and w % 64 == 0 for w in widths):
+        raise ValueError(f"widths of {widths}")
+    return widths
+
+
+def _networks(plain: bytes, card: dict[str, Any]) -> Networks:
+    """Returns the networks of a card and the bytes of their arrays.
+
+    Widths are multiples of 64, so sections begin at multiples of 64 bytes with nothing between them.
+    """
+    widths = _widths(card)
+    words = np.zeros(at.HEADER + -(-len(plain) // 64) * 8, np.int64)
+    words[at.VALUE_WIDTH], words[at.POLICY_WIDTH] = widths
+    room, begin = words.view(np.uint8)[at.HEADER * 8 :], 0
+    room[: len(plain)] = np.frombuffer(plain, np.uint8)
+    arrays = {}
+    for name, (word, dtype, shape) in ARRAYS.items():
+        size = shape(*widths)
+        end = begin + int(np.prod(size)) * np.dtype(dtype).itemsize
+        words[word] = at.HEADER + begin // 8
+        arrays[name] = room[begin:end].view(dtype).reshape(size)
+        begin = end
     if begin != len(plain):
         raise ValueError(f"{len(plain)} bytes of weights instead of {begin}")
-    return out
+    return Networks(words, arrays, card)
 
 
 def _check_sums(networks: Networks, where: str) -> None:
-    """Sees to it that no product of a layer leaves int32."""
     arrays = networks.arrays
     value = np.abs(arrays["value_first"].astype(np.int64)).sum(axis=(2, 3)).max()
     policy = max(np.abs(arrays[name].astype(np.int64)).sum(axis=1).max() for name in ("from", "to", "class"))

@@ -54,8 +54,6 @@ def widest(model: bytes, label: str, names: Names) -> int:
 
 
 class _Checked:
-    """One model."""
-
     def __init__(self, model: onnx.ModelProto, label: str, size: int) -> None:
         self._model, self._graph = model, model.graph
         self._label, self._bytes = label, size
@@ -151,7 +149,6 @@ class _Checked:
         return 1
 
     def _shapes(self) -> dict[str, Sequence[int]]:
-        """Returns the shape of everything whose shape is known."""
         inference = needed("onnx.shape_inference")
         del self._graph.value_info[:]
         try:
@@ -166,7 +163,6 @@ class _Checked:
         return {name: shape for name, shape in found.items() if all(d >= 0 for d in shape)}
 
     def _each(self, node: onnx.NodeProto, shapes: dict[str, Sequence[int]]) -> int:
-        """Returns the work of one number of a node's output."""
         if node.op_type not in PRODUCTS:
             return ELEMENT
         known: list[Sequence[int]] = [*(shapes.get(name, ()) for name in node.input), (), ()]

@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError, InputFileError, NetworkFileError
+from ...errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...limits import ACTIVATIONS, NETWORK, read_file
 from ...store.record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .allowed import MOST_AT_ONCE, MOST_NUMBERS, widest
-from .canonical import planes_and_transforms, turned_back
 from .form import CLASSICAL_INPUT
 from .network import Network
-from .planes import HISTORY_FILL
+from .planes import HISTORY_FILL, planes_and_transforms, turned_back
 from .policy import priors
 from .session import AUTO, CPU, Names, Session
 from .weights import GZIP_MAGIC, POLICY_HEAD, USUAL_HEADS, VALUE_HEAD, Heads, read_network
@@ -115,10 +114,9 @@ class Lc0Evaluator(Evaluator):
     def _some(self, batch: PositionBatch) -> Evaluation:
         lines = batch.lines if self.wants_lines else None
         planes, transforms = planes_and_transforms(batch.words, self.input, self.session.dtype, lines=lines)
-        outputs = self.session.run(planes)
-        wdl = outputs.value if self.session.has_wdl else wdl_without_draws(outputs.value[:, 0])
-        policy = turned_back(outputs.policy, transforms)
-        return Evaluation(wdl, priors(batch, policy, self.policy_temperature))
+        policy, value = self.session.run(planes)
+        wdl = value if self.session.has_wdl else wdl_without_draws(value[:, 0])
+        return Evaluation(wdl, priors(batch, turned_back(policy, transforms), self.policy_temperature))
 
 
 def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -146,9 +144,9 @@ def _file_bytes(path: Path) -> bytes:
     try:
         return read_file(path, NETWORK)
     except InputFileError as error:
-        raise NetworkFileError(str(error)) from None
+        raise EvaluatorFileError(str(error)) from None
     except OSError as error:
-        raise EvaluatorError(
+        raise EvaluatorFileError(
             f"the network {path} cannot be read: {error.strerror or error}; expected a .pb.gz or .onnx file"
         ) from None
 
@@ -197,5 +195,4 @@ def most_positions(network: Network, label: str) -> int:
 
 
 def _at_once(numbers: int) -> int:
-    """Returns how many positions may be evaluated at once; numbers: of one in its largest layer."""
     return max(1, MOST_NUMBERS // numbers)

@@ -6,7 +6,7 @@ A part that is not read here is refused by its name in lc0's net.proto.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from ...errors import EvaluatorError
 from .wire import Message
@@ -43,20 +43,11 @@ _VALUE_NAMES = {0: "VALUE_UNKNOWN", 1: "VALUE_CLASSICAL", 2: "VALUE_WDL", 3: "VA
 _CLASSICAL_VALUE, _WDL = 1, 2
 _DEFAULTS: dict[int, Activation] = {0: "relu", 1: "mish"}
 _DEFAULT_NAMES = {0: "DEFAULT_ACTIVATION_RELU", 1: "DEFAULT_ACTIVATION_MISH"}
-_ACTIVATIONS: dict[int, Activation] = {
-    1: "mish",
-    2: "relu",
-    3: "none",
-    4: "tanh",
-    5: "sigmoid",
-    6: "selu",
-    7: "swish",
-    8: "relu_2",
-}
+_ACTIVATIONS: dict[int, Activation] = dict(enumerate(get_args(Activation), 1))
 _ACTIVATION_NAMES = {n: f"ACTIVATION_{name.upper()}" for n, name in _ACTIVATIONS.items()}
 _ACTIVATION_NAMES[9] = "ACTIVATION_SOFTMAX"
 _SWISH, _RELU_2 = 7, 8
-_EMBEDDINGS: dict[int, Embedding] = {0: "none", 1: "map", 2: "dense"}
+_EMBEDDINGS: dict[int, Embedding] = dict(enumerate(get_args(Embedding)))
 _EMBEDDING_NAMES = {0: "INPUT_EMBEDDING_NONE", 1: "INPUT_EMBEDDING_PE_MAP", 2: "INPUT_EMBEDDING_PE_DENSE"}
 _MAP, _DENSE = 1, 2
 

@@ -67,7 +67,6 @@ def _undo_push(s: Position, black: int64, planes: Pointer[float32]) -> None:
 
 @inner
 def _is_start(s: Position, start: Position) -> bool:
-    """Returns whether a position is the start position, whatever its clock."""
     for i in range(META):
         if s[i] != start[i]:
             return False
@@ -100,7 +99,6 @@ def _show_line(
 
 @inner
 def _show_castling(s: Position, black: int64, rooks: int64, planes: Pointer[float32]) -> None:
-    """Sets the planes of castling: whether one may, or which rooks."""
     for i in range(4):  # O-O-O and O-O of ours, then of theirs; META has K Q k q
         right = ((i // 2) ^ black) * 2 + (1 - i % 2)
         if not has_right(s, right):

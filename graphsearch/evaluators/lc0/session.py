@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...errors import EvaluatorError, MissingPackageError
 from ...limits import FIRST_RUN
 from .layout import PLANES, POLICY_SIZE
 from .policy import CONVOLUTION_PLANES, convolution_outputs
@@ -45,7 +45,7 @@ def needed(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise EvaluatorError(f"an lc0 network needs the package {module} ({error}): {INSTALL}") from None
+        raise MissingPackageError(f"an lc0 network needs the package {module} ({error}): {INSTALL}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,6 @@ class Names:
     policy: str = POLICY_NAME
     wdl: str = WDL_NAME
     value: str = VALUE_NAME
-
-
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """What a model says: `policy` `[B, 1858]` logits; `value` `[B, 3]` WDL, or `[B, 1]` Q."""
-
-    policy: NDArray[np.float32]
-    value: NDArray[np.float32]
 
 
 class Session:
@@ -160,8 +152,10 @@ class Session:
         self._is_mapped = policy == POLICY_SIZE
         self.outputs = [names.policy, value]
 
-    def run(self, planes: NDArray[Any]) -> Outputs:
-        """Returns what the model says of planes `[B, 112, 8, 8]` of its dtype.
+    def run(self, planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Returns what the model says of planes `[B, 112, 8, 8]` of its dtype: policy and value.
+
+        The policy is `[B, 1858]` logits, the value `[B, 3]` WDL or `[B, 1]` Q.
 
         Raises:
           EvaluatorError: if onnxruntime fails, such as for want of memory on the device.
@@ -178,7 +172,7 @@ class Session:
         policy = policy[:count].reshape(count, -1)
         policy = policy if self._is_mapped else policy[:, convolution_outputs()]
         value = value[:count].reshape(count, -1)
-        return Outputs(policy.astype(np.float32, copy=False), value.astype(np.float32, copy=False))
+        return policy.astype(np.float32, copy=False), value.astype(np.float32, copy=False)
 
 
 def _load_somewhere(

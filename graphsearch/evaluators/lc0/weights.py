@@ -10,11 +10,10 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-from ...errors import EvaluatorError, InputFileError, NetworkFileError
+from ...errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...limits import NETWORK, gunzipped
-from .attention import AttentionReader
-from .form import ANOTHER, Form, read_form
-from .layers import Layers
+from .form import ANOTHER, read_form
+from .layers import AttentionReader
 from .layout import PLANES, POLICY_SIZE, SQUARES
 from .network import (
     AttentionBody,
@@ -88,7 +87,7 @@ def _decompressed(data: bytes, name: str) -> bytes:
     try:
         return gunzipped(data, NETWORK, name)
     except InputFileError as error:
-        raise NetworkFileError(str(error)) from None
+        raise EvaluatorFileError(str(error)) from None
     except (EOFError, OSError, zlib.error) as error:
         raise EvaluatorError(
             f"{name} is damaged: expected a whole gzip file, found that {_lower(error)}; download it again"
@@ -115,7 +114,7 @@ def _network(net: Message, name: str, heads: Heads) -> Network | WrappedModel:
                 f"{name} holds an ONNX model with one policy and one value head; name no other"
             )
         return _wrapped(net.message(11), form.input, name)
-    return _Reader(Layers(name), form, heads).network(weights)
+    return _Reader(name, form, heads).network(weights)
 
 
 def _check_version(version: Message, name: str) -> None:
@@ -135,11 +134,7 @@ def _wrapped(onnx: Message, planes: int, name: str) -> WrappedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads the parts of a network."""
-
-    layers: Layers
-    form: Form
+class _Reader(AttentionReader):
     heads: Heads
 
     def network(self, weights: Message) -> Network:
@@ -147,8 +142,7 @@ class _Reader:
         stem, blocks = self.tower(weights)
         body, width = None, len(stem.bias) if stem else 0
         if self.form.attention:
-            reader = AttentionReader(self.layers, self.form)
-            body = reader.body(weights, width or None)
+            body = self.body(weights, width or None)
             width = len(body.embedding.bias)
         return Network(
             stem=stem,
@@ -165,10 +159,10 @@ class _Reader:
         blocks = weights.messages(2)
         if self.form.attention and not blocks:
             return None, ()
-        stem = self.layers.convolution(weights.message(1), PLANES, 3, "the input convolution")
+        stem = self.convolution(weights.message(1), PLANES, 3, "the input convolution")
         filters = len(stem.bias)
         return stem, tuple(
-            self.layers.block(block, filters, f"residual block {i}") for i, block in enumerate(blocks, 1)
+            self.block(block, filters, f"residual block {i}") for i, block in enumerate(blocks, 1)
         )
 
     # -------------------------------------------------------------- heads
@@ -180,46 +174,43 @@ class _Reader:
         if _POLICY_HEADS in weights or self.heads.policy != POLICY_HEAD:
             head = self.chosen(several, _POLICY_FIELDS, _POLICY_MAP, self.heads.policy, "policy")
         if self.form.policy == "attention":
-            reader = AttentionReader(self.layers, self.form)
-            return reader.policy(head, [several, plain], width, weights)
+            return self.attention_policy(head, [several, plain], width, weights)
         if self.form.attention:
             raise EvaluatorError(
-                f"{self.layers.name} is not supported: its policy head over attention is {self.form.policy},"
+                f"{self.name} is not supported: its policy head over attention is {self.form.policy},"
                 f" expected POLICY_ATTENTION; {ANOTHER}"
             )
         return self.convolutional_policy(head, width)
 
     def convolutional_policy(self, head: Message, filters: int) -> ClassicalPolicy | ConvolutionPolicy:
         """Returns a policy head that begins with a convolution."""
-        layers = self.layers
         if self.form.policy == "convolution":
-            first = layers.convolution(head.message(10), filters, 3, "the policy head's first convolution")
-            last = layers.convolution(
+            first = self.convolution(head.message(10), filters, 3, "the policy head's first convolution")
+            last = self.convolution(
                 head.message(11), len(first.bias), 3, "the policy head's last convolution"
             )
-            layers.expect("the policy head's last convolution", len(last.bias), CONVOLUTION_PLANES)
+            self.expect("the policy head's last convolution", len(last.bias), CONVOLUTION_PLANES)
             return ConvolutionPolicy(first, last)
-        only = layers.convolution(head.message(11), filters, 1, "the policy head's convolution")
+        only = self.convolution(head.message(11), filters, 1, "the policy head's convolution")
         inputs = SQUARES * len(only.bias)
         return ClassicalPolicy(
-            only, layers.dense(head, (1, 2), inputs, "the policy head's last layer", POLICY_SIZE)
+            only, self.dense(head, (1, 2), inputs, "the policy head's last layer", POLICY_SIZE)
         )
 
     def value(self, weights: Message, width: int, body: AttentionBody | None) -> Value:
         """Returns the value head that is wanted."""
-        layers = self.layers
         head = _renamed(weights, _PLAIN_VALUE)
         if _VALUE_HEADS in weights or self.heads.value != VALUE_HEAD:
             several = weights.message(_VALUE_HEADS)
             head = self.chosen(several, _VALUE_FIELDS, _VALUE_MAP, self.heads.value, "value")
         first = (
-            layers.dense(head, (1, 2), width, "the value head's embedding")
+            self.dense(head, (1, 2), width, "the value head's embedding")
             if body
-            else layers.convolution(head.message(11), width, 1, "the value head's convolution")
+            else self.convolution(head.message(11), width, 1, "the value head's convolution")
         )
-        hidden = layers.dense(head, (3, 4), SQUARES * len(first.bias), "the value head's first layer")
+        hidden = self.dense(head, (3, 4), SQUARES * len(first.bias), "the value head's first layer")
         outputs = 3 if self.form.wdl else 1
-        output = layers.dense(head, (5, 6), len(hidden.bias), "the value head's last layer", outputs)
+        output = self.dense(head, (5, 6), len(hidden.bias), "the value head's last layer", outputs)
         return Value(first, hidden, output)
 
     def chosen(self, several: Message, fields: dict[str, int], named: int, wanted: str, what: str) -> Message:
@@ -228,7 +219,7 @@ class _Reader:
         found |= {one.text(1): one.message(2) for one in several.messages(named)}
         if wanted not in found:
             has = ", ".join(ascii(name) for name in found) or "one without a name"
-            raise EvaluatorError(f"{self.layers.name} has no {what} head {wanted!r}; it has {has}")
+            raise EvaluatorError(f"{self.name} has no {what} head {wanted!r}; it has {has}")
         return found[wanted]
 
 

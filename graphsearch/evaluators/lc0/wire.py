@@ -93,7 +93,6 @@ class Message:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, _Field]]:
-    """Yields every field with its key."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -112,7 +111,6 @@ def _fields(data: memoryview) -> Iterator[tuple[int, _Field]]:
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Returns a varint and where it ends."""
     value = 0
     for i in range(VARINT_BYTES):
         if at + i >= len(data):

@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ...jit.compiler import inner, kernel
-from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ctz, ptr
+from ...jit.compiler import inner
+from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ctz
 from ...jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
 from ...position.scores import FAR
@@ -34,7 +31,7 @@ from ...position.words import (
     BoardTable,
     Position,
 )
-from ..batch_kernel import softmax, temper, value_of
+from ..batch_kernel import batch_of, softmax, value_of
 from ..builtin.features_kernel import MOST_FEATURES, attacks_of, list_features
 from ..builtin.policy_kernel import WORK_WORDS, write_logits
 from ..quiescence.captures_kernel import BIAS, flip_move
@@ -346,33 +343,4 @@ def evaluate_position(
     return value_of(win, loss)
 
 
-@kernel
-def evaluate_batch(
-    T: NDArray[np.uint64],
-    weights: NDArray[np.int64],
-    positions: NDArray[np.uint64],
-    moves: NDArray[np.uint16],
-    offsets: NDArray[np.int64],
-    values: NDArray[np.float32],
-    priors: NDArray[np.float32],
-    scratch: NDArray[np.uint64],
-    temperature: float64,
-    begin: int64,
-    end: int64,
-) -> None:
-    """Evaluates positions, as `BatchKernel` says; `scratch` begins as zeros and stays with these weights."""
-    for b in range(begin, end):
-        at = offsets[b]
-        n = offsets[b + 1] - at
-        q, d = evaluate_position(
-            ptr(T, 0),
-            ptr(weights, 0),
-            ptr(positions, b * PW),
-            ptr(moves, at),
-            n,
-            ptr(priors, at),
-            ptr(scratch, 0),
-        )
-        values[2 * b] = q
-        values[2 * b + 1] = d
-        temper(ptr(priors, at), n, temperature)
+evaluate_batch = batch_of(evaluate_position)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...store.record.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
-from ..kinds import NNUE
+from ..protocol import NNUE
 from . import layout
 from .file import Network
 from .program import network_of

@@ -25,12 +25,39 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError, InputFileError, NetworkFileError
+from ...errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...limits import NETWORK, PIECE, check_size, open_file, size_text
 from ..builtin.weights import read_networks
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
-from .leb128 import MOST_BYTES, decode
+
+MORE, SIGN = 0x80, 0x40
+MOST_BYTES = 5  # of a number of 32 bits
+
+
+def decode(data: bytes) -> tuple[NDArray[np.int64], bytes]:
+    """Returns the signed numbers of some bytes, and the bytes of one that does not end there.
+
+    Raises:
+      ValueError: if a number has more than MOST_BYTES.
+
+    >>> [numbers.tolist() for numbers in decode(bytes([2, 0x7F, 0xC0, 0, 0x80]))[:1]]
+    [[2, -1, 64]]
+    """
+    raw = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(raw < MORE)
+    starts = np.concatenate([np.zeros(1, np.int64), ends + 1])
+    rest = data[int(starts[-1]) :]
+    lengths = ends - starts[:-1] + 1
+    longest = int(lengths.max(initial=0))
+    if max(longest, len(rest)) > MOST_BYTES:
+        raise ValueError("a number does not end")
+    numbers = np.where(raw[ends] & SIGN, -1 << 7 * lengths, 0)
+    for k in range(longest):
+        longer = lengths > k
+        numbers[longer] |= (raw[starts[:-1][longer] + k] & 0x7F).astype(np.int64) << 7 * k
+    return numbers, rest
+
 
 POLICY_FILE = "policy.bin"
 VERSION = 0x7AF32F20
@@ -109,9 +136,9 @@ def read_network(path: str | os.PathLike[str]) -> Network:
             check_size(os.fstat(file.fileno()).st_size, NETWORK, path)
             return _Reader(file, os.fspath(path)).network()
     except InputFileError as error:
-        raise NetworkFileError(str(error)) from None
+        raise EvaluatorFileError(str(error)) from None
     except OSError as error:
-        raise EvaluatorError(
+        raise EvaluatorFileError(
             f"the network {path} cannot be read: {error.strerror or error}; expected a .nnue file"
         ) from None
 
@@ -126,7 +153,7 @@ def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
 @cache
 def _order_of_moves() -> NDArray[np.int64]:
     """Returns the policy network with which `fitted.json` was fitted: `builtin` may have a newer one."""
-    return read_networks(files(__package__).joinpath(POLICY_FILE).read_bytes(), POLICY_FILE).packed()
+    return read_networks(files(__package__).joinpath(POLICY_FILE).read_bytes(), POLICY_FILE).words
 
 
 def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
@@ -176,8 +203,6 @@ def stack_of(weights: NDArray[np.int64], i: int) -> dict[str, NDArray[Any]]:
 
 
 class _Reader:
-    """The bytes of a file, one part after the other."""
-
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
         self._digest = hashlib.sha256()
@@ -228,7 +253,6 @@ class _Reader:
                 out[...] = np.frombuffer(self._take(out.size * dtype().itemsize), dtype).reshape(out.shape)
 
     def _fill(self, out: NDArray[Any], dtype: type) -> None:
-        """Fills a 2-dimensional array, packed or not."""
         begin = self._read(len(PACKED))
         packed = begin == PACKED
         if not packed:

@@ -48,7 +48,6 @@ def _is_executable(path: Path) -> bool:
 
 
 def _note(program: Program, folder: Path) -> Path:
-    """Returns the file that says which network a program gave."""
     whole = " ".join([file_digest(program.path), *program.arguments])
     return folder / f"{hashlib.sha256(whole.encode()).hexdigest()}.txt"
 
@@ -64,7 +63,6 @@ def _kept(program: Program, folder: Path) -> Network | None:
 
 
 def _asked(program: Program, folder: Path) -> Network:
-    """Returns the network that a program gives now, and keeps it."""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         _export(program, Path(temporary))
         given = Path(temporary, LARGE)
@@ -81,7 +79,6 @@ def _asked(program: Program, folder: Path) -> Network:
 
 
 def _export(program: Program, folder: Path) -> None:
-    """Lets a program write its networks into a folder; whether it did is seen there."""
     nowhere = subprocess.DEVNULL
     try:
         subprocess.run(  # noqa: S603

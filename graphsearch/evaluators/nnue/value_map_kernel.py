@@ -12,7 +12,7 @@ from ...jit.pointers import U, adv, popc
 from ...jit.types import Pointer, float64, int64
 from ...position.board_kernel import side_to_move
 from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, Position
-from ..batch_kernel import sigmoid
+from ..batch_kernel import chances
 from .layout import MAP_TERMS, SCALAR_UNIT
 
 DRAW_WIDTH, NOISE = int64(1), int64(1 + MAP_TERMS)
@@ -59,12 +59,8 @@ def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
 
 @inner
 def chances_of(numbers: Pointer[int64], s: Position, score: int64) -> tuple[float64, float64]:
-    """Returns the chances to win and to lose of a score in thousandths of a pawn, as two logistic curves.
-
-    win = sigmoid((x - a) / b), loss = sigmoid((-x - a) / b): x the score in pawns, a half the width of the
-    draw, b the noise.
-    """
+    """Returns the chances to win and to lose of a score in thousandths of a pawn, as `chances`."""
     a = math.exp(map_exponent(adv(numbers, DRAW_WIDTH), s, score))
     b = math.exp(map_exponent(adv(numbers, NOISE), s, score))
     x = score * 0.001 * SCALAR_UNIT * numbers[0]
-    return sigmoid((x - a) / b), sigmoid((-x - a) / b)
+    return chances(x, a, b)

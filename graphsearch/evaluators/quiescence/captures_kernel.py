@@ -7,21 +7,24 @@ import numpy as np
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, ctz
 from ...jit.types import Pointer, int64, uint16, uint64
-from ...position.board_kernel import (
+from ...position.attacks_kernel import (
     FILE_A,
     FILE_H,
     bishop_attacks,
-    en_passant_of,
-    from_square,
-    generate_moves,
     is_attacked,
     man_at,
     piece_at,
-    promotion_of,
     rook_attacks,
+    victim_at,
+)
+from ...position.board_kernel import (
+    en_passant_of,
+    en_passant_takers,
+    from_square,
+    generate_moves,
+    promotion_of,
     side_to_move,
     to_square,
-    victim_at,
 )
 from ...position.tables import BE, BT, KI, KN, LN, PA, RE
 from ...position.words import (
@@ -257,7 +260,6 @@ def _list_pieces(
     king: int64,
     stm: int64,
 ) -> int64:
-    """Appends the captures of knights, bishops, rooks and queens."""
     us, occupied = s[WHITE + stm], s[WHITE] | s[BLACK]
     pieces = s[KNIGHTS] & us & ~pinned
     while pieces:
@@ -314,7 +316,6 @@ def _list_pawns(
 def _list_pawn_moves(
     T: BoardTable, s: Position, out: Pointer[uint64], n: int64, victims: uint64, floor: int64, pinned: uint64
 ) -> int64:
-    """Appends captures by pawns and their promotions to queens."""
     stm = side_to_move(s)
     pawns = s[PAWNS] & s[WHITE + stm]
     takes = victims | s[BLACK - stm] & LAST_RANKS
@@ -328,27 +329,6 @@ def _list_pawn_moves(
     n = _list_pawns(T, s, out, n, to_a & takes, int64(9), floor, pinned)
     n = _list_pawns(T, s, out, n, to_h & takes, int64(7), floor, pinned)
     return _list_pawns(T, s, out, n, (pawns >> U(8)) & free, int64(8), floor, pinned)
-
-
-@inner
-def _list_en_passant(
-    T: BoardTable, s: Position, out: Pointer[uint64], n: int64, ep: int64, king: int64, stm: int64
-) -> int64:
-    """Appends en-passant captures, each tested on the board after it (both pawns leave their rank)."""
-    us, them = s[WHITE + stm], s[BLACK - stm]
-    captured = ONE << U(ep - 8 + 16 * stm)
-    pawns = T[PA + 64 * (1 - stm) + ep] & s[PAWNS] & us
-    while pawns:
-        f = ctz(pawns)
-        pawns &= pawns - ONE
-        after = ((us | them) ^ (ONE << U(f)) ^ captured) | (ONE << U(ep))
-        if rook_attacks(T, king, after) & (s[ROOKS] | s[QUEENS]) & them:
-            continue
-        if bishop_attacks(T, king, after) & (s[BISHOPS] | s[QUEENS]) & them:
-            continue
-        out[n] = key_of(f | (ep << 6), stm, int64(0), PLAIN_VALUES[0])
-        n += 1
-    return n
 
 
 @inner
@@ -372,7 +352,11 @@ def list_captures(
     n = _list_pawn_moves(T, s, out, n, victims, floor, pinned)
     ep = en_passant_of(s)
     if ep and floor < PLAIN_VALUES[0]:
-        n = _list_en_passant(T, s, out, n, ep - 1, king, stm)
+        takers = en_passant_takers(T, s, ep - 1, king, stm)
+        while takers:
+            out[n] = key_of(ctz(takers) | ((ep - 1) << 6), stm, int64(0), PLAIN_VALUES[0])
+            n += 1
+            takers &= takers - ONE
     return n
 
 

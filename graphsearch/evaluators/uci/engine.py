@@ -17,7 +17,6 @@ import os
 import signal
 import sys
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import chess
@@ -60,14 +59,6 @@ class EngineFailureError(Exception):
     """What an engine did wrong, as the end of a sentence that begins with its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchOutput:
-    """The answer to `go`: the `info` lines that have a score, in order, and the best move as text."""
-
-    lines: list[str]
-    bestmove: str
-
-
 class Channel(chess.engine.UciProtocol):
     """python-chess's protocol, which keeps what the engine says about its search as text."""
 
@@ -75,11 +66,11 @@ class Channel(chess.engine.UciProtocol):
         super().__init__()
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.last_words: deque[str] = deque(maxlen=LAST_WORDS)
-        self.found: asyncio.Future[SearchOutput] | None = None
+        self.found: asyncio.Future[tuple[list[str], str]] | None = None
         self.exited = asyncio.Event()
 
-    def listen(self) -> asyncio.Future[SearchOutput]:
-        """Returns the future answer to the next `go`."""
+    def listen(self) -> asyncio.Future[tuple[list[str], str]]:
+        """Returns the future answer to the next `go`: the lines with a score, and the best move as text."""
         self.lines.clear()
         self.found = self.loop.create_future()
         return self.found
@@ -90,7 +81,7 @@ class Channel(chess.engine.UciProtocol):
             self.lines.append(line.strip())
         elif line.lstrip().startswith("bestmove") and self.found and not self.found.done():
             words = line.split()
-            self.found.set_result(SearchOutput(list(self.lines), words[1] if len(words) > 1 else ""))
+            self.found.set_result((list(self.lines), words[1] if len(words) > 1 else ""))
 
     def error_line_received(self, line: str) -> None:
         """Keeps the last lines of stderr."""
@@ -229,33 +220,24 @@ class UciEngine:
         self._game = object()
 
     async def search(
-        self,
-        board: chess.Board,
-        limit: chess.engine.Limit,
-        *,
-        seconds: float,
-        lines: int = 1,
-        moves: list[chess.Move] | None = None,
-    ) -> SearchOutput:
-        """Returns what a search says; after a failure the engine can only be killed.
+        self, board: chess.Board, limit: chess.engine.Limit, *, seconds: float, lines: int = 1
+    ) -> list[str]:
+        """Returns the `info` lines with a score, in order; after a failure the engine can only be killed.
 
         Args:
           board: the position, alone: its moves so far are not sent.
-          limit: when it ends.
-          seconds: to wait for it.
-          lines: MultiPV.
-          moves: those to be searched; None for all.
+          limit: when it ends. seconds: to wait for it. lines: MultiPV.
 
         Raises:
           EngineFailureError: if it hangs, ends, or answers a move that is not legal.
         """
         channel = self._channel
         answer = channel.listen()
-        options: dict[str, Any] = {"multipv": lines, "root_moves": moves, "game": self._game}
+        options: dict[str, Any] = {"multipv": lines, "game": self._game}
         try:
             async with asyncio.timeout(seconds):
                 await channel.analysis(board, limit, info=chess.engine.INFO_NONE, **options)
-                found = await answer
+                found, best = await answer
         except TimeoutError:
             raise EngineFailureError(_silence(limit, seconds)) from None
         except chess.engine.EngineTerminatedError:
@@ -265,7 +247,7 @@ class UciEngine:
         finally:
             if answer.done() and not answer.cancelled():
                 answer.exception()  # seen, also if something else failed first
-        _check_move(board, found.bestmove)
+        _check_move(board, best)
         return found
 
     # ---------------------------------------------------------- end
@@ -312,7 +294,6 @@ def _silence(limit: chess.engine.Limit, seconds: float) -> str:
 
 
 def _check_move(board: chess.Board, text: str) -> None:
-    """Raises EngineFailureError unless a text is a legal move."""
     with contextlib.suppress(ValueError):
         if board.parse_uci(text.lower()):  # the null move is none
             return

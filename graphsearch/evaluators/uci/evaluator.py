@@ -69,8 +69,7 @@ class UciEvaluator(Evaluator):
           EvaluatorError: if the program is missing, cannot be started, or is no UCI engine.
           InvalidParameterError: for an option that the engine does not have, or a value that is none of it.
         """
-        from .ask import Question
-        from .pool import EnginePool
+        from .pool import EnginePool, Question
 
         if part not in PARTS:
             raise InvalidParameterError(f"part must be one of {', '.join(PARTS)}, not {part!r}")

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import EvaluatorError
+from ...errors import EvaluatorError, EvaluatorFileError
 from ...limits import open_file
 
 GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # where distributions put engines; not on every PATH
@@ -45,14 +45,16 @@ def find_program(text: str) -> Program:
     if os.sep in name:
         path = Path(name).expanduser()
         if not path.is_file():
-            raise EvaluatorError(f"there is no engine {path}: expected the path of a UCI engine's program")
+            raise EvaluatorFileError(
+                f"there is no engine {path}: expected the path of a UCI engine's program"
+            )
         if not os.access(path, os.X_OK):
             raise EvaluatorError(f"the engine {path} is not executable: expected a UCI engine's program")
         return Program(text, path.absolute(), arguments)
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAME_FOLDERS])
     found = shutil.which(name, path=folders)
     if found is None:
-        raise EvaluatorError(
+        raise EvaluatorFileError(
             f"there is no engine {name!r} on PATH, nor in {' or '.join(GAME_FOLDERS)}; expected a UCI engine"
         )
     return Program(text, Path(found).absolute(), arguments)

@@ -23,7 +23,7 @@ WIN_CP = 110.0
 WIN_SCALE = 40.0
 
 # P: Q = 2 sigmoid(POLICY_SLOPE * cp) - 1, lichess's formula. WDL is flat where most moves are, near equality:
-# priors from it are further from the reference, whatever the temperature (docs/benchmarks.md).
+# priors from it are further from the reference, whatever the temperature (docs/contributing/benchmarks.md).
 POLICY_SLOPE = 0.00368208
 
 MOST_CERTAIN = 0.99  # |Q| of what is not proven; mates lie beyond
@@ -87,7 +87,6 @@ def parse_score(line: str) -> Score | None:
 
 
 def _wdl(head: list[str]) -> tuple[int, int, int] | None:
-    """Returns the WDL per mille of an `info` line's words."""
     if "wdl" not in head:
         return None
     at = head.index("wdl")

@@ -160,7 +160,6 @@ def _settable(option: chess.engine.Option) -> bool:
 
 
 def _value(option: chess.engine.Option, text: str, label: str) -> ConfigValue:
-    """Returns the value that a text means for an option."""
     what = f"the option {option.name} of uci:{label}"
     if option.is_managed():
         raise InvalidParameterError(f"{what} is set by graphsearch itself")
@@ -199,7 +198,6 @@ def _combo(option: chess.engine.Option, text: str, what: str) -> str:
 
 
 def _default(option: chess.engine.Option, text: str) -> ConfigValue:
-    """Returns one of DEFAULTS for an engine, within its range."""
     if option.type == "check":
         return CHECKS[text]
     value = int(text)

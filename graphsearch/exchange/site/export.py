@@ -1,9 +1,8 @@
-"""`export site`: the walk over what is exported, and the folder that is written from it."""
+"""`export --format site`: the walk over what is exported, and the folder that is written from it."""
 
 from __future__ import annotations
 
 import time
-from array import array
 from pathlib import Path
 
 import chess
@@ -11,15 +10,12 @@ import chess
 from ...errors import ExportError
 from ...position.values import scores_by
 from ...store.sharded.files import open_to_read
-from ...store.store import Store
-from ..candidates import source_of
-from ..export_report import ExportReport
-from ..output import new_folder
-from ..scratch import Scratch
+from ..choices import tables_of
+from ..output import ExportReport, new_folder
 from ..selection import ExportPlan, Selection, plan
 from ..walk import OnProgress, Walk
 from .assets import page_files
-from .parts import Rows, Site, part_text, site_text
+from .parts import MOVES, Pages, Site, part_text, site_text
 
 MARK = "site.js"  # an existing folder is replaced if it has this and an index.html
 PART = 400  # positions in a script: some 300 kB
@@ -61,41 +57,32 @@ def export_site(
         scores_by(selection.score_type),
         open_to_read(path) as store,
         new_folder(target, store=store.path, is_own=_is_site) as folder,
-        Scratch(folder / "walk") as scratch,
     ):
         chosen = plan(store, selection)
-        numbers = _walked(store, chosen, scratch, report, on_progress)
-        if not report.positions:
-            raise ExportError(
-                f"{store.path}: nothing to export; no position of this selection has {least} or more visits"
-            )
-        _write(folder, Rows(store, chosen.book, scratch, numbers), chosen, report)
+        tables = tables_of(store, chosen.book)
+        place = folder.parent
+        with (
+            Walk(store, chosen, place, report, leaves=True, tables=tables, on_progress=on_progress) as walk,
+            Pages(place, store, chosen, walk) as pages,
+        ):
+            for visits in walk.visits():
+                pages.visit(visits)
+                report.positions += len(visits)
+            if not report.positions:
+                nothing = f"nothing to export; no position of this selection has {least} or more visits"
+                raise ExportError(f"{store.path}: {nothing}")
+            pages.sort()
+            _write(folder, pages, chosen, report)
     report.seconds = time.monotonic() - started
     return report
 
 
-def _walked(
-    store: Store, chosen: ExportPlan, scratch: Scratch, report: ExportReport, on_progress: OnProgress | None
-) -> array[int]:
-    """Walks over all positions; returns the number in the site of each that was met, -1 if it is left out."""
-    source = source_of(store, chosen.book)
-    walk = Walk(store, chosen, source, scratch, report, leaves=True, keep=True, on_progress=on_progress)
-    numbers = array("i", [-1])
-    for stops in walk.stops():
-        for stop in stops:
-            numbers.extend([-1] * (stop.met.id + 1 - len(numbers)))
-            numbers[stop.met.id] = report.positions
-            report.positions += 1
-    numbers.extend([-1] * (scratch.met + 1 - len(numbers)))
-    return numbers
-
-
-def _write(folder: Path, rows: Rows, chosen: ExportPlan, report: ExportReport) -> None:
+def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport) -> None:
     """Writes the page and its data."""
     data = folder / "data"
     data.mkdir()
-    for number, part in enumerate(rows.parts(PART)):
-        report.moves += sum(len(row.moves) for row in part)
+    for number, part in enumerate(pages.parts(PART)):
+        report.moves += sum(len(row[MOVES]) for row in part)
         (data / f"{number}.js").write_text(part_text(number, part), encoding="ascii")
     site = Site(
         title=_title(chosen),
@@ -103,7 +90,7 @@ def _write(folder: Path, rows: Rows, chosen: ExportPlan, report: ExportReport) -
         black=chosen.side == "black",
         part_size=PART,
         positions=report.positions,
-        roots=tuple(rows.roots()),
+        roots=tuple(pages.roots()),
     )
     (data / "site.js").write_text(site_text(site), encoding="ascii")
     for name, text in page_files(site).items():

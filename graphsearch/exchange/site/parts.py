@@ -14,25 +14,36 @@ holds for all of them.
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...position.board import key_text_of_words
-from ...position.fens import fens
-from ...query.steps import uci_of
+from ...position.fens import fens, key_texts
+from ...query.steps import code_of, uci_of
 from ...store.store import Store
-from ...store.tables.books import book_node
-from .. import tables
-from ..scratch import KeptEdge, Scratch
+from ..centipawns import cps_of
+from ..choices import BookEntry, book_entries
+from ..selection import ExportPlan
+from ..text_rows import letters_of, names_of
+from ..tree import Tree
+from ..walk import NOTES, Visits, Walk
 
 SCALE = 10_000
 MOST_WAYS = 50  # that are listed of one position
+UNKNOWN = -(1 << 31)
+MOVES = 7  # place of the moves in a row
 
-NODE_COLUMNS = "id, depth, ply, words, n, value, mate, note, parent"
+_POSITIONS = {"n": np.int64, "q": np.int32, "mate": np.int32, "note": np.uint8}
+_MOVES = {
+    "code": np.uint16,
+    "san": np.uint64,
+    "n": np.uint32,
+    **dict.fromkeys(("p", "q", "cp", "value"), np.int32),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +58,18 @@ class Site:
     roots: tuple[tuple[int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A position as it is written."""
+def scaled(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Returns values in units of 1e-4, UNKNOWN for NaN.
 
-    fen: str
-    n: int | None
-    q: float | None
-    mate: int | None
-    note: str | None
-    level: int
-    state: str
-    moves: list[list[Any]]
-    ways: list[list[Any]]
-
-    def as_list(self) -> list[Any]:
-        """Returns the row as the page reads it."""
-        return [
-            self.fen,
-            self.n,
-            scaled(self.q),
-            self.mate,
-            self.note or "",
-            self.level,
-            self.state,
-            self.moves,
-            self.ways,
-        ]
-
-
-def scaled(value: float | None) -> int | None:
-    """Returns a value in units of 1e-4.
-
-    >>> scaled(0.25), scaled(None)
-    (2500, None)
+    >>> scaled(np.array([0.25, np.nan])).tolist() == [2500, UNKNOWN]
+    True
     """
-    return None if value is None else round(value * SCALE)
+    return np.where(np.isnan(values), UNKNOWN, np.rint(np.nan_to_num(values) * SCALE).astype(np.int64))
 
 
-def part_text(number: int, rows: Sequence[Row]) -> str:
+def part_text(number: int, rows: Sequence[list[Any]]) -> str:
     """Returns the script of a part, in ASCII."""
-    texts = (json.dumps(row.as_list(), separators=(",", ":"), allow_nan=False) for row in rows)
+    texts = (json.dumps(row, separators=(",", ":"), allow_nan=False) for row in rows)
     return f"graphsearchPart({number},[\n" + ",\n".join(texts) + "\n]);\n"
 
 
@@ -104,85 +86,113 @@ def site_text(site: Site) -> str:
     return f"const SITE = {json.dumps(data)};\n"
 
 
-class Rows:
-    """The positions that a walk kept, in the order in which it met them.
+class Pages(Tree):
+    """The positions that a walk has visited, in the order in which it met them."""
 
-    Args:
-      numbers: by the walk's id, the number of each position in the site; -1 if it is not there.
-    """
+    def __init__(self, folder: Path, store: Store, chosen: ExportPlan, walk: Walk) -> None:
+        """Takes where temporary files go, and an open walk."""
+        super().__init__(folder, _POSITIONS, _MOVES)
+        self._store, self._book, self._walk = store, chosen.book, walk
+        self._limit, self._roots = chosen.selection.depth, len(chosen.roots)
+        self._adopted = len(chosen.roots) if chosen.soft and len(chosen.roots) > 1 else 0
 
-    def __init__(self, store: Store, book: int | None, scratch: Scratch, numbers: array[int]) -> None:
-        self._store = store
-        self._book = book
-        self._scratch = scratch
-        self._numbers = numbers
-        scratch.connection.execute("CREATE INDEX edge_child ON edge (child)")
+    def visit(self, visits: Visits) -> None:
+        """Keeps what a batch of the walk has found."""
+        moves, worth, edges = visits.moves, visits.worth(proven=True), visits.edge_worth()
+        n, q, draw = (moves.by_edge(values) for values in (visits.batch.n, edges.q, edges.draw))
+        cp = np.full(len(n), UNKNOWN, np.int64)
+        cp[n > 0] = cps_of(q[n > 0], draw[n > 0])
+        positions: dict[str, NDArray[Any]] = {
+            "n": np.where(visits.known, visits.n, UNKNOWN),
+            "q": scaled(visits.value(worth)),
+            "mate": worth.mates,
+            "note": visits.notes(worth),
+        }
+        columns: dict[str, NDArray[Any]] = {
+            "code": moves.code,
+            "san": names_of(visits.batch.words, moves.of, moves.code).san,
+            "n": n,
+            "p": scaled(visits.any_priors(moves)),
+            "q": scaled(np.where(n > 0, q, np.nan)),
+            "cp": cp,
+            "value": scaled(q if moves.told is None else moves.told.value),
+        }
+        self.add(visits, positions, columns, adopted=self._adopted)
+
+    def sort(self) -> None:
+        """Numbers the positions, and finds the ways to each; when the walk has ended."""
+        visited, count = self.positions["visited"] > 0, self.positions["size"]
+        self._ids = np.flatnonzero(visited)
+        self._numbers = np.where(visited, np.cumsum(visited) - 1, -1)
+        self._owner = np.repeat(np.arange(len(count)), count)
+        child = self.moves["child"]
+        shortest = self.positions["parent"][np.maximum(child - 1, 0)] == self._owner + 1
+        self._ways = np.lexsort((-self.moves["n"].astype(np.int64), ~shortest, child))
+        self._ways_begin = np.searchsorted(child[self._ways], np.arange(len(count) + 1) + 1)
 
     def roots(self) -> Iterator[tuple[int, str]]:
         """Yields the number and the FEN of each root that is in the site."""
-        found = self._scratch.connection.execute(
-            f"SELECT {NODE_COLUMNS} FROM node WHERE depth = 0 ORDER BY id"  # noqa: S608 (constants)
-        )
-        for row in found.fetchall():
-            if self._numbers[row[0]] >= 0:
-                yield self._numbers[row[0]], _fen(row)
+        ids = self._ids[self._ids < self._roots]
+        yield from zip(self._numbers[ids].tolist(), self._fens(ids, self._walk.words(ids)), strict=True)
 
-    def parts(self, size: int) -> Iterator[list[Row]]:
-        """Yields all positions, so many at a time."""
-        part: list[Row] = []
-        statement = f"SELECT {NODE_COLUMNS} FROM node ORDER BY id"  # noqa: S608 (constants)
-        found = self._scratch.connection.execute(statement)
-        for row in found:
-            if self._numbers[row[0]] >= 0:
-                part.append(self._row(row))
-            if len(part) == size:
-                yield part
-                part = []
-        if part:
-            yield part
+    def parts(self, size: int) -> Iterator[list[list[Any]]]:
+        """Yields all positions, so many at a time, each as the page reads it."""
+        for first in range(0, len(self._ids), size):
+            ids = self._ids[first : first + size]
+            words = self._walk.words(ids)
+            keys = key_texts(words)
+            there = {} if self._book is None else book_entries(self._store, self._book, keys)
+            columns = (self.positions[name][ids].tolist() for name in ("n", "q", "mate", "note"))
+            yield [
+                [
+                    fen,
+                    _known(n),
+                    _known(q),
+                    mate or None,
+                    NOTES[note],
+                    level,
+                    there[key].position["state"] if key in there else "",
+                    [] if level == self._limit else self._moves(i, there.get(key)),
+                    self._ways_to(i),
+                ]
+                for i, key, fen, level, n, q, mate, note in zip(
+                    ids.tolist(),
+                    keys,
+                    self._fens(ids, words),
+                    self._walk.depths[ids].tolist(),
+                    *columns,
+                    strict=True,
+                )
+            ]
 
-    def _row(self, row: Any) -> Row:
-        node, depth, _, words, n, value, mate, note, parent = row
-        key = _key(words)
-        known = book_node(self._store, self._book, key) if self._book is not None else None
-        return Row(
-            fen=_fen(row),
-            n=n,
-            q=value,
-            mate=mate,
-            note=note,
-            level=depth,
-            state=known[2] if known else "",
-            moves=self._moves(node, key),
-            ways=self._ways(node, parent),
-        )
+    def _fens(self, ids: NDArray[np.int64], words: NDArray[np.uint64]) -> list[str]:
+        plies = self._walk.plies[ids].tolist()
+        return [
+            f"{text.rpartition(' ')[0]} {ply // 2 + 1}" for text, ply in zip(fens(words), plies, strict=True)
+        ]
 
-    def _moves(self, node: int, key: str) -> list[list[Any]]:
-        edges = self._scratch.edges(node)
-        if self._book is None:
-            return [self._move(edge) for edge in edges]
-        rules = {move.code: move.rule for move in tables.book_moves(self._store, self._book, key)}
-        return [[*self._move(edge), scaled(edge.value), rules.get(edge.move, "")] for edge in edges]
+    def _moves(self, i: int, entry: BookEntry | None) -> list[list[Any]]:
+        first = int(self.positions["first"][i])
+        some = slice(first, first + int(self.positions["size"][i]))
+        code, san, n, p, q, cp, value = (self.moves[name][some] for name in _MOVES)
+        child = self.moves["child"][some]
+        children = np.where(child > 0, self._numbers[child - 1], -1)
+        lists = [column.tolist() for column in (code, children, n, p, q, cp, value)]
+        rules = {code_of(move.move): move.rule for move in entry.moves} if entry else {}
+        return [
+            [uci_of(code), san.decode(), child, n, _known(p), _known(q), _known(cp)]
+            + ([] if self._book is None else [_known(value), rules.get(code, "")])
+            for san, code, child, n, p, q, cp, value in zip(letters_of(san), *lists, strict=True)
+        ]
 
-    def _move(self, edge: KeptEdge) -> list[Any]:
-        child = -1 if edge.child is None else self._numbers[edge.child]
-        return [uci_of(edge.move), edge.san, child, edge.n, scaled(edge.p), scaled(edge.q), edge.cp]
-
-    def _ways(self, node: int, parent: int | None) -> list[list[Any]]:
+    def _ways_to(self, i: int) -> list[list[Any]]:
         """Returns the moves that lead to a position; that of the shortest way first, then by visits."""
-        found = self._scratch.connection.execute(
-            "SELECT node, san, n FROM edge WHERE child = ? ORDER BY node <> ?, n DESC LIMIT ?",
-            (node, parent or 0, MOST_WAYS),
-        )
-        return [[self._numbers[before], san, n] for before, san, n in found if self._numbers[before] >= 0]
+        begin, end = self._ways_begin[i], min(self._ways_begin[i + 1], self._ways_begin[i] + MOST_WAYS)
+        moves = self._ways[begin:end]
+        before, sans = self._numbers[self._owner[moves]].tolist(), letters_of(self.moves["san"][moves])
+        n = self.moves["n"][moves].tolist()
+        return [list(way) for way in zip(before, [san.decode() for san in sans], n, strict=True)]
 
 
-def _key(words: bytes) -> str:
-    """Returns the key of a packed position as the tables have it."""
-    return key_text_of_words(np.frombuffer(words, np.uint64))
-
-
-def _fen(row: Any) -> str:
-    """Returns the FEN of a kept position, with its move number."""
-    text = fens(np.frombuffer(row[3], np.uint64).reshape(1, -1))[0]
-    return f"{text.rpartition(' ')[0]} {row[2] // 2 + 1}"
+def _known(value: int) -> int | None:
+    return None if value == UNKNOWN else value

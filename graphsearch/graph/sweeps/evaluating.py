@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
-from ...evaluators.asking import answer
-from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...position.board import key_of_words
 from ...position.legality_kernel import ROOM
 from ...position.values import D_SCALE
@@ -30,6 +29,27 @@ from .relay_kernel import list_moves, relay_edges
 FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
 BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size allows it
 AHEAD = 8  # batches that the evaluator has, the present one included: saving and merging take seconds
+
+
+@dataclass(frozen=True)
+class EvaluatingProgress:
+    """Progress of what passes records to an evaluator.
+
+    Attributes:
+      stage: what is done now. done, total: records or positions of this stage.
+      evaluated: positions, by this call. seconds: since it began.
+    """
+
+    stage: str
+    done: int
+    total: int
+    evaluated: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Evaluations per second."""
+        return self.evaluated / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)

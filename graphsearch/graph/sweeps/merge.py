@@ -1,6 +1,6 @@
 """Merges graph files: all their content in one file, with values up to date.
 
-`store/union/` has the rules, part by part; `docs/merging.md` explains them. The steps in order:
+`store/union/` has the rules, part by part; `docs/contributing/merging.md` explains them. The steps in order:
 
     numbers    evaluators, runs, books and others get the numbers of the output file
     records    one input after the other, as new versions
@@ -35,8 +35,7 @@ from ...store.record.provenance import UNBOUND, EvaluatorIdentity
 from ...store.sizes import SIZES, Sizes
 from ...store.store import Store
 from ...store.tables.unfinished import Unfinished
-from ...store.union.all import Union
-from ...store.union.inputs import Input, opened
+from ...store.union.all import InputReport, MergeReport, Union
 from ...store.union.preparing import (
     AnyPath,
     Source,
@@ -46,7 +45,7 @@ from ...store.union.preparing import (
     rescue,
     sources,
 )
-from ...store.union.report import InputReport, MergeReport
+from ...store.union.tables import Input, opened
 from ...store.upkeep.backup import new_file
 from ...store.upkeep.compact import shrink
 from ...store.upkeep.rewrite import Advance, merge_all

@@ -36,7 +36,7 @@ from ...store.record.provenance import BY_RULE
 from ...store.store import Store
 from ...store.tables import opinions as table
 from ...store.tables.opinions import Opinion
-from .evaluating import Reevaluation, answers, positions_of
+from .evaluating import EvaluatingProgress, Reevaluation, answers, positions_of
 
 SAVE_SECONDS = 3.0  # of evaluations, the most that a kill loses
 SAVE_ROWS = 20_000  # of a transaction: some 5 MB
@@ -45,26 +45,15 @@ COUNTING, EVALUATING = "counting", "evaluating"
 STEPS = 10  # from one least number of visits to the next
 
 
-@dataclass(frozen=True, slots=True)
-class OpinionProgress:
-    """Progress of a second opinion.
+@dataclass(frozen=True)
+class OpinionProgress(EvaluatingProgress):
+    """Progress of a second opinion; its stages are `counting` and `evaluating`.
 
     Attributes:
-      stage: `counting` or `evaluating`. done, total: positions of this stage.
-      evaluated: by this call. seconds: since it began. least: visits of the positions now evaluated.
+      least: visits of the positions now evaluated.
     """
 
-    stage: str
-    done: int
-    total: int
-    evaluated: int
-    seconds: float
     least: int
-
-    @property
-    def rate(self) -> float:
-        """Evaluations per second."""
-        return self.evaluated / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,16 +243,7 @@ class _SecondOpinion:
     # ---------------------------------------------------------- report
     def _say(self, stage: str, done: int, total: int) -> None:
         seconds = time.monotonic() - self._started
-        self._on_progress(
-            OpinionProgress(
-                stage=stage,
-                done=done,
-                total=total,
-                evaluated=self._evaluated,
-                seconds=seconds,
-                least=self._least,
-            )
-        )
+        self._on_progress(OpinionProgress(stage, done, total, self._evaluated, seconds, self._least))
 
     def _report(self) -> OpinionReport:
         return OpinionReport(

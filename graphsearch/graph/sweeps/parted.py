@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,26 +146,16 @@ class _Rest:
 
     def __init__(self, batches: Iterator[tuple[U64s, Bytes, Bytes]]) -> None:
         self._batches = batches
-        self._answers, self._resets, self._misfits = (
-            np.zeros(0, np.uint64),
-            np.zeros(0, np.uint8),
-            np.zeros(0, np.uint8),
-        )
+        self._lists: list[NDArray[Any]] = [np.zeros(0, kind) for kind in (np.uint64, np.uint8, np.uint8)]
 
     def take(self, batch: RecordBatch) -> tuple[U64s, Bytes, Bytes]:
         """Returns the pieces of the next records."""
-        while len(self._misfits) < len(batch):
-            answers, resets, misfits = next(self._batches)
-            self._answers = np.concatenate([self._answers, answers])
-            self._resets = np.concatenate([self._resets, resets])
-            self._misfits = np.concatenate([self._misfits, misfits])
-        fits = np.repeat(self._misfits[: len(batch)] == 0, np.diff(batch.edge_offsets))
+        while len(self._lists[2]) < len(batch):
+            more: tuple[NDArray[Any], ...] = next(self._batches)
+            self._lists = [np.concatenate(pair) for pair in zip(self._lists, more, strict=True)]
+        fits = np.repeat(self._lists[2][: len(batch)] == 0, np.diff(batch.edge_offsets))
         edges = int(((batch.n > batch.r) & fits).sum())
-        found = (
-            self._answers[:edges].copy(),
-            self._resets[:edges].copy(),
-            self._misfits[: len(batch)].copy(),
-        )
-        self._answers, self._resets = self._answers[edges:], self._resets[edges:]
-        self._misfits = self._misfits[len(batch) :]
-        return found
+        counts = edges, edges, len(batch)
+        answers, resets, misfits = (part[:n].copy() for part, n in zip(self._lists, counts, strict=True))
+        self._lists = [part[n:] for part, n in zip(self._lists, counts, strict=True)]
+        return answers, resets, misfits

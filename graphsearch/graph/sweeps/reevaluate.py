@@ -36,7 +36,15 @@ from ...store.tables.unfinished import ROOTS, Unfinished
 from ...store.upkeep.compact import tidy
 from ..memory import default_budget
 from ..summary import top_rows
-from .evaluating import Reevaluation, answers, done_of, open_flags, positions_of, reevaluated
+from .evaluating import (
+    EvaluatingProgress,
+    Reevaluation,
+    answers,
+    done_of,
+    open_flags,
+    positions_of,
+    reevaluated,
+)
 from .favourites import Favourite, favourites
 from .parts import parts_for
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle
@@ -48,25 +56,8 @@ MERGE_STEPS = 4  # after a save, at most: the evaluator has the next batches mea
 KIND = "reevaluate"  # of the run
 
 
-@dataclass(frozen=True, slots=True)
-class ReevaluateProgress:
-    """Progress of a reevaluation.
-
-    Attributes:
-      stage: `evaluating`, `settling` or `writing`.
-      done, total: records of this stage. evaluated: positions, by this call. seconds: since it began.
-    """
-
-    stage: str
-    done: int
-    total: int
-    evaluated: int
-    seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Evaluations per second."""
-        return self.evaluated / self.seconds if self.seconds else 0.0
+class ReevaluateProgress(EvaluatingProgress):
+    """Progress of a reevaluation; its stages are `evaluating`, `settling` and `writing`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ class ReevaluateReport:
       reused: positions whose V and P were already a second opinion of this evaluator.
       seconds: of evaluating and settling.
       mean_change, largest_change: of V, in [0, 2], over all replaced ones; 0 if none was.
-      settled: whether every q has followed; if not, `graphsearch refresh` continues.
+      settled: whether every q has followed; if not, `graphsearch lab refresh` continues.
       kept: edges whose q is still from the old evaluator, because the file has lost their child.
       roots: positions searched as roots that the file holds.
       changed: those whose favourite move has changed.

@@ -13,7 +13,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,7 +90,7 @@ class RefreshReport:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch refresh`."""
+        """Returns the JSON object of `graphsearch lab refresh`."""
         return dataclasses.asdict(self)
 
 
@@ -148,8 +148,9 @@ def refresh_store(
     _check(tolerance, max_sweeps)
     report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
     _tell_tables(store, tolerance if report.stale else None)
+    written = RefreshProgress(WRITING, report.sweeps, report.last_change, report.records, report.records)
     for part in store.parts if report.stale else ():
-        tidy(part, progress=_tidying(report, on_progress))
+        tidy(part, progress=lambda done, total: on_progress(written) if on_progress else None)
     return report
 
 
@@ -206,18 +207,6 @@ def note_roots(store: Store, run: int) -> None:
             history.write(store.store_of(board), run, values)
 
 
-def _tidying(report: RefreshReport, on_progress: OnProgress | None) -> Callable[[int, int], None]:
-    """Returns a callback that reports a refresh while it frees space: all records are written."""
-
-    def tick(done: int, total: int) -> None:
-        if on_progress:
-            on_progress(
-                RefreshProgress(WRITING, report.sweeps, report.last_change, report.records, report.records)
-            )
-
-    return tick
-
-
 def settle(
     store: Store,
     tolerance: float = TOLERANCE,
@@ -225,11 +214,12 @@ def settle(
     ram_bytes: int | None = None,
     max_sweeps: int = MAX_SWEEPS,
     on_progress: OnProgress | None = None,
-    sizes: Sizes = SIZES,
 ) -> RefreshReport:
     """Brings every q in the records of an open store up to date, as `refresh` does; not the plain tables."""
     limit = default_budget() if ram_bytes is None else ram_bytes
-    return _Refresh(store, tolerance, limit, on_progress or (lambda progress: None)).refresh(max_sweeps)
+    work = _Refresh(store, tolerance, limit, on_progress or (lambda progress: None))
+    with closing(work.parted) if work.parted else nullcontext():
+        return work.refresh(max_sweeps)
 
 
 class _Refresh:
@@ -246,18 +236,11 @@ class _Refresh:
         self._counts = np.zeros(sweep.COUNTS, np.int64)
         self._changes: list[float] = []
         parts = parts_for(self._total, ram_bytes, "refreshing")
-        self._parted = PartedSweeps(store, parts) if parts > 1 else None
-        self._table = np.zeros(0 if self._parted else table_bytes(self._total) // 8, np.uint64)
+        self.parted = PartedSweeps(store, parts) if parts > 1 else None
+        self._table = np.zeros(0 if self.parted else table_bytes(self._total) // 8, np.uint64)
 
     def refresh(self, max_sweeps: int) -> RefreshReport:
         """Reads, sweeps and, if anything is stale, writes."""
-        try:
-            return self._refresh(max_sweeps)
-        finally:
-            if self._parted:
-                self._parted.close()
-
-    def _refresh(self, max_sweeps: int) -> RefreshReport:
         self._read()
         settled = self._total == 0
         while not settled and len(self._changes) < max_sweeps:
@@ -283,8 +266,8 @@ class _Refresh:
         )
 
     def _read(self) -> None:
-        if self._parted:
-            self._parted.read(lambda done: self._say(READING, done))
+        if self.parted:
+            self.parted.read(lambda done: self._say(READING, done))
             return
         done = 0
         for batch in all_records(self._store):
@@ -302,8 +285,8 @@ class _Refresh:
         self._counts[:] = 0
         largest, done = 0.0, 0
         number = len(self._changes) + 1
-        if self._parted:
-            return self._parted.sweep(
+        if self.parted:
+            return self.parted.sweep(
                 self._tolerance, self._counts, lambda done: self._say(SWEEPING, done, number)
             )
         for batch in all_records(self._store):
@@ -320,8 +303,8 @@ class _Refresh:
             self._say(WRITING, done, len(self._changes), total)
 
         fresh = (
-            self._parted.freshener(self._counts, lambda done: say(done, self._total))
-            if self._parted
+            self.parted.freshener(self._counts, lambda done: say(done, self._total))
+            if self.parted
             else self._freshened
         )
         for part in self._store.parts:  # in the order in which they were read

@@ -9,6 +9,9 @@ in runs until the runner-up overtakes. With one visit and nothing in flight this
             b + c P / (1 + n + f)
         t ----------+--------+------------    <- level: the gap is filled with x visits
             edge 1  | edge 2 | edge 3
+
+The node is that of an entry, which knows its position, its record and its visits in flight. At the root of a
+search of some moves, the other edges never lead.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import adv
 from ...jit.types import Pointer, float64, int64
-from ...position.words import BoardTable, Position
+from ...position.words import BoardTable
 from ...store.record.node_kernel import (
     block_of,
     code_at,
@@ -33,43 +36,34 @@ from ...store.record.node_kernel import (
 from ...store.record.node_layout import BLOCK_VISITS, CODE
 from .. import wave_kernel as wave
 from ..flight_kernel import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
+from ..param_layout import LISTED
+from ..paths_kernel import is_restricted
 from ..puct_kernel import (
     NEVER,
     best_unmade,
     edge_value,
     fpu_value,
     is_out,
+    make_all_edges,
     power_of,
     scale_of,
     select,
 )
-from ..wave_kernel import WavePointers
-from .columns_kernel import (
-    fill,
-    leaders,
-    score_of,
-    set_column,
-)
+from ..wave_kernel import WavePointers, node_at, slot_at, words_of
+from .columns_kernel import fill, leaders, score_of, set_column
 
 LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
 
 
 @inner
 def load(
-    A: ArenaPointers,
-    W: WavePointers,
-    rec: int64,
-    node: int64,
-    fpu: float64,
-    scale: float64,
-    first: int64,
-    s: Position,
-    heeds: bool,
+    A: ArenaPointers, W: WavePointers, e: int64, fpu: float64, scale: float64, first: int64, heeds: bool
 ) -> int64:
     """Loads the edges of a block from `first` on into the scratch columns; returns how many it has.
 
-    Those with a result that is proven at the position `s` never lead, if it heeds proofs.
+    Those with a result that is proven here never lead, if it heeds proofs.
     """
+    rec, node, s = slot_at(W, e), node_at(W, e), words_of(W, e)
     m = materialised(A, rec)
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, first)
@@ -116,67 +110,38 @@ def load_unmade(
 
 
 @inner
-def _split_many(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    s: Position,
-    rec: int64,
-    k: int64,
-    m: int64,
-    fpu: float64,
-    scale: float64,
-) -> int64:
-    """Splits k visits by level, edges beyond the block included; returns the number in the block."""
-    count = load_unmade(A, W, rec, fpu, scale, m)
-    fill(W, count, k)
-    return make_edges(T, A, W, s, rec, m, count)
-
-
-@inner
-def make_edges(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, m: int64, count: int64
-) -> int64:
+def make_edges(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, m: int64, count: int64) -> int64:
     """Puts edges into the block as far as `counts[SPLIT:]` gave visits; returns how many that covers."""
     last = int64(m)
     for j in range(m, count):
         if W.counts[wave.SPLIT + j]:
             last = int64(j + 1)
     if last > m:
-        grow_block(T, A, s, rec, last, False)
+        grow_block(T, A, words_of(W, e), slot_at(W, e), last, False)
     return last
 
 
 @inner
 def _split_few(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    s: Position,
-    rec: int64,
-    node: int64,
-    k: int64,
-    m: int64,
-    fpu: float64,
-    scale: float64,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, fpu: float64, scale: float64
 ) -> int64:
-    """Gives k visits one by one, making edges when the best unmade one leads.
-
-    Returns the number of edges in the block.
-    """
+    """Gives k visits one by one, making the best unmade edge when it leads; returns the block's edges."""
+    rec = slot_at(W, e)
+    m = materialised(A, rec)
     for _ in range(k):
         j = leaders(W, m)[0]
         if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > score_of(W, j):
-            grow_block(T, A, s, rec, m + 1, False)
+            grow_block(T, A, words_of(W, e), rec, m + 1, False)
             j = int64(m)
-            m = load(A, W, rec, node, fpu, scale, m, s, True)
+            m = load(A, W, e, fpu, scale, m, True)
         W.counts[wave.SPLIT + j] += 1
     return m
 
 
 @inner
-def tried_powers(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, grows: bool) -> float64:
+def tried_powers(A: ArenaPointers, W: WavePointers, e: int64, grows: bool) -> float64:
     """Returns the sum of code ** 4 over edges that were visited, or are in flight if those count."""
+    rec, node = slot_at(W, e), node_at(W, e)
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
     powers = 0.0
@@ -188,51 +153,53 @@ def tried_powers(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, gro
 
 
 @inner
-def spent_below(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, k: int64, grows: bool) -> int64:
-    """Returns the visits in c(N) sqrt(N) when k more are given.
-
-    Those completed, and if it grows, all in flight and all that are given but one.
-    """
-    visits = int64(A.blocks[block_of(A, rec) + BLOCK_VISITS])
-    return visits + all_in_flight(W, node) + k - 1 if grows else visits
+def spent_below(A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+    """Returns the visits in c(N) sqrt(N) when k more are given; if it grows, with those in flight."""
+    visits = int64(A.blocks[block_of(A, slot_at(W, e)) + BLOCK_VISITS])
+    return visits + all_in_flight(W, node_at(W, e)) + k - 1 if grows else visits
 
 
 @inner
-def cover_flight(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64
-) -> None:
+def cover_flight(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Puts all edges with visits in flight into the block: an evicted record comes back without them."""
-    wanted = max(edges_in_flight(W, node), int64(1))
-    if materialised(A, rec) < wanted:
-        grow_block(T, A, s, rec, wanted, False)
+    wanted = max(edges_in_flight(W, node_at(W, e)), int64(1))
+    if materialised(A, slot_at(W, e)) < wanted:
+        grow_block(T, A, words_of(W, e), slot_at(W, e), wanted, False)
 
 
 @inner
 def columns(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    s: Position,
-    rec: int64,
-    node: int64,
-    k: int64,
-    grows: bool,
-    heeds: bool,
+    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool, heeds: bool
 ) -> tuple[int64, float64, float64]:
     """Loads the scratch columns of the edges in a node's block; what is proven never leads, if it heeds.
 
     Returns (edges in the block, FPU value, `scale_of`).
     """
-    cover_flight(T, A, W, s, rec, node)
-    scale = scale_of(A, block_of(A, rec), spent_below(A, W, rec, node, k, grows))
-    fpu = fpu_value(A, rec, tried_powers(A, W, rec, node, grows))
-    return load(A, W, rec, node, fpu, scale, int64(0), s, heeds), fpu, scale
+    cover_flight(T, A, W, e)
+    rec = slot_at(W, e)
+    scale = scale_of(A, block_of(A, rec), spent_below(A, W, e, k, grows))
+    fpu = fpu_value(A, rec, tried_powers(A, W, e, grows))
+    return load(A, W, e, fpu, scale, int64(0), heeds), fpu, scale
+
+
+@inner
+def listed_columns(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool
+) -> int64:
+    """Loads the columns of all edges of a restricted root; unlisted ones never lead. Returns their number."""
+    make_all_edges(T, A, words_of(W, e), slot_at(W, e))
+    m = columns(T, A, W, e, k, grows, False)[0]
+    for j in range(m):
+        if A.ints[LISTED + j] == 0:
+            set_column(W, int64(j), NEVER, 0.0, 1.0)
+    return m
 
 
 @inlined
-def give(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, m: int64) -> None:
+def give(A: ArenaPointers, W: WavePointers, e: int64, m: int64) -> None:
     """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
-    widen_flight(W, node, materialised(A, rec))
+    node = node_at(W, e)
+    widen_flight(W, node, materialised(A, slot_at(W, e)))
     fields = fields_of(W, node)
     for j in range(m):
         W.flight[fields[wave.AT] + j] += W.counts[wave.SPLIT + j]
@@ -240,50 +207,50 @@ def give(A: ArenaPointers, W: WavePointers, rec: int64, node: int64, m: int64) -
 
 
 @inner
-def allocate(
-    T: BoardTable,
-    A: ArenaPointers,
-    W: WavePointers,
-    s: Position,
-    rec: int64,
-    node: int64,
-    k: int64,
-    grows: bool,
-) -> int64:
-    """Splits `k` visits of an in-flight node over its edges into `counts[SPLIT:]`.
+def _split_listed(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+    """Splits `k` visits of a restricted root over its listed edges."""
+    m = listed_columns(T, A, W, e, k, grows)
+    if k > LEVEL_FROM:
+        fill(W, m, k, False)
+    else:
+        for _ in range(k):
+            W.counts[wave.SPLIT + leaders(W, m)[0]] += 1
+    return m
 
-    Returns how many edges that covers.
+
+@inner
+def allocate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
+    """Splits `k` visits of an entry over the edges of its node into `counts[SPLIT:]`; returns how many
+    edges that covers.
 
     The visits given are in flight afterwards. `grows`: the exploration term grows with the visits in flight.
     """
-    m, fpu, scale = columns(T, A, W, s, rec, node, k, grows, True)
-    if k > LEVEL_FROM:
-        m = _split_many(T, A, W, s, rec, k, m, fpu, scale)
+    if is_restricted(A, W, e):
+        m = _split_listed(T, A, W, e, k, grows)
     else:
-        m = _split_few(T, A, W, s, rec, node, k, m, fpu, scale)
-    give(A, W, rec, node, m)
+        m, fpu, scale = columns(T, A, W, e, k, grows, True)
+        if k > LEVEL_FROM:
+            count = load_unmade(A, W, slot_at(W, e), fpu, scale, m)
+            fill(W, count, k, False)
+            m = make_edges(T, A, W, e, m, count)
+        else:
+            m = _split_few(T, A, W, e, k, fpu, scale)
+    give(A, W, e, m)
     return m
 
 
 @inlined
-def allocate_first(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64
-) -> int64:
-    """Gives one visit to a node that has none in flight, and returns its edge.
-
-    What `allocate` does, sooner.
-    """
-    j = select(T, A, s, rec)
-    send(W, node, j, int64(1), materialised(A, rec))
+def allocate_first(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
+    """Gives one visit to a node that has none in flight, and returns its edge: `allocate`, sooner."""
+    rec = slot_at(W, e)
+    j = select(T, A, words_of(W, e), rec)
+    send(W, node_at(W, e), j, int64(1), materialised(A, rec))
     return j
 
 
 @inner
 def divide(W: WavePointers, m: int64, total: int64) -> None:
-    """Divides `total` into whole parts like `counts[SPLIT:]`, the largest remainders rounded up.
-
-    They are left in the column `floats[PART:]`.
-    """
+    """Divides `total` into whole parts like `counts[SPLIT:]`, by largest remainders, into `floats[PART:]`."""
     visits = int64(0)
     for j in range(m):
         visits += W.counts[wave.SPLIT + j]

@@ -18,10 +18,10 @@ from ...store.index.locate_kernel import FilterPointers
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..param_layout import COLLISION_VISITS
-from ..wave_kernel import WavePointers, field, words_of
+from ..paths_kernel import add_child
+from ..wave_kernel import WavePointers, field
 from .allocate_kernel import allocate, divide
-from .levels_kernel import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
-from .listed_kernel import allocate_listed, is_restricted
+from .levels_kernel import LARGEST_SPLIT, admit, enter_node, has_room, sender, start_round
 
 MAX_ROUNDS = 256
 LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
@@ -30,12 +30,8 @@ LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
 @inner
 def _pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
-    node = enter_node(T, W, e)
-    s, rec, asked = words_of(W, e), field(W, e, wave.SLOT), field(W, e, wave.ASKED)
-    if is_restricted(A, W, e):
-        m = allocate_listed(T, A, W, s, rec, node, asked, False)
-    else:
-        m = allocate(T, A, W, s, rec, node, asked, False)
+    enter_node(T, W, e)
+    m = allocate(T, A, W, e, field(W, e, wave.ASKED), False)
     divide(W, m, W.shares[e])
     for j in range(m):
         if W.counts[wave.SPLIT + j]:
@@ -70,11 +66,7 @@ def collision_budget(A: ArenaPointers, target: int64) -> int64:
 def gather_budget(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> bool:
-    """Fills a batch of up to `target` leaves.
-
-    Returns False if it waits for records from the file; called again with the same arguments, it goes on
-    where it was.
-    """
+    """Fills a batch of up to `target` leaves; False: it waits for records, and goes on when called again."""
     counts = W.counts
     if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.IN_LEVEL:
         counts[wave.COLLISIONS_LEFT] = collision_budget(A, target)

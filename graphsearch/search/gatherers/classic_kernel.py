@@ -22,9 +22,19 @@ from ...store.index.locate_kernel import FilterPointers
 from ...store.record.node_kernel import materialised, move_count
 from .. import wave_kernel as wave
 from ..backup_kernel import back_up_path
-from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight, send
+from ..flight_kernel import in_flight, is_leaf_in_flight, send
 from ..param_layout import COLLISION_EVENTS, COLLISION_VISITS
-from ..paths_kernel import completed_over, end_entry, ends_at_known, ends_by_path, look_up, open_leaf
+from ..paths_kernel import (
+    add_child,
+    completed_over,
+    end_entry,
+    ends_at_known,
+    ends_by_path,
+    is_restricted,
+    look_up,
+    open_leaf,
+    start_at_root,
+)
 from ..puct_kernel import best_unmade
 from ..wave_kernel import (
     WavePointers,
@@ -33,36 +43,34 @@ from ..wave_kernel import (
     field,
     hash_place,
     hash_put,
-    set_field,
+    slot_at,
     words_of,
 )
 from ..waves_kernel import SPARE_BLOCK_WORDS
-from .allocate_kernel import columns, load
+from .allocate_kernel import columns, listed_columns, load
 from .columns_kernel import FOREVER, leaders, score_of, visits_in_a_row
-from .levels_kernel import LARGEST_SPLIT, add_child, has_room, start_at_root, tag_of
-from .listed_kernel import choose_listed, is_restricted
+from .levels_kernel import LARGEST_SPLIT, enter_node, has_room, tag_of
 
 MOST_IN_VAIN = 1024  # collisions in a row, with twice the leaves in flight: no more will find anything
 OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wave
 
 
 @inner
-def choose(
-    T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64
-) -> tuple[int64, int64]:
-    """Returns the edge that the next visit of an in-flight node takes, and how many it would take in a row.
-
-    Makes the entry if need be.
-    """
-    m, fpu, scale = columns(T, A, W, s, rec, node, int64(1), False, True)
+def choose(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> tuple[int64, int64]:
+    """Returns the edge that the next visit takes, made if need be, and how many it takes in a row."""
+    if is_restricted(A, W, e):
+        j, rival = leaders(W, listed_columns(T, A, W, e, int64(1), False))
+        return j, visits_in_a_row(W, j, rival)
+    m, fpu, scale = columns(T, A, W, e, int64(1), False, True)
     j, rival = leaders(W, m)
+    rec = slot_at(W, e)
     if m < move_count(A, rec):
         unmade = best_unmade(A, rec, fpu, scale)
         if unmade > score_of(W, j):
             rival = score_of(W, j)
-            grow_block(T, A, s, rec, m + 1, False)
+            grow_block(T, A, words_of(W, e), rec, m + 1, False)
             j = int64(m)
-            m = load(A, W, rec, node, fpu, scale, m, s, True)
+            m = load(A, W, e, fpu, scale, m, True)
             if j + 1 < m:
                 rival = max(rival, score_of(W, j + 1))
             elif m < move_count(A, rec):
@@ -94,24 +102,15 @@ def _open(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
 @inner
 def _step(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
     """Returns the entry behind the edge that entry `e`, a node, chooses."""
-    s = words_of(W, e)
-    rec = field(W, e, wave.SLOT)
-    node = flight_at(W, tag_of(T, W, e))
-    set_field(W, e, wave.NODE_OR_LEAF, node)
-    if is_restricted(A, W, e):
-        j, in_a_row = choose_listed(T, A, W, s, rec, node)
-    else:
-        j, in_a_row = choose(T, A, W, s, rec, node)
+    enter_node(T, W, e)
+    j, in_a_row = choose(T, A, W, e)
     W.counts[wave.MULTIVISIT] = min(W.counts[wave.MULTIVISIT], in_a_row)
     return add_child(T, A, W, e, j, int64(1))
 
 
 @inner
 def _descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position) -> int64:
-    """Walks one visit from the root to where it ends.
-
-    Returns its last entry, or -1 if it waits for a record that may be in the file; called again, it goes on.
-    """
+    """Walks one visit to its end; returns its last entry, -1 if it waits for a record: call it again then."""
     waited = W.counts[wave.STAGE] == wave.ON_PATH
     e = W.counts[wave.ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
     if not waited:
@@ -133,10 +132,7 @@ def _descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers
 
 @inner
 def _send_path(A: ArenaPointers, W: WavePointers, e: int64, visits: int64) -> None:
-    """Puts visits in flight over every edge of a path that ends at entry `e`.
-
-    If there is no room to count them the wave ends.
-    """
+    """Puts visits in flight over every edge of the path to entry `e`; without room for them the wave ends."""
     if W.counts[wave.FLIGHT_USED] + field(W, e, wave.DEPTH) * LARGEST_SPLIT >= W.flight_capacity:
         W.counts[wave.EVENTS_LEFT] = 0
         return
@@ -190,11 +186,7 @@ def _may_descend(A: ArenaPointers, W: WavePointers) -> bool:
 def gather_classic(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> bool:
-    """Fills a batch of up to `target` leaves.
-
-    Returns False if it waits for a record from the file; called again with the same arguments, it goes on
-    where it was.
-    """
+    """Fills a batch of up to `target` leaves; False: it waits for records, and goes on when called again."""
     counts = W.counts
     if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.ON_PATH:
         counts[wave.EVENTS_LEFT] = A.ints[COLLISION_EVENTS]

@@ -1,6 +1,7 @@
 """Visits over columns of scores: to one common level, the remainder to the leaders.
 
-column   of one edge: b, c P, 1 + n + f, and the visits given so far (`BASE`, `GAIN`, `MASS`, `SPLIT`)
+column   of one edge: b, c P, 1 + n + f, and the visits given so far (`BASE`, `GAIN`, `MASS`, `SPLIT`);
+         where visits are `limited`, also how many more it may take (`MOST`)
 level    the score t above which the edges take all visits: x = c P / (t - b) - (n + f) each
 """
 
@@ -8,13 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...jit.compiler import inner
+from ...jit.compiler import inlined, inner
 from ...jit.types import float64, int64
 from .. import wave_kernel as wave
-from ..puct_kernel import score
+from ..puct_kernel import NEVER, score
 from ..wave_kernel import WavePointers
 
 FOREVER = 1 << 60
+NO_LIMIT, MOST_GIVEN = 1e300, 1e15
+NEWTON_STEPS = 48
 
 
 @inner
@@ -35,48 +38,96 @@ def visits_above(base: float64, gain: float64, mass: float64, t: float64) -> flo
     return gain / (t - base) - mass + 1.0
 
 
+@inlined
+def _room(W: WavePointers, j: int64, limited: bool) -> float64:
+    """Returns how many more visits an edge may take."""
+    return W.floats[wave.MOST + j] if limited else NO_LIMIT
+
+
 @inner
-def _level(W: WavePointers, count: int64, k: int64) -> float64:
+def _taken_at(W: WavePointers, count: int64, t: float64, limited: bool) -> tuple[float64, float64]:
+    """Returns how many visits the edges take together above score `t`, and how fast that falls."""
+    total = 0.0
+    slope = 0.0
+    for j in range(count):
+        room = _room(W, j, limited)
+        gap = t - W.floats[wave.BASE + j]
+        if gap > 0.0 and room > 0.0:
+            x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
+            if x >= room:
+                total += room
+            elif x > 0.0:
+                total += x
+                slope += W.floats[wave.GAIN + j] / (gap * gap)
+        elif limited:
+            total += room
+    return total, slope
+
+
+@inner
+def _bounds(W: WavePointers, count: int64, k: int64, limited: bool) -> tuple[float64, float64]:
+    """Returns two scores around the level: at the first one edge alone takes k, at the other all less."""
+    low = NEVER
+    best = NEVER
+    gains = 0.0
+    for j in range(count):
+        if _room(W, j, limited) > 0.0:
+            mass = W.floats[wave.MASS + j] + float64(k) - 1.0
+            low = max(low, score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass))
+            best = max(best, W.floats[wave.BASE + j])
+            gains += W.floats[wave.GAIN + j]
+    return low, best + gains / float64(k)
+
+
+@inner
+def _level(W: WavePointers, count: int64, k: int64, limited: bool) -> float64:
     """Returns the score t above which the edges take `k` visits together, or a little less.
 
-    Newton from below: the sum is convex and falls with t; at the start one edge alone takes k, so every step
-    stays below the root.
+    Newton from below: without limits the sum is convex and falls with t, so every step stays below the root.
+    Limits bend it, then steps that leave the bounds are halved. If the limits allow less than `k`, t is the
+    score at which the edges take all they may.
     """
-    wanted = float64(k)
-    t = -1e300
-    for j in range(count):
-        t = max(
-            t, score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j] + wanted - 1.0)
-        )
-    for _ in range(32):
-        total = 0.0
-        slope = 0.0
-        for j in range(count):
-            gap = t - W.floats[wave.BASE + j]
-            if gap > 0.0:
-                x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
-                if x > 0.0:
-                    total += x
-                    slope += W.floats[wave.GAIN + j] / (gap * gap)
-        if total < wanted + 0.01 or slope == 0.0:
+    low, high = _bounds(W, count, k, limited)
+    t = low
+    for _ in range(NEWTON_STEPS):
+        total, slope = _taken_at(W, count, t, limited)
+        missing = float64(k) - total
+        if missing > -0.01 and (not limited or missing < 0.01):
             break
-        t += (total - wanted) / slope
+        if missing < 0.0:
+            low = t
+        else:
+            high = t
+        t = t - missing / slope if slope > 0.0 else high
+        if limited and (t <= low or t >= high):
+            t = 0.5 * (low + high)
     return t
 
 
 @inner
-def _fill_to_level(W: WavePointers, count: int64, k: int64) -> int64:
+def _fill_to_level(W: WavePointers, count: int64, k: int64, limited: bool) -> int64:
     """Gives every edge the whole visits above the common level; returns what remains of `k`."""
-    t = _level(W, count, k)
+    t = _level(W, count, k, limited)
     left = int64(k)
     for j in range(count):
-        if t > W.floats[wave.BASE + j]:
-            x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
+        room = _room(W, j, limited)
+        if room > 0.0:
+            x = room if limited else 0.0  # of an edge that is above the level whatever it takes
+            if t > W.floats[wave.BASE + j]:
+                x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
             if x >= 1.0:
-                given = min(int64(x), left)
-                W.counts[wave.SPLIT + j] = given
+                given = min(int64(min(x, room, MOST_GIVEN)), left)
+                _take(W, j, given, limited)
                 left -= given
     return left
+
+
+@inlined
+def _take(W: WavePointers, j: int64, given: int64, limited: bool) -> None:
+    """Gives visits to an edge."""
+    W.counts[wave.SPLIT + j] += given
+    if limited:
+        W.floats[wave.MOST + j] -= float64(given)
 
 
 @inner
@@ -88,10 +139,7 @@ def score_of(W: WavePointers, j: int64) -> float64:
 
 @inner
 def visits_to_overtake(base: float64, gain: float64, mass: float64, rival: float64) -> int64:
-    """Returns how many visits an edge takes before its score base + gain / mass is no longer above `rival`.
-
-    At least one. A rival at or below the base is never met.
-    """
+    """Returns how many visits, at least one, an edge takes before its score is no longer above `rival`."""
     if rival <= base:
         return int64(FOREVER)
     visits = np.floor(gain / (rival - base) - mass) + 1.0
@@ -101,8 +149,8 @@ def visits_to_overtake(base: float64, gain: float64, mass: float64, rival: float
 @inner
 def leaders(W: WavePointers, count: int64) -> tuple[int64, float64]:
     """Returns the edge with the highest score, the first of equals, and the runner-up's score."""
-    best = -1e300
-    second = -1e300
+    best = NEVER
+    second = NEVER
     leader = int64(0)
     for j in range(count):
         found = score_of(W, j)
@@ -123,14 +171,30 @@ def visits_in_a_row(W: WavePointers, j: int64, rival: float64) -> int64:
 
 
 @inner
-def fill(W: WavePointers, count: int64, k: int64) -> None:
-    """Gives k visits to the loaded edges: to the common level, the remainder to the leaders."""
-    left = _fill_to_level(W, count, k)
-    if left > 4 * count + 16:  # the level was not found in double precision: more would only loop
+def _hide_full(W: WavePointers, count: int64) -> None:
+    """Lets no edge lead that may take no more."""
+    for j in range(count):
+        if W.floats[wave.MOST + j] < 1.0:
+            W.floats[wave.BASE + j] = NEVER
+
+
+@inner
+def fill(W: WavePointers, count: int64, k: int64, limited: bool) -> None:
+    """Gives k visits to the loaded edges: to the common level, the remainder to the leaders, in runs.
+
+    Where they are limited, as far as edges may take them.
+    """
+    left = _fill_to_level(W, count, k, limited) if k > 1 else int64(k)
+    if left > 4 * count + 16 and not limited:  # the level was not found in double precision
         W.counts[wave.SPLIT + leaders(W, count)[0]] += left
         left = int64(0)
     while left > 0:
+        if limited:
+            _hide_full(W, count)
         j, rival = leaders(W, count)
-        given = min(left, visits_in_a_row(W, j, rival))
-        W.counts[wave.SPLIT + j] += given
+        room = _room(W, j, limited)
+        if room < 1.0:
+            return
+        given = int64(min(float64(min(left, visits_in_a_row(W, j, rival))), room))
+        _take(W, j, given, limited)
         left -= given

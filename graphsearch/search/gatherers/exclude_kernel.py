@@ -21,10 +21,10 @@ from ...store.record.node_kernel import materialised, move_count
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import bar, fields_of, land
-from ..wave_kernel import WavePointers, field, words_of
-from .levels_kernel import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
-from .listed_kernel import bar_unlisted, is_restricted
-from .live_edges_kernel import bar_proven, split_live
+from ..paths_kernel import is_restricted
+from ..wave_kernel import WavePointers, field, slot_at
+from .levels_kernel import LARGEST_SPLIT, add_children, admit, enter_node, has_room, sender, start_round
+from .live_edges_kernel import bar_proven, bar_unlisted, split_live
 
 MAX_ROUNDS = 256
 
@@ -32,16 +32,12 @@ MAX_ROUNDS = 256
 @inner
 def _pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Splits an entry's visits over the live edges of its node."""
-    node = enter_node(T, W, e)
+    enter_node(T, W, e)
     if is_restricted(A, W, e):
-        bar_unlisted(T, A, W, words_of(W, e), field(W, e, wave.SLOT), node)
-    elif materialised(A, field(W, e, wave.SLOT)):
-        bar_proven(A, W, words_of(W, e), field(W, e, wave.SLOT), node)
-    for j in range(
-        split_live(T, A, W, words_of(W, e), field(W, e, wave.SLOT), node, field(W, e, wave.ASKED))
-    ):
-        if W.counts[wave.SPLIT + j]:
-            add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
+        bar_unlisted(T, A, W, e)
+    elif materialised(A, slot_at(W, e)):
+        bar_proven(A, W, e)
+    add_children(T, A, W, e, split_live(T, A, W, e, field(W, e, wave.ASKED)))
 
 
 _send_down = sender(admit, _pass_on)
@@ -95,11 +91,7 @@ def gather_exclude(
     root_rec: int64,
     target: int64,
 ) -> bool:
-    """Fills a batch of up to `target` leaves.
-
-    Returns False if it waits for records from the file; called again with the same arguments, it goes on
-    where it was.
-    """
+    """Fills a batch of up to `target` leaves; False: it waits for records, and goes on when called again."""
     counts = W.counts
     while counts[wave.ROUND] < MAX_ROUNDS:
         if counts[wave.STAGE] != wave.IN_LEVEL:

@@ -12,27 +12,24 @@ are admitted by the visits sent to them, largest first; breadth-first admission 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...graph import arena_kernel as arena
 from ...graph.arena_kernel import ArenaPointers
 from ...graph.statistics_kernel import child_visits
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import prefetch
-from ...jit.types import Pointer, float64, int64, uint64
+from ...jit.types import Pointer, float64, int64
 from ...position.words import BoardTable, Position
 from ...store.index.locate_kernel import FilterPointers
-from .. import rounds
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import all_in_flight
 from ..param_layout import WAVE_SHARE
-from ..rounds import MAX_ROUNDS
-from ..wave_kernel import WavePointers, field, set_field, words_of
+from ..paths_kernel import add_child, is_restricted
+from ..wave_kernel import WavePointers, field, node_at, set_field, slot_at
 from .allocate_kernel import allocate, allocate_first
 from .levels_kernel import (
     LARGEST_SPLIT,
-    add_child,
+    add_children,
     admit,
     enter_node,
     has_room,
@@ -40,8 +37,8 @@ from .levels_kernel import (
     sender,
     start_round,
 )
-from .listed_kernel import allocate_listed, is_restricted
 
+MAX_ROUNDS = 60
 VISITS_PER_PART = 32  # that a node has for each one of a part: FPU and c(N + f) hardly change within it
 MOST_ASKED, MOST_ENTRY = (1 << 31) - 1, (1 << 32) - 1  # as a candidate holds them
 PREFETCHED = 8  # candidates whose memory is asked for before they are looked at
@@ -108,47 +105,28 @@ def _list_candidate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, 
     W.counts[wave.CANDIDATES] += 1
 
 
-def in_parts(
-    split: Callable[
-        [Pointer[uint64], ArenaPointers, WavePointers, Pointer[uint64], int64, int64, int64, bool], int64
-    ],
-) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, Pointer[uint64], int64, int64, int64], int64]:
-    """Returns a function that splits the visits of a node part by part; `split`: `allocate`, or
-    `allocate_listed`.
+@inner
+def _allocate_in_parts(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64) -> int64:
+    """Splits `k` visits of an entry part by part into `counts[SPLIT:]`; returns how many edges that covers.
 
     c(N + f) grows with every visit, and FPU falls with every edge that is tried. Split at once, by the c of
     the last visit and the FPU of the first, the visits of a young node would be spread too thin.
     """
-
-    @inner
-    def split_in_parts(
-        T: BoardTable, A: ArenaPointers, W: WavePointers, s: Position, rec: int64, node: int64, k: int64
-    ) -> int64:
-        """Splits `k` visits of an in-flight node over its edges into `counts[SPLIT:]`.
-
-        Returns how many edges that covers.
-        """
-        covered = int64(0)
-        left = int64(k)
-        while left > 0:
-            has = child_visits(A, rec) + all_in_flight(W, node)
-            part = min(left, max(int64(1), has // VISITS_PER_PART))
-            edges = split(T, A, W, s, rec, node, part, True)
-            left -= part
-            for j in range(covered, edges):
-                W.counts[wave.GIVEN + j] = 0
-            for j in range(edges):
-                W.counts[wave.GIVEN + j] += W.counts[wave.SPLIT + j]
-            covered = max(covered, edges)
-        for j in range(covered):
-            W.counts[wave.SPLIT + j] = W.counts[wave.GIVEN + j]
-        return covered
-
-    return split_in_parts
-
-
-_split = in_parts(allocate)
-_split_listed = in_parts(allocate_listed)
+    covered = int64(0)
+    left = int64(k)
+    while left > 0:
+        has = child_visits(A, slot_at(W, e)) + all_in_flight(W, node_at(W, e))
+        part = min(left, max(int64(1), has // VISITS_PER_PART))
+        edges = allocate(T, A, W, e, part, True)
+        left -= part
+        for j in range(covered, edges):
+            W.counts[wave.GIVEN + j] = 0
+        for j in range(edges):
+            W.counts[wave.GIVEN + j] += W.counts[wave.SPLIT + j]
+        covered = max(covered, edges)
+    for j in range(covered):
+        W.counts[wave.SPLIT + j] = W.counts[wave.GIVEN + j]
+    return covered
 
 
 @inner
@@ -160,25 +138,16 @@ def share_of(A: ArenaPointers, rec: int64) -> int64:
 @inlined
 def pass_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
-    s = words_of(W, e)
-    rec = field(W, e, wave.SLOT)
     node = enter_node(T, W, e)
     came = field(W, e, wave.ASKED)
-    asked = max(int64(0), min(came, share_of(A, rec) - all_in_flight(W, node)))
+    asked = max(int64(0), min(came, share_of(A, slot_at(W, e)) - all_in_flight(W, node)))
     W.counts[wave.RETURNED] += came - asked
     if asked == 0:
         set_field(W, e, wave.KIND, wave.DROPPED)
-        return
-    if is_restricted(A, W, e):
-        edges = _split_listed(T, A, W, s, rec, node, asked)
-    elif asked == 1 and all_in_flight(W, node) == 0:
-        add_child(T, A, W, e, allocate_first(T, A, W, s, rec, node), int64(1))
-        return
+    elif asked == 1 and all_in_flight(W, node) == 0 and not is_restricted(A, W, e):
+        add_child(T, A, W, e, allocate_first(T, A, W, e), int64(1))
     else:
-        edges = _split(T, A, W, s, rec, node, asked)
-    for j in range(edges):
-        if W.counts[wave.SPLIT + j]:
-            add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
+        add_children(T, A, W, e, _allocate_in_parts(T, A, W, e, asked))
 
 
 _send_down = sender(_list_candidate, pass_on)
@@ -207,7 +176,25 @@ def can_be_followed(A: ArenaPointers, W: WavePointers) -> bool:
     return share_of(A, rec) - on_their_way(W.counts) >= W.counts[wave.TARGET]
 
 
-_next_budget = inner(rounds.next_budget)
+def next_budget(asked: int, leaves: int, target: int, allowed: int) -> int:
+    """Returns the visits of the next round of a wave, within `allowed`.
+
+    It covers the missing leaves: half as many visits again as the rate so far requires; where less than every
+    other visit found a leaf, at least half of all visits so far. Shards call it from Python.
+
+    >>> next_budget(0, 0, 100, 1000), next_budget(100, 60, 100, 1000), next_budget(100, 60, 100, 120)
+    (100, 101, 20)
+    """
+    lacking = target - leaves
+    budget = lacking
+    if 2 * leaves < asked:
+        budget = max(lacking, asked // 2)
+    elif asked:
+        budget = lacking * 3 * asked // (2 * leaves) + 1
+    return min(budget, allowed - asked)
+
+
+_next_budget = inner(next_budget)
 
 
 @inner
@@ -220,11 +207,7 @@ def gather_flow(
     root_rec: int64,
     target: int64,
 ) -> bool:
-    """Fills a batch of up to `target` leaves within the share of the root's N.
-
-    Returns False if it waits for records from the file; called again with the same arguments, it goes on
-    where it was.
-    """
+    """Fills a batch of up to `target` leaves; False: it waits for records, and goes on when called again."""
     if W.counts[wave.ROUND] == 0 and W.counts[wave.STAGE] != wave.IN_LEVEL:
         W.counts[wave.ALLOWED] = share_of(A, root_rec) - asked_before(W)  # N grows within the wave
     allowed = W.counts[wave.ALLOWED]
@@ -251,11 +234,7 @@ def gather_flow(
 def gather_ahead(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, budget: int64
 ) -> bool:
-    """Sends visits down as the next wave would, the leaves of this one in flight; nothing is admitted.
-
-    It is there to have the next wave's records read while this one is evaluated. Returns False if it waits
-    for them.
-    """
+    """Sends visits down as the next wave would, for the records they need; False: it waits for those."""
     if W.counts[wave.STAGE] != wave.IN_LEVEL:
         if not has_room(A, W, LARGEST_SPLIT):
             return True

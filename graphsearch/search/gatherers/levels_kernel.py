@@ -20,15 +20,24 @@ from ...graph.heap_kernel import find, likely_slot, table_index
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import prefetch
 from ...jit.types import Pointer, int64, uint64
-from ...position.board_kernel import PW, hashes_of, make_move, position_key
+from ...position.board_kernel import hashes_of, position_key
 from ...position.rules_kernel import MAX_LEGAL_MOVES
 from ...position.words import BoardTable, Position
 from ...store.index.locate_kernel import FilterPointers, may_be_stored
-from ...store.record.node_kernel import edge_at, edge_move, key_at, prefetch_block
+from ...store.record.node_kernel import key_at, prefetch_block
 from ...store.record.node_layout import LARGEST_BLOCK
 from .. import wave_kernel as wave
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight
-from ..paths_kernel import completed_over, end_entry, ends_at_known, ends_by_path, miss, open_leaf
+from ..paths_kernel import (
+    add_child,
+    completed_over,
+    end_entry,
+    ends_at_known,
+    ends_by_path,
+    miss,
+    open_leaf,
+    start_at_root,
+)
 from ..wave_kernel import (
     WavePointers,
     check_of,
@@ -36,7 +45,6 @@ from ..wave_kernel import (
     first_place,
     hash_place,
     hash_put,
-    new_entry,
     position_tag,
     set_field,
     words_of,
@@ -51,22 +59,11 @@ assert GROWN_BLOCK > 2 * LARGEST_BLOCK
 
 # ------------------------------------------------------------------ entries
 @inner
-def start_at_root(W: WavePointers, root: Position, asked: int64) -> int64:
-    """Returns a new entry for the root."""
-    e = new_entry(W, int64(-1), int64(0), asked, int64(0))
-    s = words_of(W, e)
-    for i in range(PW):
-        s[i] = root[i]
-    return e
-
-
-@inlined
-def add_child(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, j: int64, asked: int64) -> int64:
-    """Returns the new entry behind edge `j` of entry `e`."""
-    child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
-    move = edge_move(A, edge_at(A, field(W, e, wave.SLOT), j))
-    make_move(T, words_of(W, e), words_of(W, child), move)
-    return child
+def add_children(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, edges: int64) -> None:
+    """Adds an entry behind each of the first edges of entry `e` that `counts[SPLIT:]` gave visits."""
+    for j in range(edges):
+        if W.counts[wave.SPLIT + j]:
+            add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
 
 
 @inner
@@ -254,10 +251,7 @@ def sender(
 
     @inner
     def send_down(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, target: int64) -> bool:
-        """Sends the visits of a round down.
-
-        Returns False if a level waits for records from the file; called again, it goes on with that level.
-        """
+        """Sends the visits of a round down; False: a level waits for records; call it again then."""
         counts = W.counts
         while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
             begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]

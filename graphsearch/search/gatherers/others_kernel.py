@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ptr
 from ...jit.types import int64
+from ...position.board import Words
 from ...position.words import BoardTable, Position
 from ...store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
 from .. import wave_kernel as wave
@@ -36,13 +34,7 @@ def _gather(
 
 @kernel
 def gather_otherwise(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    W: WaveArrays,
-    B: WaveArrays,
-    F: FilterArrays,
-    root: NDArray[np.uint64],
-    target: int64,
+    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, root: Words, target: int64
 ) -> int64:
     """Gathers the leaves of a wave by `classic`, `budget` or `exclude`; else like `waves_kernel.gather`."""
     Ap = pointers(A)

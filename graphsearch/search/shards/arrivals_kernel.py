@@ -11,61 +11,39 @@ from ...jit.types import Pointer, int64, uint64
 from ...position.words import KEY, META
 from .. import wave_kernel as wave
 from ..wave_kernel import WavePointers, field, new_entry, set_field, words_of
-from .messages_kernel import (
-    DOWN_WORDS,
-    GHOSTS,
-    KEY_ONLY,
-    LEVEL,
-    MEN,
-    ORDERED,
-    OWN,
-    ROW_KEY,
-    SENDER,
-    SHARDS,
-    SPENT,
-    STUB,
-    TRAIL,
-    TRAIL_SHIFT,
-    UNKEPT,
-    WHOLE,
-    ShardPointers,
-    high_of,
-    low_of,
-    rows_from,
-    trail_of,
-    unpack_men,
-)
+from . import messages_kernel as m
+from .messages_kernel import ShardPointers
 
 
 @inner
 def _ghost(W: WavePointers, X: ShardPointers, parent: int64, at: Pointer[uint64], step: int64) -> int64:
     """Returns a new ghost."""
-    e = X.counts[GHOSTS]
-    X.counts[GHOSTS] = e + 1
+    e = X.counts[m.GHOSTS]
+    X.counts[m.GHOSTS] = e + 1
     set_field(W, e, wave.PARENT, parent)
     set_field(W, e, wave.KIND, wave.GHOST)
-    set_field(W, e, UNKEPT, int64(0))
+    set_field(W, e, m.UNKEPT, int64(0))
     set_field(W, e, wave.SLOT, int64(0))  # there is no record, and prefetching ahead must see that
     s = words_of(W, e)
     s[KEY] = at[0]
-    if step == WHOLE:
+    if step == m.WHOLE:
         s[META] = at[1]
-        unpack_men(adv(at, 2), s)
+        m.unpack_men(adv(at, 2), s)
     return e
 
 
 @inner
 def _trail(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int64) -> int64:
     """Returns the latest ghost before an arrival."""
-    length, step = trail_of(row), X.counts[TRAIL]
+    length, step = m.trail_of(row), X.counts[m.TRAIL]
     a = int64(-1)
     if length == 0:  # the row has no trail, and nobody reads it
-        a = _ghost(W, X, a, row, int64(KEY_ONLY))
+        a = _ghost(W, X, a, row, int64(m.KEY_ONLY))
     for back in range(length):
-        a = _ghost(W, X, a, adv(row, DOWN_WORDS + step * (length - 1 - back)), step)
-    set_field(W, a, SENDER, sender)
-    set_field(W, a, STUB, low_of(row[1]))
-    set_field(W, a, SPENT, high_of(row[1]))
+        a = _ghost(W, X, a, adv(row, m.DOWN_WORDS + step * (length - 1 - back)), step)
+    set_field(W, a, m.SENDER, sender)
+    set_field(W, a, m.STUB, m.low_of(row[1]))
+    set_field(W, a, m.SPENT, m.high_of(row[1]))
     return a
 
 
@@ -73,15 +51,15 @@ def _trail(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int6
 def _arrive(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int64, depth: int64) -> int64:
     """Returns the new entry of a row that another shard has sent."""
     ghost = _trail(W, X, row, sender)
-    e = new_entry(W, ghost, int64(0), high_of(row[0]), depth)
+    e = new_entry(W, ghost, int64(0), m.high_of(row[0]), depth)
     W.heads[depth] = field(W, e, wave.NEXT)
     set_field(W, e, wave.NEXT, X.heads[depth])
     X.heads[depth] = e
     s = words_of(W, e)
-    unpack_men(adv(row, MEN), s)
-    s[META] = row[2] & U((1 << TRAIL_SHIFT) - 1)
-    s[KEY] = row[ROW_KEY]
-    W.shares[e] = low_of(row[0])
+    m.unpack_men(adv(row, m.MEN), s)
+    s[META] = row[2] & U((1 << m.TRAIL_SHIFT) - 1)
+    s[KEY] = row[m.ROW_KEY]
+    W.shares[e] = m.low_of(row[0])
     return e
 
 
@@ -89,9 +67,9 @@ def _arrive(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int
 def words_that_came(X: ShardPointers) -> int64:
     """Returns the words of all rows of the last step: an upper bound of their ghosts."""
     words = int64(0)
-    for sender in range(X.counts[SHARDS]):
-        if sender != X.counts[OWN]:
-            words += rows_from(X, int64(sender))[1]
+    for sender in range(X.counts[m.SHARDS]):
+        if sender != X.counts[m.OWN]:
+            words += m.rows_from(X, int64(sender))[1]
     return words
 
 
@@ -101,23 +79,23 @@ def _arrive_from(W: WavePointers, X: ShardPointers, sender: int64) -> None:
 
     Without room for an entry its visits are dropped.
     """
-    rows, words = rows_from(X, sender)
+    rows, words = m.rows_from(X, sender)
     at = int64(0)
     while at < words and W.counts[wave.ENTRIES] + 1 < W.capacity:
         row = adv(rows, at)
-        X.order[X.counts[ORDERED]] = _arrive(W, X, row, sender, X.counts[LEVEL])
-        X.counts[ORDERED] += 1
-        at += DOWN_WORDS + X.counts[TRAIL] * trail_of(row)
+        X.order[X.counts[m.ORDERED]] = _arrive(W, X, row, sender, X.counts[m.LEVEL])
+        X.counts[m.ORDERED] += 1
+        at += m.DOWN_WORDS + X.counts[m.TRAIL] * m.trail_of(row)
 
 
 @inner
 def arrive(W: WavePointers, X: ShardPointers) -> None:
     """Makes entries of all rows that came down to a level, and puts the level in the order of its visits."""
-    own = X.counts[ORDERED]
-    for sender in range(X.counts[SHARDS]):
-        if sender != X.counts[OWN]:
+    own = X.counts[m.ORDERED]
+    for sender in range(X.counts[m.SHARDS]):
+        if sender != X.counts[m.OWN]:
             _arrive_from(W, X, int64(sender))
-    if X.counts[ORDERED] > own:
+    if X.counts[m.ORDERED] > own:
         sort_level(W, X)
 
 
@@ -155,7 +133,7 @@ def _end_of_run(W: WavePointers, a: Pointer[int64], begin: int64, n: int64) -> i
 @inner
 def sort_level(W: WavePointers, X: ShardPointers) -> None:
     """Sorts the level by the numbers of its visits: each shard has sent a sorted run."""
-    n = X.counts[ORDERED]
+    n = X.counts[m.ORDERED]
     runs = int64(2)
     while runs > 1:
         _merge_runs(W, X.order, X.spare, n)

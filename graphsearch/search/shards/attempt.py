@@ -20,9 +20,10 @@ from ...evaluators.factory import EvaluatorSpec
 from ...store.sharded.manifest import Manifest
 from ...version import __version__
 from ...workers.messages import Failure
+from ..job import SearchJob
 from .host import Setting
 from .hosts import ShardLauncher, ShardProcess
-from .job import Progress, SearchJob, ShardReport
+from .report import ShardProgress, ShardReport
 from .saved_waves import Save, go_back
 
 TOKEN_BYTES = 32
@@ -116,50 +117,52 @@ class Attempt:
         """Opens the files of all shards."""
         self._ask("open")
 
-    def search(self, job: SearchJob, leader: int, is_told_to_stop: Callable[[], bool]) -> list[ShardReport]:
+    def search(
+        self, job: SearchJob, since: Save, leader: int, is_told_to_stop: Callable[[], bool]
+    ) -> list[ShardReport]:
         """Runs a search; returns the reports of all shards when everything is saved.
 
         Args:
-          leader: the shard that owns the root.
+          since: its run, with the counts of the last save. leader: the shard that owns the root.
           is_told_to_stop: polled; returns whether to end the search; it may ask for `progress`.
 
         Raises:
           ShardLostError: if a process has ended, or cannot be reached.
           GraphSearchError: if a shard fails otherwise; the message says how much the files hold.
         """
-        replies = self._call("search", job, self._ask("listen"), leader)
+        replies = self._call("search", job, since, self._ask("listen"), leader)
         left, stops = set(replies), False
         while left:
             done, left = wait(left, LOOK_SECONDS, "FIRST_COMPLETED")
             if any(_error(reply) for reply in done):
-                self._end_badly(job, replies)
+                self._end_badly(since, replies)
             if is_told_to_stop() and not stops:
                 stops = True
                 left.add(self._hosts[leader].call("stop"))  # received before the next search begins
         return [_value(reply) for reply in replies]
 
-    def progress(self, leader: int, seconds: float) -> Progress | None:
+    def progress(self, leader: int, seconds: float) -> ShardProgress | None:
         """Returns the search's progress, None if its leader does not answer in so many seconds."""
         try:
-            found: Progress | None = self._hosts[leader].call("progress").result(seconds)
+            found: ShardProgress | None = self._hosts[leader].call("progress").result(seconds)
         except (ShardLostError, TimeoutError):
             return None
         return found
 
     # ---------------------------------------------------------- failure
-    def _end_badly(self, job: SearchJob, replies: Sequence[Future[Any]]) -> NoReturn:
+    def _end_badly(self, since: Save, replies: Sequence[Future[Any]]) -> NoReturn:
         """Makes all shards give up, and raises the reason: an error of one shard, or the loss of one."""
         self._call("give_up")
         wait(replies, GIVING_UP_SECONDS)
         if failure := next(filter(None, map(_failure, replies)), None):
             _, busy = wait(replies, ENDING_SECONDS)  # one may be within an evaluation
-            what = "the cluster holds its last save" if busy else self._kept(job)
+            what = "the cluster holds its last save" if busy else self._kept(since)
             raise replace(failure, text=f"{failure.text}; the search ended, and {what}").as_error(placed=True)
         lost = [error for reply in replies if reply.done() and (error := reply.exception())]
         errors = [error for reply in replies if reply.done() and (error := _error(reply))]
         raise (lost or errors)[0]
 
-    def _kept(self, job: SearchJob) -> str:
+    def _kept(self, since: Save) -> str:
         """Saves the results of all shards; returns the content of the files for a message.
 
         Raises:
@@ -167,13 +170,8 @@ class Attempt:
         """
         try:
             known: list[Save] = self._ask("known")
-            save = Save(
-                number=1 + max(one.number for one in known),
-                run=job.run,
-                visits=job.visits + sum(one.visits for one in known),
-                evaluations=job.evaluations + sum(one.evaluations for one in known),
-            )
-            self._ask("keep", save)
+            visits, evaluations = (sum(one.visits for one in known), sum(one.evaluations for one in known))
+            self._ask("keep", since.later(1 + max(one.number for one in known), visits, evaluations))
         except StoreMovedError:
             raise  # it names the file that now has everything of that shard
         except GraphSearchError:

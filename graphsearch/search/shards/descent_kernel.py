@@ -12,15 +12,13 @@ sorting by them needs no communication.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ...graph.heap_kernel import table_index
 from ...jit.calls import Bound
 from ...jit.compiler import inlined, inner, kernel
 from ...jit.pointers import adv, prefetch, ptr
 from ...jit.types import int64
+from ...position.board import Words
 from ...position.board_kernel import position_key
 from ...position.words import BoardTable
 from ...store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
@@ -53,50 +51,10 @@ from ..wave_kernel import (
     words_of,
 )
 from ..waves_kernel import begin_wave, has_space, is_over
+from . import messages_kernel as m
 from .arrivals_kernel import arrive, words_that_came
 from .lines_kernel import open_step, talk
-from .messages_kernel import (
-    ARRIVES,
-    BEGIN,
-    BUDGET,
-    CODE,
-    END,
-    FIRST_CHILD,
-    GHOSTS,
-    H_MORE,
-    IS_OPEN,
-    LEADER,
-    LEVEL,
-    LOOKS_UP,
-    MORE,
-    NO_GHOSTS,
-    NO_RECORDS,
-    ORDERED,
-    OUT_IS_SMALL,
-    OWN,
-    PASSES,
-    PLACES,
-    PROBED,
-    ROWS,
-    SPENT,
-    STAGE,
-    T_ENTRIES,
-    T_ROWS,
-    T_VISITS,
-    TALKS,
-    THROUGH,
-    TOTALS,
-    WANTED,
-    WRITES,
-    ShardArrays,
-    ShardPointers,
-    clear_sizes,
-    is_arrival,
-    owner_of,
-    row_words,
-    shard_pointers,
-    write_row,
-)
+from .messages_kernel import ShardArrays, ShardPointers
 
 NUMBER_BITS, DEPTH_BITS = 31, 9  # of a candidate's key: where it stands, the first of a round the largest
 PLACE_BITS = NUMBER_BITS + DEPTH_BITS
@@ -124,24 +82,18 @@ def begin(A: ArenaArrays, W: WaveArrays, B: WaveArrays, X: ShardArrays, target: 
 
 @kernel
 def begin_round(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    W: WaveArrays,
-    B: WaveArrays,
-    F: FilterArrays,
-    X: ShardArrays,
-    E: Bound,
+    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, X: ShardArrays, E: Bound
 ) -> None:
     """Begins a round: its visits stand at the root, for the shard that owns it."""
-    Wp, Xp = wave_pointers(W, B), shard_pointers(X)
+    Wp, Xp = wave_pointers(W, B), m.shard_pointers(X)
     Wp.counts[wave.ROUND_BEGIN] = Wp.counts[wave.ENTRIES]
-    Xp.counts[ORDERED] = 0
-    Xp.counts[LEVEL] = 0
-    Xp.counts[STAGE] = LOOKS_UP
-    if Xp.counts[OWN] == Xp.counts[LEADER]:
-        start_round(Wp, Xp.root, Xp.counts[BUDGET], int64(0))
+    Xp.counts[m.ORDERED] = 0
+    Xp.counts[m.LEVEL] = 0
+    Xp.counts[m.STAGE] = m.LOOKS_UP
+    if Xp.counts[m.OWN] == Xp.counts[m.LEADER]:
+        start_round(Wp, Xp.root, Xp.counts[m.BUDGET], int64(0))
         Xp.order[0] = Wp.counts[wave.ROUND_BEGIN]
-        Xp.counts[ORDERED] = 1
+        Xp.counts[m.ORDERED] = 1
 
 
 @inner
@@ -158,8 +110,8 @@ def _probe_part(
 @inlined
 def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
     """Returns the visits of the edge that leads to an entry, those in flight included."""
-    if is_arrival(W, e):
-        return field(W, field(W, e, wave.PARENT), SPENT)
+    if m.is_arrival(W, e):
+        return field(W, field(W, e, wave.PARENT), m.SPENT)
     return completed_over(A, W, e) + visits_over(W, e)
 
 
@@ -208,36 +160,36 @@ def _pass_part(
 @inner
 def _sort_out(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Lists the children that this shard owns as the next level, and measures the messages to the others."""
-    clear_sizes(X)
+    m.clear_sizes(X)
     n = int64(0)
     rows = int64(0)
-    for e in range(X.counts[FIRST_CHILD], W.counts[wave.ENTRIES]):
+    for e in range(X.counts[m.FIRST_CHILD], W.counts[wave.ENTRIES]):
         if ends_by_path(T, A, W, int64(e)):
             continue
-        owner = owner_of(T, X, words_of(W, e))
-        if owner == X.counts[OWN]:
+        owner = m.owner_of(T, X, words_of(W, e))
+        if owner == X.counts[m.OWN]:
             X.order[n] = e
             n += 1
         else:
             set_field(W, e, wave.KIND, wave.AWAY)
             set_field(W, e, wave.NODE_OR_LEAF, owner)
-            X.sizes[owner] += row_words(W, X, e)
+            X.sizes[owner] += m.row_words(W, X, e)
             X.spare[rows] = e
             rows += 1
-    X.counts[ORDERED] = n
-    X.counts[ROWS] = rows
-    X.counts[MORE] = n + rows
-    X.tallies[T_ROWS] += rows
+    X.counts[m.ORDERED] = n
+    X.counts[m.ROWS] = rows
+    X.counts[m.MORE] = n + rows
+    X.tallies[m.T_ROWS] += rows
 
 
 @inner
 def _look_up(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, X: ShardPointers) -> int64:
     """Looks a level up, if the file may hold some of its records; returns how many may be there."""
-    X.counts[PROBED] = int64(F.segment_count > 0)
+    X.counts[m.PROBED] = int64(F.segment_count > 0)
     W.counts[wave.MISSES] = 0
     if F.segment_count > 0:
-        _probe_part(T, A, W, X, int64(0), X.counts[ORDERED])
-        for i in range(X.counts[ORDERED]):
+        _probe_part(T, A, W, X, int64(0), X.counts[m.ORDERED])
+        for i in range(X.counts[m.ORDERED]):
             list_miss(T, A, W, F, X.order[i])
     return W.counts[wave.MISSES]
 
@@ -245,21 +197,21 @@ def _look_up(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers
 @inner
 def _count_level(W: WavePointers, X: ShardPointers) -> None:
     """Counts the entries of a level, and their visits."""
-    X.tallies[T_ENTRIES] += X.counts[ORDERED]
-    for i in range(X.counts[ORDERED]):
-        X.tallies[T_VISITS] += field(W, X.order[i], wave.ASKED)
+    X.tallies[m.T_ENTRIES] += X.counts[m.ORDERED]
+    for i in range(X.counts[m.ORDERED]):
+        X.tallies[m.T_VISITS] += field(W, X.order[i], wave.ASKED)
 
 
 @inner
 def _pass_level(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Passes the visits of a level on to the next one."""
-    count = X.counts[ORDERED]
-    X.counts[FIRST_CHILD] = W.counts[wave.ENTRIES]
-    if X.counts[PROBED]:
+    count = X.counts[m.ORDERED]
+    X.counts[m.FIRST_CHILD] = W.counts[wave.ENTRIES]
+    if X.counts[m.PROBED]:
         find_misses(T, A, W)
     for first in range(0, count, PART_OF_LEVEL):
         last = min(count, first + PART_OF_LEVEL)
-        if not X.counts[PROBED]:  # part by part: prefetched memory is still in the cache
+        if not X.counts[m.PROBED]:  # part by part: prefetched memory is still in the cache
             _probe_part(T, A, W, X, int64(first), int64(last))
         _pass_part(T, A, W, X, int64(first), int64(last))
 
@@ -267,11 +219,11 @@ def _pass_level(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointe
 @inner
 def _write_rows(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
     """Writes the rows of the children of a level that other shards own."""
-    for i in range(X.counts[ROWS]):
+    for i in range(X.counts[m.ROWS]):
         e = X.spare[i]
         owner = field(W, e, wave.NODE_OR_LEAF)
         spent = completed_over(A, W, e) + visits_over(W, e)
-        X.places[owner] += write_row(W, X, e, spent, adv(X.out, X.places[owner]))
+        X.places[owner] += m.write_row(W, X, e, spent, adv(X.out, X.places[owner]))
 
 
 @inner
@@ -281,69 +233,57 @@ def _descend(
     """Continues a round; returns THROUGH when no shard has a next level, else the reason for waiting."""
     counts = X.counts
     while True:
-        if counts[STAGE] == ARRIVES:
-            counts[WANTED] = counts[GHOSTS] + words_that_came(X)
-            if counts[WANTED] > counts[PLACES]:
-                return int64(NO_GHOSTS)
+        if counts[m.STAGE] == m.ARRIVES:
+            counts[m.WANTED] = counts[m.GHOSTS] + words_that_came(X)
+            if counts[m.WANTED] > counts[m.PLACES]:
+                return int64(m.NO_GHOSTS)
             arrive(W, X)
-            counts[STAGE] = LOOKS_UP
-        elif counts[STAGE] == LOOKS_UP:
+            counts[m.STAGE] = m.LOOKS_UP
+        elif counts[m.STAGE] == m.LOOKS_UP:
             _count_level(W, X)
-            counts[STAGE] = PASSES
+            counts[m.STAGE] = m.PASSES
             if _look_up(T, A, W, F, X):
-                return int64(NO_RECORDS)
-        elif counts[STAGE] == PASSES:
+                return int64(m.NO_RECORDS)
+        elif counts[m.STAGE] == m.PASSES:
             _pass_level(T, A, W, X)
             _sort_out(T, A, W, X)
-            counts[STAGE] = WRITES
-        elif counts[STAGE] == WRITES:
+            counts[m.STAGE] = m.WRITES
+        elif counts[m.STAGE] == m.WRITES:
             if not open_step(A, W, X):
-                return int64(OUT_IS_SMALL)
+                return int64(m.OUT_IS_SMALL)
             _write_rows(A, W, X)
-            counts[STAGE] = TALKS
+            counts[m.STAGE] = m.TALKS
         else:
             code = talk(X, E)
-            if code != THROUGH or counts[TOTALS + H_MORE] == 0:
+            if code != m.THROUGH or counts[m.TOTALS + m.H_MORE] == 0:
                 return code
-            counts[LEVEL] += 1
-            counts[STAGE] = ARRIVES
+            counts[m.LEVEL] += 1
+            counts[m.STAGE] = m.ARRIVES
 
 
 @kernel
 def descend(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    W: WaveArrays,
-    B: WaveArrays,
-    F: FilterArrays,
-    X: ShardArrays,
-    E: Bound,
+    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, X: ShardArrays, E: Bound
 ) -> None:
     """Sends the visits of a round down, level by level; `CODE` is the state.
 
     Unless that is THROUGH, call it again when the awaited message has arrived.
     """
-    Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), filter_pointers(F), shard_pointers(X)
-    Xp.counts[CODE] = _descend(Tp, Ap, Wp, Fp, Xp, E)
+    Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), filter_pointers(F), m.shard_pointers(X)
+    Xp.counts[m.CODE] = _descend(Tp, Ap, Wp, Fp, Xp, E)
 
 
 @kernel
 def admit_part(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    W: WaveArrays,
-    B: WaveArrays,
-    F: FilterArrays,
-    X: ShardArrays,
-    E: Bound,
+    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, X: ShardArrays, E: Bound
 ) -> None:
     """Makes leaves of some candidates, in their order; if the batch is no longer open, of none.
 
     A candidate whose position became known meanwhile ends as a collision or at its record.
     """
-    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), shard_pointers(X)
-    begin, end = Xp.counts[BEGIN], Xp.counts[END]
-    target = int64(EVERY_LEAF) if Xp.counts[IS_OPEN] else int64(0)
+    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), m.shard_pointers(X)
+    begin, end = Xp.counts[m.BEGIN], Xp.counts[m.END]
+    target = int64(EVERY_LEAF) if Xp.counts[m.IS_OPEN] else int64(0)
     for i in range(begin, end):
         if i + 2 * PREFETCHED < end:
             e = Xp.candidates[i + 2 * PREFETCHED]
@@ -355,7 +295,7 @@ def admit_part(
 
 
 @kernel
-def root_state(T: NDArray[np.uint64], A: ArenaArrays, root: NDArray[np.uint64]) -> tuple[bool, int64, bool]:
+def root_state(T: Words, A: ArenaArrays, root: Words) -> tuple[bool, int64, bool]:
     """Returns (whether the root is known, visits that may be in flight below it, whether it is decided)."""
     Ap, s = pointers(A), ptr(root, 0)
     rec = locate(ptr(T, 0), Ap, s)[0]

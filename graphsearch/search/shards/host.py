@@ -10,19 +10,19 @@ from typing import Any
 from ...errors import EvaluatorMismatchError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...graph.graph import Graph
-from ...store.record.node import NodeRecord
 from ...store.record.provenance import differences
 from ...store.sharded.files import check_shard, shard_path
 from ...store.sharded.manifest import Manifest, read_manifest
 from ...store.store import Store
 from ...version import __version__
-from ...workers.child import Pipe
-from ...workers.messages import Failure, Leave, failure_of, own_place
-from .job import Progress, SearchJob, ShardReport
+from ...workers.messages import Leave, failure_of, own_place
+from ...workers.process import Pipe
+from ..job import SearchJob
+from .memory import ShardContext
 from .mesh import Address, Mesh
+from .report import ShardProgress, ShardReport
 from .saved_waves import Save
 from .session import ShardSearch
-from .shard_context import ShardContext
 
 THIS_MACHINE = "127.0.0.1"
 
@@ -49,7 +49,7 @@ class Setting:
 class Host:
     """One shard: its graph and its connections.
 
-    It has one caller at a time; `stop`, `progress` and `give_up` may be called meanwhile.
+    It has one caller at a time, who calls `do`; `stop`, `progress` and `give_up` may be called meanwhile.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -61,28 +61,28 @@ class Host:
         self._search: ShardSearch | None = None
         self._stop = threading.Event()
 
+    def do(self, method: str, *arguments: Any) -> Any:
+        """Returns the result of a method, or its failure with the name of this shard."""
+        try:
+            return getattr(self, method)(*arguments)
+        except BaseException as error:
+            return failure_of(error, f"shard {self._setting.number} on {own_place()}")
+
     def where(self) -> str:
         """Returns the host name and the process."""
         return own_place()
 
-    def check(self, version: str) -> Failure | None:
+    def check(self, version: str) -> None:
         """Makes the evaluator, and checks everything that the search needs; writes nothing.
 
         Args:
           version: the master's. It comes first: another version may misread the rest.
         """
-        try:
-            if version != __version__:
-                raise StoreError(
-                    f"graphsearch is {__version__} here and {version} where the search was started; install"
-                    " the same version on all machines"
-                )
-            self._check()
-        except BaseException as error:
-            return self._failure(error)
-        return None
-
-    def _check(self) -> None:
+        if version != __version__:
+            raise StoreError(
+                f"graphsearch is {__version__} here and {version} where the search was started; install"
+                " the same version on all machines"
+            )
         manifest = self._manifest()
         with Store.open(self._path(manifest), read_only=True) as store:
             check_shard(store, manifest, self._setting.number)
@@ -111,29 +111,22 @@ class Host:
     def _path(self, manifest: Manifest) -> Path:
         return shard_path(Path(self._setting.folder), manifest, self._setting.number)
 
-    def open(self) -> Failure | None:
+    def open(self) -> None:
         """Opens the shard for writing."""
-        try:
-            path = self._path(self._manifest())
-            self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=self._setting.ram_bytes)
-        except BaseException as error:
-            return self._failure(error)
-        return None
+        path = self._path(self._manifest())
+        self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=self._setting.ram_bytes)
 
-    def listen(self) -> Address | Failure:
+    def listen(self) -> Address:
         """Drops the search before, and listens for the next one; returns the address."""
         setting = self._setting
         self._search = None
         self._stop.clear()
-        try:
-            host = own_address() if setting.is_remote else THIS_MACHINE
-            self._mesh = Mesh(setting.number, self._manifest().shards, setting.token, host)
-        except BaseException as error:
-            return self._failure(error)
+        host = own_address() if setting.is_remote else THIS_MACHINE
+        self._mesh = Mesh(setting.number, self._manifest().shards, setting.token, host)
         return self._mesh.address
 
-    def search(self, job: SearchJob, addresses: list[Address], leader: int) -> ShardReport | Failure:
-        """Runs a search with the other shards; returns its report."""
+    def search(self, job: SearchJob, since: Save, addresses: list[Address], leader: int) -> ShardReport:
+        """Runs a search with the other shards, which adds to the run of a save; returns its report."""
         assert self._graph is not None
         assert self._mesh is not None
         try:
@@ -147,10 +140,8 @@ class Host:
                 lines=self._mesh.lines,
                 tries=self._mesh.tries,
             )
-            self._search = ShardSearch(self._graph, job, place, self._stop)
+            self._search = ShardSearch(self._graph, job, place, self._stop, since=since)
             return self._mesh.run(self._search.talk())
-        except BaseException as error:
-            return self._failure(error)
         finally:
             self._mesh.close()
 
@@ -158,21 +149,13 @@ class Host:
         """Returns this shard's counts in a search that was given up."""
         return self._search.known() if self._search else Save()
 
-    def keep(self, save: Save) -> Failure | None:
+    def keep(self, save: Save) -> None:
         """Saves this shard's results after a search that was given up, and closes it."""
-        try:
-            if self._search:
-                self._search.keep(save)
-        except BaseException as error:
-            return self._failure(error)
-        return self.leave()
+        if self._search:
+            self._search.keep(save)
+        self.leave()
 
-    def read(self, positions: list[tuple[str, tuple[str, ...]]]) -> list[NodeRecord | None]:
-        """Returns the records of some positions, FEN and moves; not while it searches."""
-        assert self._graph is not None
-        return [self._graph.read(SearchJob(start=fen, moves=moves).board()) for fen, moves in positions]
-
-    def progress(self) -> Progress | None:
+    def progress(self) -> ShardProgress | None:
         """Returns the search's progress, if this is the leader and knows it."""
         return self._search.progress if self._search else None
 
@@ -185,24 +168,14 @@ class Host:
         if self._mesh:
             self._mesh.give_up()
 
-    def leave(self) -> Failure | None:
+    def leave(self) -> None:
         """Closes the graph and its file; after a complete search everything is saved."""
-        try:
-            self._close()
-        except BaseException as error:
-            return self._failure(error)
-        return None
-
-    def _close(self) -> None:
         if self._graph is not None:
             self._graph.close()
             self._graph = None
         if self._evaluator is not None:
             self._evaluator.close()
             self._evaluator = None
-
-    def _failure(self, error: BaseException) -> Failure:
-        return failure_of(error, f"shard {self._setting.number} on {own_place()}")
 
 
 def own_address() -> str:
@@ -238,7 +211,7 @@ def serve(setting: Setting, pipe: Pipe) -> None:
     host, lock = Host(setting), threading.Lock()
 
     def do(call: Call) -> None:
-        value = getattr(host, call.method)(*call.arguments)
+        value = host.do(call.method, *call.arguments)
         with lock:
             pipe.send(Answer(call.number, value))
 
@@ -247,4 +220,4 @@ def serve(setting: Setting, pipe: Pipe) -> None:
             threading.Thread(target=do, args=(call,), daemon=True).start()
         else:
             do(call)
-    host.leave()
+    host.do("leave")

@@ -12,6 +12,7 @@ from ...errors import GraphSearchError, ShardLostError
 from ...workers import launcher
 from ...workers.launcher import Launcher
 from ...workers.messages import Failure, Leave
+from ...workers.process import Handlers
 from .host import Answer, Call, Setting, serve
 
 KILLING_SECONDS = 10.0  # for the system to end a process, and for Ray to notice
@@ -60,9 +61,8 @@ class ShardProcess:
         self._gone = threading.Event()
         self._worker = workers.start(
             partial(serve, setting),
+            Handlers([self._hear], self._lost),
             name=f"graphsearch-shard-{setting.number}",
-            hear=[self._hear],
-            lost=self._lost,
         )
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:

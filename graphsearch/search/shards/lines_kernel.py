@@ -19,6 +19,7 @@ from ...jit.compiler import inlined, inner, kernel
 from ...jit.pointers import adv, as_i64, as_u8, call_bound, call_c
 from ...jit.system import MONOTONIC, address_of
 from ...jit.types import Pointer, int32, int64
+from ...position.board import Words
 from ...store.index.locate_kernel import FilterArrays
 from ..gatherers.levels_kernel import LARGEST_SPLIT, has_room
 from ..wave_kernel import WaveArrays, WavePointers, wave_pointers
@@ -171,10 +172,7 @@ def _evaluate_some(X: ShardPointers, E: Bound) -> bool:
 
 @inner
 def talk(X: ShardPointers, E: Bound) -> int64:
-    """Continues a step; returns THROUGH when all messages are exchanged, else the reason for waiting.
-
-    While it waits, it evaluates leaves (`E`), so that their time is hidden.
-    """
+    """Continues a step; returns THROUGH, or the reason for waiting. Meanwhile it evaluates leaves (`E`)."""
     code = _go_on(X)
     tries = int64(0)
     while code == m.WAITS and tries < X.counts[m.TRIES]:
@@ -192,13 +190,7 @@ def talk(X: ShardPointers, E: Bound) -> int64:
 
 @kernel
 def say(
-    T: NDArray[np.uint64],
-    A: ArenaArrays,
-    W: WaveArrays,
-    B: WaveArrays,
-    F: FilterArrays,
-    X: ShardArrays,
-    E: Bound,
+    T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, X: ShardArrays, E: Bound
 ) -> None:
     """Exchanges headers, with the keys of `KEYS` candidates for the leader; `CODE` is the state."""
     Ap, Wp, Xp = pointers(A), wave_pointers(W, B), m.shard_pointers(X)

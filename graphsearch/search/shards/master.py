@@ -1,72 +1,83 @@
-"""The master of searches over a cluster: it holds the cluster's lock, and starts its shards.
+"""The master of a cluster: it holds the lock, starts the shards, and has them search.
 
-The shards stay for the next search, until all searches are done.
+The shards stay for the next search, until all searches are done. If one is lost, all shards end, all files
+are rolled back to the last common save, and the search resumes there with new processes.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import chess
 
+from ...errors import InvalidParameterError, ShardLostError, StoreError
 from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...graph.memory import default_budget
+from ...graph.view import NodeView, view
+from ...position.board import history_keys
 from ...store.lock import WriteLock
-from ...store.sharded.manifest import NAME
+from ...store.record.node import NodeRecord
+from ...store.sharded.files import open_sharded, shard_path
+from ...store.sharded.manifest import NAME, Manifest
+from ...store.sharded.ownership import owner_of
+from ...store.store import Store
+from ...store.tables import provenance
 from ...workers.launcher import check_pool, threads_per_worker
-from ..params import Limits, SearchParams
-from .attempt import ClusterSetup
+from ..claims import view_in_game
+from ..job import Control, SearchJob
+from ..params import Limits
+from ..results import Counts, Progress, SearchResult
+from .attempt import Attempt, ClusterSetup
 from .hosts import launcher_for
-from .making import cluster_at, identity_of
-from .shards import ClusterSearch, OnProgress, Shards, nothing
+from .parting import cluster_at, identity_of
+from .report import ShardProgress, ShardReport
+from .saved_waves import Save, saves_of
+
+ATTEMPTS = 3  # to resume from one save, before the search ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSearch:
+    """The result of a search over a cluster.
+
+    Attributes:
+      result: as of a search in one process.
+      shards: the report of each shard, in the last attempt.
+      losses: losses of shards on the way, after which the search resumed.
+      places: where each shard was: host name and process.
+    """
+
+    result: SearchResult
+    shards: list[ShardReport]
+    losses: list[str]
+    places: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch analyze` over a cluster."""
+        shards = [report.as_dict() | {"place": p} for report, p in zip(self.shards, self.places, strict=True)]
+        return self.result.as_dict() | {"shards": shards, "losses": self.losses}
 
 
 def analyze(
     folder: str | os.PathLike[str],
-    board: chess.Board,
-    limits: Limits | None = None,
-    params: SearchParams | None = None,
+    job: SearchJob,
+    control: Control | None = None,
     *,
     evaluator: EvaluatorSpec | None = None,
     shards: int | None = None,
     pool: str | None = None,
     ram_bytes: int | None = None,
-    searchmoves: Sequence[chess.Move] = (),
-    on_ready: Callable[[], None] = nothing,
-    on_progress: OnProgress | None = None,
-    on_loss: Callable[[str], None] = nothing,
-    interval: float = 0.5,
-    save_seconds: float | None = None,
-    stop: threading.Event | None = None,
 ) -> ClusterSearch:
-    """Searches a position over a cluster, saves it and returns the result.
-
-    Runs one search inside `searching`: arguments and errors are those of `searching` and `Shards.analyze`.
-    """
-    with searching(
-        folder,
-        evaluator=evaluator,
-        shards=shards,
-        pool=pool,
-        ram_bytes=ram_bytes,
-        on_ready=on_ready,
-        on_loss=on_loss,
-    ) as cluster:
-        return cluster.analyze(
-            board,
-            limits,
-            params,
-            searchmoves=searchmoves,
-            on_progress=on_progress,
-            interval=interval,
-            save_seconds=save_seconds,
-            stop=stop,
-        )
+    """Runs one search over a cluster; see `searching` and `Shards.search`."""
+    with searching(folder, evaluator=evaluator, shards=shards, pool=pool, ram_bytes=ram_bytes) as cluster:
+        return cluster.search(job, control)
 
 
 @contextmanager
@@ -77,8 +88,6 @@ def searching(
     shards: int | None = None,
     pool: str | None = None,
     ram_bytes: int | None = None,
-    on_ready: Callable[[], None] = nothing,
-    on_loss: Callable[[str], None] = nothing,
 ) -> Iterator[Shards]:
     """Yields the shards of a cluster, whose lock is held; their processes start with the first search.
 
@@ -87,8 +96,6 @@ def searching(
       evaluator: of every shard; the cluster is bound to it.
       pool: where shards run: `local` (processes of this machine), `ray` or `ray:ADDRESS`.
       ram_bytes: memory of each shard; default: together 80 % of the machine's.
-      on_ready: called when all shards are ready and a search begins, each time.
-      on_loss: called when a shard was lost and the search resumes from the last save.
 
     Raises:
       StoreLockedError: if another master searches the cluster.
@@ -109,7 +116,7 @@ def searching(
             spec=_for_each(spec, manifest.shards, pool),
             ram_bytes=ram_bytes or default_budget() // launcher.crowd,
         )
-        yield stack.enter_context(Shards(setup, on_ready, on_loss))
+        yield stack.enter_context(Shards(setup))
 
 
 def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSpec:
@@ -117,3 +124,189 @@ def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSp
     alone = replace(spec, pool=None)
     has_threads = any(name == "threads" for name, _ in spec.options)
     return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool))
+
+
+class Shards:
+    """The shards of a cluster whose lock is held; in a `with`, which ends their processes."""
+
+    def __init__(self, setup: ClusterSetup) -> None:
+        """Starts no process yet."""
+        self.setup = setup
+        self._attempt: Attempt | None = None
+        self._saved = Save()
+
+    def search(self, job: SearchJob, control: Control | None = None) -> ClusterSearch:
+        """Searches a position, saves it and returns the result.
+
+        Raises:
+          InvalidParameterError: if the parameters name another gatherer than `flow`.
+          StoreError: if a shard is lost again and again; all saved results stay.
+          EvaluatorError: if the evaluator fails. Earlier results are saved.
+        """
+        if job.params.gather != "flow":
+            raise InvalidParameterError("a cluster is searched with Gather=flow only")
+        return _ClusterRun(self, job, control or Control()).to_its_end()
+
+    def started(self) -> tuple[Attempt, Save]:
+        """Returns the processes, new ones if there are none, and the last save of all files."""
+        if self._attempt is None:
+            attempt = Attempt(self.setup)
+            try:
+                self._saved = attempt.prepare()
+                attempt.open()
+            except BaseException:
+                attempt.kill()
+                raise
+            self._attempt = attempt
+        return self._attempt, self._saved
+
+    def note(self, save: Save) -> None:
+        """Stores the last save of a search."""
+        self._saved = save
+
+    def kill(self) -> None:
+        """Kills the processes: unsaved results are lost, and the next search has new ones."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.kill()
+
+    def __enter__(self) -> Shards:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        attempt = self._attempt
+        if kind or attempt is None:
+            self.kill()
+            return
+        with suppress(ShardLostError):  # all is saved
+            attempt.leave()
+
+
+class _ClusterRun:
+    """One search, resumed after losses."""
+
+    def __init__(self, shards: Shards, job: SearchJob, control: Control) -> None:
+        self._shards, self._setup, self._job, self._control = shards, shards.setup, job, control
+        self._leader = owner_of(job.board, shards.setup.manifest.owners)
+        self._began = self._shown = time.monotonic()
+        self._losses: list[str] = []
+        self._saved = Save()
+        self._before: Save | None = None  # its run's counts when it began
+        self._run = job.run or 0
+
+    def to_its_end(self) -> ClusterSearch:
+        """Searches until a limit."""
+        tries, before = 0, -1
+        while True:
+            try:
+                return self._go_on()
+            except ShardLostError as error:
+                self._shards.kill()
+                self._losses.append(str(error))
+                tries = 1 if self._saved.number > before else tries + 1
+                before = self._saved.number
+                if tries >= ATTEMPTS or self._control.stop.is_set():
+                    raise StoreError(
+                        f"{error}; the search ended, and {self._setup.folder} holds its last save"
+                    ) from None
+                self._control.on_loss(f"{error}; all shards go back to the last save, and the search goes on")
+            except BaseException:
+                self._shards.kill()
+                raise
+
+    def _go_on(self) -> ClusterSearch:
+        """Searches from the last save on."""
+        attempt, self._saved = self._shards.started()
+        self._run = self._run or 1 + _last_run(self._setup.folder, self._setup.manifest)
+        is_of_run = self._saved.run == self._run
+        since = self._saved if is_of_run else Save(number=self._saved.number, run=self._run)
+        self._before = self._before or since
+        self._control.on_ready()
+        if not self._losses:
+            self._began = time.monotonic()  # a limit of time is for the search, not for starting shards
+        visits, evaluations = since.visits - self._before.visits, since.evaluations - self._before.evaluations
+        spent = time.monotonic() - self._began if self._losses else 0.0
+        job = replace(self._job, limits=_left(self._job.limits, visits, evaluations, spent))
+        reports = attempt.search(job, since, self._leader, partial(self._look, attempt))
+        found = self._result(reports)
+        new_visits, paid = found.new_visits + visits, found.evaluations + evaluations
+        return ClusterSearch(
+            result=replace(found, new_visits=new_visits, evaluations=paid),
+            shards=reports,
+            losses=self._losses,
+            places=attempt.places,
+        )
+
+    def _look(self, attempt: Attempt) -> bool:
+        """Reports the progress now and then; returns whether to stop."""
+        show, interval = self._control.on_progress, self._control.interval
+        if show and time.monotonic() - self._shown >= interval:
+            self._shown = time.monotonic()
+            if found := attempt.progress(self._leader, interval):
+                show(_progress(found, self._job.board))
+        return self._control.stop.is_set()
+
+    def _result(self, reports: list[ShardReport]) -> SearchResult:
+        """Returns the result of the last attempt."""
+        board, leader = self._job.board, reports[self._leader]
+        with open_sharded(self._setup.folder) as store:
+
+            def read(of: chess.Board) -> NodeRecord | None:
+                return leader.root if leader.root and of == board else store.read(of)
+
+            node = view_in_game(read, board, history_keys(board), first=self._job.searchmoves)
+            nodes = store.node_count
+            self._shards.note(saves_of(store.parts[0])[0])
+        assert node is not None, "the first wave records the root"
+        return SearchResult.of(
+            board,
+            node,
+            Counts.together(reports),
+            store=str(self._setup.folder),
+            nodes=nodes,
+            seconds=time.monotonic() - self._began,
+            stop_reason=leader.stop_reason or "stop",
+            problems=[problem for report in reports for problem in report.problems],
+        )
+
+
+def _last_run(folder: Path, manifest: Manifest) -> int:
+    """Returns the greatest number of a run in any file."""
+    last = 0
+    for number in range(manifest.shards):
+        with Store.open(shard_path(folder, manifest, number), read_only=True) as store:
+            last = max(last, provenance.last_run(store.connection))
+    return last
+
+
+def _left(limits: Limits, visits: int, evaluations: int, seconds: float) -> Limits:
+    """Returns the limits that are left after so much."""
+    return Limits(
+        visits=None if limits.visits is None else max(1, limits.visits - visits),
+        evaluations=None if limits.evaluations is None else max(1, limits.evaluations - evaluations),
+        seconds=None if limits.seconds is None else max(0.01, limits.seconds - seconds),
+    )
+
+
+def _progress(found: ShardProgress, board: chess.Board) -> Progress:
+    """Returns the progress in the form of a search in one process; of lines only the first move is known."""
+
+    def read(of: chess.Board) -> NodeRecord | None:
+        return found.record if of == board else None
+
+    def viewer(lines: int | None) -> NodeView:
+        node = view(read, board, lines=lines)
+        assert node is not None
+        return node
+
+    return Progress(
+        seconds=found.seconds,
+        visits=found.record.visits if found.record else 0,
+        new_visits=found.counts.visits,
+        evaluations=found.counts.evaluations,
+        nodes=found.nodes,
+        resident=found.nodes,
+        depth=found.counts.depth,
+        seldepth=found.counts.seldepth,
+        viewer=viewer,
+    )

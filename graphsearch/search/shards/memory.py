@@ -1,22 +1,52 @@
-"""The memory of a shard's waves: its arrays beside the arena, and a gathered wave."""
+"""A shard's place in a search, and the memory of its waves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...store.sharded.ownership import Owners
 from .. import wave_kernel as wave
 from ..leaves import Answer
 from . import lines_kernel
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays
-from .shard_context import ShardContext
+from .report import Traffic
 
 FIRST_WORDS = 1 << 10  # of a message, at first
 GHOSTS_PER_ENTRY = 4  # untouched pages cost nothing
 GHOST_BYTES = GHOSTS_PER_ENTRY * wave.ENTRY_WORDS * 8  # for each entry
+COUNTED = ("steps", "messages", "bytes", "rows", "entry_levels", "visit_levels")  # of `Traffic`, by kernels
+COUNTERS = (m.T_STEPS, m.T_MESSAGES, m.T_BYTES, m.T_ROWS, m.T_ENTRIES, m.T_VISITS)  # the same in `tallies`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardContext:
+    """A shard's number, the number of shards, the owners, the leader, and the lines to the others.
+
+    Attributes:
+      leader: the shard that owns the root.
+      lines: `[shards, LINE_FIELDS]`, sockets to the others, which the caller keeps open.
+      tries: polls for messages before Python waits for them.
+    """
+
+    number: int
+    shards: int
+    owners: Owners
+    leader: int
+    lines: NDArray[np.int64]
+    tries: int = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this shard owns the root."""
+        return self.number == self.leader
 
 
 @dataclass(slots=True)
@@ -68,3 +98,34 @@ def with_ghosts(w: wave.WaveArrays, ghosts: int = 0) -> wave.WaveArrays:
     used = min(len(w.entries), len(entries)) if w.counts[wave.ENTRIES] else 0
     entries[:used] = w.entries[:used]
     return w._replace(entries=entries)
+
+
+class Tally:
+    """Counts the traffic of a shard: kernels count messages, this class times phases."""
+
+    def __init__(self, tallies: NDArray[Any]) -> None:
+        """Takes the array of the kernels' counters."""
+        self._tallies, self._seconds = tallies, Traffic()
+
+    @property
+    def traffic(self) -> Traffic:
+        """The traffic so far."""
+        counted: dict[str, Any] = dict(zip(COUNTED, self._tallies[list(COUNTERS)].tolist(), strict=True))
+        waited, evaluated = self._elsewhere
+        evaluating = self._seconds.evaluating + evaluated
+        return replace(self._seconds, waiting=waited, evaluating=evaluating, **counted)
+
+    @property
+    def _elsewhere(self) -> tuple[float, float]:
+        """Seconds waited for other shards, and those in which leaves were evaluated meanwhile."""
+        return float(self._tallies[m.T_WAITED]) / 1e9, float(self._tallies[m.T_EVALUATED]) / 1e9
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Adds the time of the body to a phase, without its waiting."""
+        began, elsewhere = time.perf_counter(), sum(self._elsewhere)
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - began - (sum(self._elsewhere) - elsewhere)
+            setattr(self._seconds, name, getattr(self._seconds, name) + spent)

@@ -1,4 +1,13 @@
-"""Connections between all shards of a cluster.
+"""Connections between all shards of a cluster, and the steps that they go in.
+
+In every step each shard sends every other one message, and continues when it has all answers. A shard is a
+generator (`Talk`) that yields when it has to wait for another one: the same code runs in one process, in
+several, on many machines. The headers carry everything that decides the next step, so that all shards decide
+the same.
+
+    shard 0   writes m01, m02, says its step --+                +-- goes on with m10, m20
+    shard 1   writes m10, m12, says its step --+-- its sockets -+-- goes on with m01, m21
+    shard 2   writes m20, m21, says its step --+                +-- goes on with m02, m12
 
 Every shard listens; of two the one with the greater number connects. Both prove that they know the token of
 the search (HMAC-SHA256 of a random challenge), which the master gives to all of them. Nothing is encrypted.
@@ -17,8 +26,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Generator, Iterator, Sequence
+from itertools import combinations
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +36,9 @@ from numpy.typing import NDArray
 from ...errors import ShardLostError, StoreError
 from ...workers.tcp import exactly, listener
 from .lines_kernel import GOT, SENT, SOCKET, TO_GET, TO_SEND, TRIES, new_lines
-from .talk import Talk
 
 T = TypeVar("T")
+Talk = Generator[None, None, T]
 NONCE_BYTES, DIGEST_BYTES = 32, 32
 HELLO = struct.Struct(f"<H{NONCE_BYTES}s")  # number of the shard, its challenge
 CONNECT_SECONDS = 60.0
@@ -178,3 +188,30 @@ def _events(line: NDArray[np.int64]) -> int:
     """Returns the events that a line waits for."""
     sends, gets = line[SENT] < line[TO_SEND], line[GOT] < line[TO_GET]
     return (selectors.EVENT_WRITE if sends else 0) | (selectors.EVENT_READ if gets else 0)
+
+
+# ------------------------------------------------------------------ all in one process
+def run_together(talks: Sequence[Talk[T]]) -> list[T]:
+    """Runs some shards in one process, and returns their results; every other way must give the same."""
+    results: dict[int, T] = {}
+    while len(results) < len(talks):
+        for number, talk in enumerate(talks):
+            if number not in results:
+                try:
+                    next(talk)
+                except StopIteration as end:
+                    results[number] = end.value
+    return [results[number] for number in range(len(talks))]
+
+
+@contextlib.contextmanager
+def lines_between(shards: int) -> Iterator[list[NDArray[Any]]]:
+    """Gives the lines of shards of one process, each connected to each."""
+    lines = [new_lines(shards) for _ in range(shards)]
+    with contextlib.ExitStack() as stack:
+        for one, other in combinations(range(shards), 2):
+            pair = socket.socketpair()
+            for end, at, to in ((pair[0], one, other), (pair[1], other, one)):
+                stack.enter_context(end).setblocking(False)
+                lines[at][to, SOCKET] = end.fileno()
+        yield lines

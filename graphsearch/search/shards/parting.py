@@ -1,4 +1,4 @@
-"""Splits a graph file into a cluster, and merges a cluster into a graph file.
+"""Creates clusters, splits a graph file into one, and merges one into a graph file.
 
     one.graph  a b c d e f ...  (in the order of the file)  -- split -->   0: a c f   1: b e   2: d ...
                                                             <-- merge --   by the same order
@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import InvalidParameterError, StoreError
+from ...evaluators.factory import EvaluatorSpec, create
 from ...store.codec.bulk import take
 from ...store.file import file_bytes, real_path, sql_errors
 from ...store.lock import WriteLock
@@ -27,18 +28,24 @@ from ...store.log import shorten_log
 from ...store.record.node import RecordBatch
 from ...store.record.provenance import EvaluatorIdentity
 from ...store.segments import keys_of
-from ...store.sharded.files import check_shard, open_to_read, shard_path
+from ...store.sharded.files import (
+    ROOT_TABLES,
+    TOP_TABLES,
+    Progress,
+    check_files,
+    check_shard,
+    open_to_read,
+    shard_path,
+)
 from ...store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
 from ...store.sharded.ownership import MAX_SHARDS, owners_of
-from ...store.sharded.progress import Progress
-from ...store.sharded.tables import ROOT_TABLES, TOP_TABLES
 from ...store.store import Store
 from ...store.tables import provenance
 from ...store.tables.columns import TABLES
 from ...store.tables.rows import insert
 from ...store.upkeep.backup import new_file
 from ...store.upkeep.compact import shrink
-from ...store.upkeep.plain import PLAIN
+from ...store.upkeep.damaged import PLAIN
 from ...store.writing import NewSegment
 from .saved_waves import Save, note_save, saves_of
 
@@ -165,6 +172,52 @@ def new_cluster(folder: str | os.PathLike[str], *, shards: int, identity: Evalua
                 pass
         manifest.write(part)
     return manifest
+
+
+@contextmanager
+def cluster_at(
+    path: str | os.PathLike[str], shards: int | None, identity: Callable[[], EvaluatorIdentity]
+) -> Iterator[Manifest]:
+    """Yields the manifest of a cluster; a new one is removed if the body fails before it has records.
+
+    Args:
+      path: the folder. shards: how many; None: those of an existing cluster.
+      identity: returns the identity that a new one is bound to.
+
+    Raises:
+      InvalidParameterError: for an impossible number of shards.
+      StoreError: if the cluster has another number, its files do not belong together, or it cannot be made.
+    """
+    folder = Path(path)
+    if is_sharded(folder) or shards is None:
+        manifest = read_manifest(folder)
+        if shards not in (None, manifest.shards):
+            raise StoreError(
+                f"{folder} has {manifest.shards} shards, not {shards}; leave the number out, or make another"
+                " cluster: `graphsearch store merge`, then `split`"
+            )
+        check_files(folder, manifest)
+        yield manifest
+        return
+    check_new(folder, shards)
+    manifest = new_cluster(folder, shards=shards, identity=identity())
+    try:
+        yield manifest
+    except BaseException:
+        with suppress(StoreError):
+            if not sum(shard_nodes(folder, manifest)):
+                shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def identity_of(spec: EvaluatorSpec) -> EvaluatorIdentity:
+    """Returns the identity of the evaluator of a spec.
+
+    Raises:
+      EvaluatorError: if the evaluator cannot be made.
+    """
+    with closing(create(replace(spec, pool=None))) as made:
+        return made.identity
 
 
 def mend(folder: str | os.PathLike[str]) -> list[int]:

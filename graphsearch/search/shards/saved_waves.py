@@ -46,6 +46,15 @@ class Save:
     visits: int = 0
     evaluations: int = 0
 
+    def later(self, number: int, visits: int, evaluations: int) -> Save:
+        """Returns a later save of the same run, which has added so much since this one."""
+        return Save(
+            number=number,
+            run=self.run,
+            visits=self.visits + visits,
+            evaluations=self.evaluations + evaluations,
+        )
+
 
 def saves_of(store: Store) -> list[Save]:
     """Returns the last saves of a file, newest first; for a file without any, its present state."""

@@ -88,7 +88,7 @@ class ClusterStore(ShardedStore):
           StoreError: if a file cannot be written. The transaction is void. If some files have committed it,
             reopen the cluster, which rolls them back.
         """
-        self._check_writable()
+        self.check_writable()
         if self._is_torn:
             raise StoreError(f"{self.path}: a save reached some of its files only; open it again to go on")
         if self._others is not None:
@@ -112,7 +112,7 @@ class ClusterStore(ShardedStore):
         return any(saves_of(part)[0].number > self._save for part in self._parts)
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """Joins the open transaction, or begins one, of the first file."""
         if self._others is not None:
             yield self.connection
@@ -123,7 +123,7 @@ class ClusterStore(ShardedStore):
     @contextmanager
     def _writing_all(self) -> Iterator[None]:
         """Joins the open transaction, or begins one, of all files."""
-        with self._writing():
+        with self.writing():
             assert self._others is not None
             if not self._is_wide:
                 for part in self._parts[1:]:
@@ -154,11 +154,8 @@ class ClusterStore(ShardedStore):
         return len(words) - sum(int(self._finder.find(piece)[0].sum()) for piece in pieces)
 
     def merge_step(self, rules: merging.Rules = merging.READ) -> bool:
-        """Does one step of a merge in one file; returns whether more may be due.
-
-        All files have the last save whenever this is called, so none needs its segments as they are.
-        """
-        self._check_writable()
+        """Does one step of a merge in one file; returns whether more may be due."""
+        self.check_writable()
         for part in self._parts:
             if not self._is_torn and merging.is_due(part.catalog, part.node_count, rules):
                 part.merge_step(rules)

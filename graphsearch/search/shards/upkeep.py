@@ -16,9 +16,8 @@ from ...errors import StoreError
 from ...graph.sweeps.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
 from ...store.file import open_reader, real_path
 from ...store.lock import WriteLock
-from ...store.sharded.files import files_of, open_sharded
+from ...store.sharded.files import Progress, files_of, in_turn, open_sharded
 from ...store.sharded.manifest import NAME, read_manifest
-from ...store.sharded.progress import Progress, in_turn
 from ...store.store import Store
 from ...store.tables import provenance
 from ...store.upkeep import compact as compacting

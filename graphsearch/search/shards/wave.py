@@ -24,15 +24,14 @@ from ...graph.graph import Graph
 from ...jit.calls import Bound
 from ...jit.compiler import Call
 from .. import wave_kernel as wave
+from ..gatherers.flow_kernel import MAX_ROUNDS, next_budget
 from ..leaves import LeafEvaluation
-from ..rounds import MAX_ROUNDS, next_budget
-from ..waves import BYTES_PER_LEAF, FIRST_EVALUATOR, OVERLAP_FROM, THREAD_FROM
+from ..waves import BYTES_PER_LEAF, FIRST_EVALUATOR
 from . import ascent_kernel, descent_kernel, lines_kernel
 from . import messages_kernel as m
-from .memory import GHOST_BYTES, Gathered, new_arrays, with_ghosts
-from .shard_context import ShardContext
-from .talk import Talk
-from .traffic import Tally, Traffic
+from .memory import GHOST_BYTES, Gathered, ShardContext, Tally, new_arrays, with_ghosts
+from .mesh import Talk
+from .report import Traffic
 
 MOST_WORDS = 1 << 27  # of a message: 1 GB
 NOTHING = Bound(0, np.zeros(2, np.int64))  # evaluates nothing
@@ -92,16 +91,9 @@ class ShardWaves:
     @property
     def overlaps(self) -> bool:
         """Whether a wave is gathered while another one is evaluated: as in a search of one process."""
-        if self._leaves.kernel is None:
-            return self._overlap and self._batch >= THREAD_FROM
-        return self._overlap and self._batch >= OVERLAP_FROM and not self._leaves.is_uniform
+        return self._overlap and self._leaves.overlaps_from <= self._batch
 
     # ---------------------------------------------------------- one wave
-    def run(self, target: int, allowed: int, *, knows_root: bool) -> Talk[tuple[int, int]]:
-        """Runs one wave; returns (the visits of `land`, the evaluations of all shards)."""
-        gathered = yield from self.gather(target, allowed, knows_root=knows_root)
-        return (yield from self.land(gathered)), gathered.leaves
-
     def gather(
         self, target: int, allowed: int, *, knows_root: bool, behind: Gathered | None = None
     ) -> Talk[Gathered]:
@@ -246,10 +238,7 @@ class ShardWaves:
         return int(self._counts[m.LEVEL])
 
     def _ascend(self, depth: int, first: int, *, settles: bool) -> Talk[None]:
-        """Backs visits up, from the deepest level to the root.
-
-        Below that level there are only draws of the path, which ended at the shards that sent them.
-        """
+        """Backs visits up, from below the deepest level, where only draws of the path are, to the root."""
         self._counts[[m.LEVEL, m.FIRST, m.SETTLES, m.STAGE]] = depth + 1, first, settles, m.APPLIES
         yield from self._go_through(ascent_kernel.ascend)
 
@@ -264,10 +253,7 @@ class ShardWaves:
             yield from self._admit_best(n, leaves, all_of_them, target)
 
     def _admit_best(self, n: int, leaves: int, all_of_them: int, target: int) -> Talk[None]:
-        """Admits the best candidates of all shards until the batch is full.
-
-        The leader sets the last key. Some of them do not become leaves; then it sets the next one.
-        """
+        """Admits the best candidates of all shards until the batch is full; the leader sets the last key."""
         order = np.argsort(-self.wave.candidates[:n])
         keys = self.wave.candidates[:n] = self.wave.candidates[:n][order]
         self._arrays.candidates[:n] = self._arrays.candidates[:n][order]

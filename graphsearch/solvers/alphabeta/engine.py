@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import chess
@@ -14,7 +16,7 @@ from ...evaluators.builtin.weights import load_networks
 from ...graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
 from ...jit.types import int64
 from ...position.board import POSITION_WORDS, decode_move, history_keys, pack
-from ...position.scores import FAR, MATE
+from ...position.scores import FAR, LEAST_MATE, MATE
 from ...position.tables import load_tables
 from ...store.record.transposition import EntryTable
 from ...store.record.transposition_kernel import BUCKET, new_entries
@@ -22,8 +24,8 @@ from ...store.record.transposition_layout import ALL, CUT, MOST_DEPTH, PV
 from . import frame_layout as layout
 from .frames_kernel import new_search_arrays
 from .iteration_kernel import search_slice
-from .lines import continued
-from .results import Counts, DepthResult
+from .known import continued, is_shortest_mate
+from .results import AlphaBetaResult, Counts, DepthLimits, DepthResult
 
 if TYPE_CHECKING:
     from ...graph.arena import Arena
@@ -32,27 +34,10 @@ MOST_LINE = 200  # plies
 SLICE_NODES = 200_000  # between two looks at the clock and the caller: about a tenth of a second
 CACHE_PLACES = 1 << 18  # of leaves, 16 bytes each
 UNLIMITED = 1 << 62
-COUNTED = {
-    "nodes": layout.NODES,
-    "interior": layout.INTERIOR,
-    "leaves": layout.LEAVES,
-    "quiescence": layout.QUIESCENCE,
-    "hits": layout.HITS,
-    "stored_hits": layout.STORED_HITS,
-    "hit_cutoffs": layout.HIT_CUTOFFS,
-    "cutoffs": layout.CUTOFFS,
-    "first_cutoffs": layout.FIRST_CUTOFFS,
-    "researches": layout.RESEARCHES,
-    "proofs": layout.PROOFS,
-    "ordered": layout.ORDERED,
-    "path_draws": layout.PATH_DRAWS,
-    "pv": layout.BY_KIND + PV,
-    "cut": layout.BY_KIND + CUT,
-    "all": layout.BY_KIND + ALL,
-    "static": layout.STATIC,
-    "cached": layout.CACHED,
-    "expanded": layout.EXPANDED,
-    "moves": layout.MOVES,
+_BY_KIND = {"pv": layout.BY_KIND + PV, "cut": layout.BY_KIND + CUT, "all": layout.BY_KIND + ALL}
+COUNTED: dict[str, int] = {  # where each of `Counts` is among the counters
+    one.name: _BY_KIND[one.name] if one.name in _BY_KIND else getattr(layout, one.name.upper())
+    for one in fields(Counts)
 }
 
 
@@ -69,7 +54,7 @@ class AlphaBeta:
         self.table = table
         self.arena = arena
         self._tables = load_tables()
-        self._weights = load_networks().packed()
+        self._weights = load_networks().words
         self._arrays = new_search_arrays(CACHE_PLACES)
         self._no_graph = _empty_arena()
 
@@ -128,7 +113,6 @@ class AlphaBeta:
     def _run(
         self, stop: Callable[[], bool] | None, limit: int, on_slice: Callable[[Counts], None] | None
     ) -> bool:
-        """Searches slice by slice; returns whether the search was finished."""
         counters = self._arrays.counters
         while not (stop and stop()):
             nodes = int(counters[layout.NODES])
@@ -184,7 +168,6 @@ def _check(depth: int, alpha: int, beta: int, node_limit: int | None) -> None:
 
 
 def _empty_arena() -> ArenaArrays:
-    """Returns the arrays of an empty arena."""
     return ArenaArrays(
         table=np.zeros(1, np.uint64),
         records=np.zeros(8, np.uint64),
@@ -198,3 +181,41 @@ def _empty_arena() -> ArenaArrays:
         log=np.zeros(0, np.uint64),
         entries=new_entries(int(BUCKET)),
     )
+
+
+def limits_alone(limits: DepthLimits, result: AlphaBetaResult) -> DepthLimits:
+    """Returns the limits with which a search without file and graph repeats a result.
+
+    Args:
+      limits: those of the result, which has a depth. A mate needs only the depth of its plies, although the
+        result claims it for every depth.
+    """
+    depth = result.depth
+    if result.value is not None and abs(result.value) >= LEAST_MATE:
+        depth = max(1, min(depth, MATE - abs(result.value)))
+    # the window belongs to the last iteration asked for
+    return replace(limits, depth=depth, window=limits.window if depth == limits.depth else None)
+
+
+def nodes_within(
+    board: chess.Board, limits: DepthLimits, *, table_bytes: int, stop: threading.Event
+) -> int | None:
+    """Returns the nodes of a search without file and graph; None if a limit or `stop` ended it early."""
+    engine, nodes, started = AlphaBeta(EntryTable(table_bytes)), 0, time.monotonic()
+    engine.table.next_search()
+
+    def must_stop() -> bool:
+        return stop.is_set() or (limits.seconds is not None and time.monotonic() - started >= limits.seconds)
+
+    for depth in range(1, limits.depth + 1):
+        window = limits.last_window if depth == limits.depth else (-FAR, FAR)
+        left = None if limits.nodes is None else limits.nodes - nodes
+        if left is not None and left < 1:
+            return None
+        found = engine.search(board, depth, *window, stop=must_stop, node_limit=left)
+        nodes += found.counts.nodes
+        if not found.complete:
+            return None
+        if is_shortest_mate(found.value, found.bound, depth):
+            break
+    return nodes

@@ -17,7 +17,16 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import adv, prefetch
 from ...jit.types import Pointer, int64
 from ...position.board import CLOCK_DRAW
-from ...position.board_kernel import PW, check_hash, clock_of, generate_moves, in_check, is_dead, make_move
+from ...position.board_kernel import (
+    PW,
+    check_hash,
+    clock_of,
+    generate_moves,
+    in_check,
+    is_dead,
+    make_move,
+    position_key,
+)
 from ...position.scores import FAR, MATE
 from ...position.words import KEY, Position
 from ...store.record.transposition_kernel import (
@@ -32,7 +41,7 @@ from ...store.record.transposition_kernel import (
 )
 from . import frame_layout as layout
 from .frames_kernel import Search, SearchArrays, search_pointers
-from .leaves_kernel import below_root, key_at, leaf_value, value_at_limit
+from .leaves_kernel import below_root, leaf_value, value_at_limit
 from .order_kernel import learn_cut, next_move, order_by_graph
 from .table_kernel import NO_BOUND, ends, entry_value, graph_proof, is_stored, prefetch_entry, write_entry
 
@@ -150,7 +159,7 @@ def enter_node(S: Search, E: EntryPointers, A: ArenaPointers, ply: int64) -> boo
     counters[layout.BY_KIND + frame[layout.KIND]] += 1
     if ends_by_rule(S, s, frame, ply):
         return True
-    S.keys[2 * ply] = key_at(S.table, s)
+    S.keys[2 * ply] = position_key(S.table, s)
     S.keys[2 * ply + 1] = check_hash(s)
     if ends_by_entry(S, E, s, frame, ply) or ends_by_graph(S, A, s, frame, ply):
         return True
@@ -194,9 +203,9 @@ def descend(S: Search, E: EntryPointers, s: Position, frame: Pointer[int64], ply
     below[layout.BETA] = -frame[layout.ALPHA]
     below[layout.ALPHA] = -frame[layout.BETA] if first else -frame[layout.ALPHA] - 1
     if below[layout.DEPTH]:
-        prefetch_entry(E, key_at(S.table, child))
+        prefetch_entry(E, position_key(S.table, child))
     else:
-        prefetch(S.cache, int64(key_at(S.table, child) & S.cache_mask) * 2)
+        prefetch(S.cache, int64(position_key(S.table, child) & S.cache_mask) * 2)
 
 
 @inner

@@ -1,4 +1,4 @@
-"""Facts about a root from entries and earlier runs: where a search begins, or that it need not begin."""
+"""Facts about a root from entries and earlier runs: its line, and where a search begins or need not."""
 
 from __future__ import annotations
 
@@ -13,9 +13,50 @@ from ...store.record.transposition import Entry, EntryTable
 from ...store.record.transposition_layout import PROOF
 from ...store.transpositions.runs import RunOutcome
 from .frame_layout import QUIET_PLIES
-from .limits import DepthLimits
-from .lines import continued
-from .outcome import KnownDepth
+from .results import DepthLimits, KnownDepth
+
+
+def continued(table: EntryTable, board: chess.Board, most: int) -> list[chess.Move]:
+    """Returns the moves that entries give from a position on, at most `most`.
+
+    The best moves of exact values; in a proven mate the winner's move and the defence that lasts longest.
+    """
+    game = board.copy(stack=False)
+    line: list[chess.Move] = []
+    while len(line) < most:
+        move = _next_move(table, game)
+        if move is None or move not in game.legal_moves:  # of another position with the same key
+            break
+        line.append(move)
+        game.push(move)
+        if game.is_repetition(2):
+            break
+    return line
+
+
+def _next_move(table: EntryTable, board: chess.Board) -> chess.Move | None:
+    entry = table.get(board)
+    if entry is None:
+        return None
+    plies = entry.mate_plies
+    if plies is None:
+        return entry.move if entry.bound == "exact" else None
+    return entry.move if plies > 0 else _longest_defence(table, board) or entry.move
+
+
+def _longest_defence(table: EntryTable, board: chess.Board) -> chess.Move | None:
+    """Returns the defence that lasts longest by the entries; None if they do not cover every move."""
+    lasts: dict[chess.Move, int] = {}
+    for move in list(board.legal_moves):
+        board.push(move)
+        entry = table.get(board)
+        board.pop()
+        plies = entry.mate_plies if entry else None
+        if plies is None or plies <= 0:
+            return None
+        lasts[move] = plies
+    return max(lasts, key=lambda move: lasts[move], default=None)
+
 
 MOST_LINE = 100
 
@@ -101,7 +142,6 @@ def _answering(fact: RootFact, limits: DepthLimits) -> RootFact | None:
 
 
 def _legal(board: chess.Board, text: str) -> tuple[chess.Move, ...]:
-    """Returns the moves of a stored line as far as they are legal."""
     game, line = board.copy(stack=False), []
     for word in text.split():
         try:

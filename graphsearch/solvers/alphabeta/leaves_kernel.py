@@ -24,10 +24,19 @@ from ...jit.compiler import inner
 from ...jit.pointers import ZERO, U, adv, ctz
 from ...jit.types import Pointer, int64, uint16, uint64
 from ...position.board import CLOCK_DRAW
-from ...position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
+from ...position.board_kernel import (
+    PW,
+    clock_of,
+    generate_moves,
+    in_check,
+    is_dead,
+    make_move,
+    position_key,
+    side_to_move,
+)
 from ...position.scores import FAR, LEAST_MATE, MATE
-from ...position.tables import BE, CT, RE
-from ...position.words import BLACK, KEY, KINGS, PAWNS, WHITE, BoardTable, Position
+from ...position.tables import BE, RE
+from ...position.words import BLACK, KINGS, PAWNS, WHITE, BoardTable, Position
 from ...store.record.transposition_kernel import EXACT, LOWER, UPPER
 from . import frame_layout as layout
 from .frames_kernel import Search
@@ -40,25 +49,13 @@ UNKNOWN = FAR
 
 
 @inner
-def key_at(T: BoardTable, s: Position) -> uint64:
-    """Returns the graph's key of a position: the Polyglot key, and the clock above 75."""
-    return s[KEY] ^ T[CT + clock_of(s)]
-
-
-@inner
 def below_root(value: int64, ply: int64) -> int64:
-    """Returns a node's value as the root counts mates, from `ply` plies above."""
+    """Returns a node's value as the root counts mates, from `ply` plies above; with -ply the other way."""
     if value >= LEAST_MATE:
         return value - ply
     if value <= -LEAST_MATE:
         return value + ply
     return value
-
-
-@inner
-def from_node(value: int64, ply: int64) -> int64:
-    """Returns a root-relative value as the node at `ply` counts mates; the inverse of `below_root`."""
-    return below_root(value, -ply)
 
 
 @inner
@@ -78,17 +75,11 @@ def keep(S: Search, key: uint64, data: uint64) -> None:
 
 
 @inner
-def static_value(S: Search, s: Position) -> int64:
-    """Returns the static evaluation of a position, seen by the side to move, never as large as a mate."""
-    S.counters[layout.STATIC] += 1
-    return static_score(S.table, S.weights, s, S.area)
-
-
-@inner
 def known_static(S: Search, s: Position, state: Pointer[int64]) -> int64:
     """Returns the static evaluation of a frame's position, which the frame keeps."""
     if state[layout.STANDS] == UNKNOWN:
-        state[layout.STANDS] = static_value(S, s)
+        S.counters[layout.STATIC] += 1
+        state[layout.STANDS] = static_score(S.table, S.weights, s, S.area)
     return state[layout.STANDS]
 
 
@@ -103,14 +94,6 @@ def can_move(T: BoardTable, s: Position, out: Pointer[uint16]) -> bool:
     if ahead & ~(s[WHITE] | s[BLACK]):
         return True
     return generate_moves(T, s, out) > 0
-
-
-@inner
-def list_evasions(S: Search, s: Position, words: Pointer[uint64], n: int64) -> int64:
-    """Fills the list of a frame in check with the words of the `n` moves in `scratch`; returns `n`."""
-    for i in range(n):
-        words[i] = order_key(s, S.scratch[i], capture_gain(s, S.scratch[i]))
-    return int64(n)
 
 
 @inner
@@ -178,7 +161,9 @@ def enter_quiet(
         n = int64(generate_moves(S.table, s, S.scratch))
         if n == 0:
             state[layout.BEST] = ply + level - MATE
-        state[layout.COUNT] = list_evasions(S, s, words, n)
+        for i in range(n):
+            words[i] = order_key(s, S.scratch[i], capture_gain(s, S.scratch[i]))
+        state[layout.COUNT] = n
 
 
 @inner
@@ -232,7 +217,7 @@ def take_quiet(state: Pointer[int64], value: int64) -> None:
 @inner
 def leaf_value(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
     """Returns the value of a leaf, root-relative: exact inside the window, else a bound (fail-soft)."""
-    key = key_at(S.table, s)
+    key = position_key(S.table, s)
     data = cached(S, key)
     bound = int64(data >> CACHE_BOUND_AT)
     if bound:
@@ -244,7 +229,7 @@ def leaf_value(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) ->
     value = quiesce(S, s, ply, alpha, beta, static)
     static = S.quiet_frames[layout.STANDS]
     bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
-    word = U(from_node(value, ply) + layout.CACHE_BIAS) << CACHE_VALUE_AT | U(bound) << CACHE_BOUND_AT
+    word = U(below_root(value, -ply) + layout.CACHE_BIAS) << CACHE_VALUE_AT | U(bound) << CACHE_BOUND_AT
     if static != UNKNOWN:
         word |= U(static + layout.CACHE_BIAS) | KNOWN_STATIC
     keep(S, key, word)

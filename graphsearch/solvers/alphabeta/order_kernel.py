@@ -11,7 +11,8 @@ from ...graph.arena_kernel import ArenaPointers
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, U, adv, prefetch
 from ...jit.types import Pointer, int16, int64, uint16, uint64
-from ...position.board_kernel import PW, from_square, landing_of, man_at, side_to_move, to_square
+from ...position.attacks_kernel import man_at
+from ...position.board_kernel import PW, from_square, landing_of, side_to_move, to_square
 from ...position.tables import ZO
 from ...position.words import BLACK, KEY, BoardTable, Position
 from ...store.record.node_kernel import (
@@ -38,7 +39,6 @@ CAPTURE = 1 << 32  # + gain and piece; WINNING once the exchange is known not to
 WINNING = 1 << 34
 KILLER = 1 << 30
 LOSING = -(1 << 32)  # + exchange
-QUEEN = 4
 HISTORY_LIMIT = 1 << 14
 MOST_BONUS = 1 << 11
 SORTED_LEAVES = 4  # where one ply is left: by then all moves are likely to be tried
@@ -69,12 +69,11 @@ def move_before(S: Search, ply: int64) -> int64:
 
 
 @inner
-def follow_row(S: Search, ply: int64, back: int64) -> int64:
-    """Returns where the history of moves after the one `back` plies before begins, -1 if there is none."""
-    if ply < back:
+def follow_row(S: Search, ply: int64) -> int64:
+    """Returns where the history of moves after the one before begins, -1 at the root."""
+    if ply == 0:
         return int64(-1)
-    at = ply - back
-    return piece_to(adv(S.positions, at * PW), S.frames[at * layout.FRAME + layout.MOVE]) * layout.PIECE_TO
+    return piece_to(adv(S.positions, (ply - 1) * PW), move_before(S, ply)) * layout.PIECE_TO
 
 
 @inner
@@ -108,7 +107,7 @@ def score_moves(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> No
     """Scores the moves of a frame that are still to be tried."""
     moves = adv(S.moves, ply * layout.MOVE_ROOM)
     scores = adv(S.scores, ply * layout.MOVE_ROOM)
-    row = follow_row(S, ply, int64(1)) if frame[layout.DEPTH] > 1 else int64(-1)
+    row = follow_row(S, ply) if frame[layout.DEPTH] > 1 else int64(-1)
     before = move_before(S, ply)
     reply = S.replies[by_side(s, before)] if before else int64(0)
     for i in range(frame[layout.NEXT], frame[layout.COUNT]):
@@ -260,7 +259,7 @@ def learn_cut(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None
     before = move_before(S, ply)
     if before:
         S.replies[by_side(s, before)] = m
-    row = follow_row(S, ply, int64(1))
+    row = follow_row(S, ply)
     bonus = min(frame[layout.DEPTH] * frame[layout.DEPTH] * 16, int64(MOST_BONUS))
     reward(S, s, m, row, bonus)
     moves = adv(S.moves, ply * layout.MOVE_ROOM)

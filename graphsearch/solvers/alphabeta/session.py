@@ -8,14 +8,16 @@ saved in the background:   entries + rows .. entries + rows .. all of it
 
 from __future__ import annotations
 
+import heapq
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 
 import chess
 
-from ...errors import GraphSearchError, StoreError, UnsavedError
+from ...errors import StoreError, UnsavedError
 from ...graph.graph import Graph
 from ...position.board import (
     CHECKMATE,
@@ -23,20 +25,20 @@ from ...position.board import (
     NOT_TERMINAL,
     fen_of,
     history_keys,
+    key_of,
     key_text,
+    legal_moves,
     terminal_kind,
 )
 from ...position.scores import FAR, MATE
+from ...store.record.node import NodeRecord
 from ...store.record.transposition import EntryTable
 from ...store.store import Store
 from ...store.transpositions import runs
 from ...store.transpositions.runs import ALPHABETA, RunOutcome
 from .engine import AlphaBeta
 from .known import RootFact, answer_of, facts_of, is_shortest_mate, known_of, usable_entry
-from .limits import DepthLimits
-from .ordering import bring_visited
-from .outcome import AlphaBetaProgress, AlphaBetaResult, KnownDepth
-from .results import Counts, DepthResult
+from .results import AlphaBetaProgress, AlphaBetaResult, Counts, DepthLimits, DepthResult, KnownDepth
 
 TABLE_BYTES = 256 << 20
 SAVE_SECONDS = 3.0  # between two saves while an iteration goes on
@@ -78,20 +80,13 @@ def search_to_depth(
       StoreError: if the file cannot be read.
       GraphSearchError: if another search is running on the graph.
     """
-    graph.check_open()
-    if not graph.searching.acquire(blocking=False):
-        raise GraphSearchError("another search is running on this graph; run one at a time")
-    try:
+    with graph.held():
         session = _AlphaBetaSession(graph, board, limits, stop or threading.Event())
         session.on_depth, session.on_progress, session.interval = on_depth, on_progress, interval
         return session.run(graph.use_entries(table_bytes), use_graph=use_graph)
-    finally:
-        graph.searching.release()
 
 
 class _AlphaBetaSession:
-    """One search of one root."""
-
     def __init__(self, graph: Graph, board: chess.Board, limits: DepthLimits, stop: threading.Event) -> None:
         self.graph = graph
         self.board = board
@@ -131,7 +126,6 @@ class _AlphaBetaSession:
         raise failure from self.unsaved
 
     def _look_up(self) -> None:
-        """Looks up the root in the entries and earlier runs."""
         rows: dict[int, RunOutcome] = {}
         if not self.history:
             self.graph.call(lambda store: rows.update(self._rows(store)))
@@ -206,7 +200,6 @@ class _AlphaBetaSession:
         return sum(iteration.counts.nodes for iteration in self.iterations)
 
     def _must_stop(self) -> bool:
-        """Returns whether a limit is reached, and stores which."""
         if self.stop.is_set():
             self.stop_reason = "stop"
         elif self.limits.seconds is not None and time.monotonic() - self.started >= self.limits.seconds:
@@ -240,7 +233,6 @@ class _AlphaBetaSession:
         return self.graph.kept_entries.evaluation
 
     def _begin(self, store: Store) -> None:
-        """Inserts this run into the file."""
         limits = self.limits.as_dict() | ({runs.HISTORY: self.history} if self.history else {})
         self.run_id = runs.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
 
@@ -263,7 +255,6 @@ class _AlphaBetaSession:
             self.saved_at = time.monotonic()
 
     def _end(self) -> None:
-        """Saves everything; stores the error if that fails."""
         total = self._total()
 
         def write(store: Store) -> None:
@@ -276,7 +267,6 @@ class _AlphaBetaSession:
             self.unsaved = error
 
     def _total(self) -> RunOutcome:
-        """Returns the result of this run so far."""
         counts = sum((iteration.counts for iteration in self.iterations), Counts())
         return _outcome(self._best(), counts, time.monotonic() - self.started)
 
@@ -319,7 +309,6 @@ def _answer(found: DepthResult | None) -> RootFact | None:
 
 
 def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> RunOutcome:
-    """Returns the row of an iteration, or of a run by its best iteration."""
     row = RunOutcome(
         nodes=counts.nodes,
         hits=counts.hits,
@@ -340,3 +329,52 @@ def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> RunOu
         best_move=found.move.uci() if found.move else None,
         pv=" ".join(move.uci() for move in found.pv),
     )
+
+
+MOST_NODES = 20_000  # read from a large file: some seconds
+LEAST_VISITS = 2  # of an edge that is followed
+BATCH = 1024  # positions that are read at once
+
+
+def bring_visited(graph: Graph, board: chess.Board, most: int = MOST_NODES) -> int:
+    """Reads the most visited positions below one into memory; returns how many nodes memory holds then.
+
+    A small file is in memory as a whole already.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    if graph.store is not None and not graph.pager.complete:
+        order = count()
+        found, heap = 0, [(0, next(order), board.copy(stack=False))]
+        seen: set[int] = set()
+        while heap and found < most:
+            boards = list(_next_boards(heap, seen, min(BATCH, most - found)))
+            for parent, record in zip(boards, graph.pager.read_all(boards), strict=True):
+                if record is None:
+                    continue
+                found += 1
+                for visits, child in _children(parent, record):
+                    heapq.heappush(heap, (-visits, next(order), child))
+    return graph.arena.node_count
+
+
+def _next_boards(
+    heap: list[tuple[int, int, chess.Board]], seen: set[int], most: int
+) -> Iterator[chess.Board]:
+    while heap and most > 0:
+        board = heapq.heappop(heap)[2]
+        key = key_of(board)
+        if key not in seen:
+            seen.add(key)
+            most -= 1
+            yield board
+
+
+def _children(board: chess.Board, record: NodeRecord) -> Iterator[tuple[int, chess.Board]]:
+    moves = legal_moves(board)
+    for edge, place in zip(record.edges, record.order, strict=False):
+        if edge.n >= LEAST_VISITS:
+            child = board.copy(stack=False)
+            child.push(moves[place])
+            yield edge.n, child

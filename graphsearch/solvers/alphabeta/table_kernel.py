@@ -42,7 +42,7 @@ from ...store.record.transposition_kernel import (
     value_in,
 )
 from . import frame_layout as layout
-from .leaves_kernel import below_root, from_node
+from .leaves_kernel import below_root
 
 NO_BOUND = 0
 
@@ -160,7 +160,7 @@ def write_entry(
     move = frame[layout.BEST_MOVE] if frame[layout.BEST_MOVE] else frame[layout.TABLE_MOVE]
     if bound == NO_BOUND and move == 0:
         return
-    value = from_node(frame[layout.BEST], ply) if bound else int64(0)
+    value = below_root(frame[layout.BEST], -ply) if bound else int64(0)
     depth = int64(frame[layout.DEPTH])
     if proves_mate(value, bound):  # holds at every depth; that it is the shortest, if the depth covers it
         if bound == EXACT and MATE - abs(value) > depth:

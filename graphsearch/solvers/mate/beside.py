@@ -16,11 +16,16 @@ from collections.abc import Iterator
 import chess
 
 from ...errors import CapacityError
+from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
 from ...graph.lines import learn_line
 from ...position.board import CLOCK_DRAW
-from .limits import MateLimits
+from ...search.loop import analyze
+from ...search.params import Limits, SearchParams
+from ...search.warm import kernels_compiling
+from . import beside
 from .session import SLICE, MateSearch, find_mate
+from .sides import MateLimits
 
 AT_LEAST = 2  # moves of mates that are always settled
 SETTLING_VISITS = 20_000  # of the prover, at most, to settle them; it rarely takes 100
@@ -149,14 +154,12 @@ class MateFinder:
         return self._spent + SLICE_SECONDS <= allowance(spent, share=share, lead=LEAD_SECONDS, whole=whole)
 
     def _visits_after(self) -> int:
-        """Returns the most visits of the prover for a shorter mate."""
         if self._visits is None:
             return VISITS_AFTER
         return min(VISITS_AFTER, max(SETTLING_VISITS, int(DECIDED_SHARE * VISIT * self._visits)))
 
     # -------------------------------------------------------------- the prover
     def _opened(self, board: chess.Board) -> MateSearch:
-        """Returns the mate search of a position, created once per search."""
         if self._search is None:
             self._search = MateSearch(board, table_bytes=TABLE_BYTES)
         return self._search
@@ -198,3 +201,26 @@ def _line(search: MateSearch) -> tuple[chess.Move, ...]:
         return search.line()
     except CapacityError:  # the table lost its proof
         return ()
+
+
+def compile_search(
+    evaluator: Evaluator,
+    params: SearchParams,
+    *,
+    filed: bool,
+    told: bool,
+    board: chess.Board | None = None,
+) -> None:
+    """Runs a short search in a graph of its own, to compile its kernels.
+
+    Args:
+      filed: also compile the kernels that save to a file.
+      told: whether the user already knows about the compilation; else the log says so.
+      board: the position of the trial; default: the start position.
+    """
+    with (
+        kernels_compiling(evaluator, filed=filed, prover=beside.__name__, told=told),
+        Graph.open(None, evaluator=evaluator) as trial,
+    ):
+        analyze(trial, board or chess.Board(), Limits(visits=2), params)
+        analyze(trial, chess.Board(beside.TRIAL), Limits(visits=2), params, mates=beside.MateFinder())

@@ -77,8 +77,6 @@ def check_mate(board: chess.Board, moves: int, attack: Attack) -> MateCheck:
 
 
 class _Checker:
-    """One check: its board, and the positions already checked."""
-
     def __init__(self, board: chess.Board, attack: Attack) -> None:
         self.root = board.copy()
         self.board = board.copy()
@@ -154,7 +152,6 @@ class _Checker:
 
 
 def _twice(board: chess.Board) -> set[Key]:
-    """Returns the positions that stood twice in the game."""
     game, counts = board.copy(), Counter[Key]()
     while game.move_stack:
         game.pop()

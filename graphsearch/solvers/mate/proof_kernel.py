@@ -40,7 +40,7 @@ PN, DN, LENGTH, BOUND, CHILD_WORDS = 0, 1, 2, 3, 4
 # plies, visits when it was entered, the last move that decided at this ply
 LEAST_LIMIT, SUM_LIMIT, COUNT, CHOSEN, PLIES, BEFORE, KILLER, FRAME_WORDS = 0, 1, 2, 3, 4, 5, 6, 8
 # counters
-VISITS, VISIT_LIMIT, DEEPEST, COUNTERS = 0, 1, 2, 8
+VISITS, VISIT_LIMIT, COUNTERS = 0, 1, 8
 # the answer
 RESULT_PN, RESULT_DN, RESULT_PLIES, RESULT_CLOCK, RESULT_MOVE, RESULT_WORDS = 0, 1, 2, 3, 4, 8
 
@@ -120,7 +120,6 @@ def pointers(A: ProverArrays) -> ProverPointers:
 
 @inner
 def _is_drawn(P: ProverPointers, c: Position) -> bool:
-    """Returns whether a position stood twice in the game before the root."""
     for i in range(P.drawn_count):
         if P.drawn[i] == c[KEY]:
             return True
@@ -194,7 +193,6 @@ def _assess(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, plies: 
 
 @inner
 def _to_front(moves: Pointer[uint16], n: int64, move: int64) -> None:
-    """Brings a move to the front of a list, if it is there."""
     for i in range(n):
         if int64(moves[i]) == move:
             moves[i] = moves[0]
@@ -236,7 +234,6 @@ def _expand(T: BoardTable, P: ProverPointers, ply: int64, attacks: bool, to_the_
             break
     frame[COUNT] = count
     P.counters[VISITS] += 1
-    P.counters[DEEPEST] = max(P.counters[DEEPEST], ply)
 
 
 @inner
@@ -267,7 +264,6 @@ def _decided(P: ProverPointers, ply: int64, attacks: bool, least: int64) -> tupl
 
 @inner
 def _summary(P: ProverPointers, ply: int64, attacks: bool) -> Summary:
-    """Returns the Summary of a node's children."""
     mine, other = (PN, DN) if attacks else (DN, PN)
     least, second, chosen = int64(INFINITE), int64(INFINITE), int64(-1)
     largest, still_open = int64(0), int64(0)
@@ -332,13 +328,21 @@ def _ascend(P: ProverPointers, ply: int64, attacks: bool, node: Summary) -> None
 
 
 @inner
-def _begin(P: ProverPointers, A: ProverArrays, words: Pointer[uint64], plies: int64) -> None:
-    """Makes the root the first frame."""
+def _begin(P: ProverPointers, words: Pointer[uint64], plies: int64) -> None:
     for i in range(PW):
         P.words[i] = words[i]
     frame = P.frames
     frame[LEAST_LIMIT], frame[SUM_LIMIT] = int64(INFINITE), int64(INFINITE)
     frame[PLIES], frame[BEFORE] = int64(plies), P.counters[VISITS]
+
+
+@inner
+def _answer(P: ProverPointers, A: ProverArrays, attacks: bool, node: Summary) -> None:
+    """Stores the root's node, and writes it to `A.result`."""
+    pn, dn, held, clock = _keep(P, int64(0), attacks, node)
+    result = ptr(A.result, 0)
+    result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], result[RESULT_CLOCK] = pn, dn, held, clock
+    result[RESULT_MOVE] = int64(P.moves[node.chosen]) if node.chosen >= 0 else int64(0)
 
 
 @kernel
@@ -349,7 +353,7 @@ def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) 
     """
     board = ptr(T, 0)
     P = pointers(A)
-    _begin(P, A, ptr(words, 0), plies)
+    _begin(P, ptr(words, 0), plies)
     ply = int64(0)
     moves_now = bool(attacks)
     fresh = True
@@ -376,10 +380,7 @@ def prove(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) 
         ply -= 1
         moves_now = not moves_now
         fresh = False
-    pn, dn, held, clock = _keep(P, int64(0), moves_now, node)
-    result = ptr(A.result, 0)
-    result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], result[RESULT_CLOCK] = pn, dn, held, clock
-    result[RESULT_MOVE] = int64(A.moves[node.chosen]) if node.chosen >= 0 else int64(0)
+    _answer(P, A, moves_now, node)
 
 
 @kernel
@@ -390,11 +391,8 @@ def look(T: Words, A: ProverArrays, words: Words, attacks: bool, plies: int64) -
     """
     board = ptr(T, 0)
     P = pointers(A)
-    _begin(P, A, ptr(words, 0), plies)
+    _begin(P, ptr(words, 0), plies)
     _expand(board, P, int64(0), bool(attacks), True)
     node = _summary(P, int64(0), bool(attacks))
-    pn, dn, held, clock = _keep(P, int64(0), bool(attacks), node)
-    result = ptr(A.result, 0)
-    result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], result[RESULT_CLOCK] = pn, dn, held, clock
-    result[RESULT_MOVE] = int64(A.moves[node.chosen]) if node.chosen >= 0 else int64(0)
+    _answer(P, A, bool(attacks), node)
     return int64(A.frames[COUNT])

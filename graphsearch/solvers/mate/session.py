@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import chess
@@ -19,10 +19,8 @@ from ...position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, his
 from ...position.scores import MATE
 from ...store.record.transposition import Entry, EntryTable
 from ...store.record.transposition_layout import PROOF
-from .limits import MOST_MOVES, MateLimits
-from .line import LineFinder
-from .prover import TABLE_BYTES, Prover
-from .sides import Side
+from .prover import TABLE_BYTES, LineFinder, Prover
+from .sides import MOST_MOVES, MateLimits, Side
 from .table_kernel import ANY_LENGTH
 
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
@@ -74,18 +72,8 @@ class MateResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the object of JSON answers."""
-        return {
-            "position": self.position,
-            "mate": self.mate,
-            "pv": [move.uci() for move in self.pv],
-            "shortest": self.shortest,
-            "excluded": self.excluded,
-            "visits": self.visits,
-            "seconds": round(self.seconds, 3),
-            "proofs": self.proofs,
-            "stop_reason": self.stop_reason,
-            "stored": self.stored,
-        }
+        pv = [move.uci() for move in self.pv]
+        return asdict(self) | {"pv": pv, "seconds": round(self.seconds, 3)}
 
 
 def find_mate(
@@ -149,7 +137,6 @@ class MateSearch:
         self._on_progress: Callable[[MateProgress], None] | None = None
 
     def _side(self, *, attacks: bool) -> Side:
-        """Returns a side with the facts known before any search."""
         side = Side(attacks) if self.limits.moves is None else Side(attacks, most=self.limits.moves)
         colour = self.board.turn if attacks else not self.board.turn
         side.closed = self.board.occupied_co[colour].bit_count() == 1  # a bare king
@@ -200,7 +187,6 @@ class MateSearch:
         self._close_other(side)
 
     def _over(self) -> MateResult | None:
-        """Returns the result of a game that is over, None if it is not."""
         kind = terminal_kind(self.board)
         if kind == NOT_TERMINAL and self.board.halfmove_clock < CLOCK_DRAW:
             return None
@@ -209,7 +195,6 @@ class MateSearch:
         return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
 
     def _search(self) -> str:
-        """Searches to the end and returns the stop reason."""
         steps = self.steps()
         while True:
             try:
@@ -278,7 +263,6 @@ class MateSearch:
         return ""
 
     def _is_open(self, side: Side, plies: int) -> bool:
-        """Returns whether a question still has no answer."""
         if plies == ANY_LENGTH:
             return side.found is None and not side.lost_any
         moves = side.moves(plies)
@@ -324,7 +308,6 @@ class MateSearch:
         return "excluded" if all(side.is_done for side in self.sides) else ""
 
     def _limit(self) -> str:
-        """Returns the limit that is reached, empty if none is."""
         if self._stop is not None and self._stop.is_set():
             return "stop"
         if self.limits.visits is not None and self.prover.visits >= self.limits.visits:

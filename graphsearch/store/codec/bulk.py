@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnfitRecordError
-from ...position.board import POSITION_WORDS
 from ..index.bloom import empty_bloom
-from ..index.layout import HASHES
-from ..record.node import RecordBatch
+from ..record.node import COLUMNS, MAX_MOVES, RecordBatch
 from .compression import Dictionaries, sampled
 from .layout import BAD_FIELD, BAD_POSITION, BLOCK, CHECKSUM, LENGTH, RECORDS_MASK, START, room_for
 
@@ -74,28 +72,11 @@ def start_position() -> NDArray[np.uint64]:
     return np.array(START, np.uint64)
 
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "words": np.dtype("u8"),
-    "v": np.dtype("f4"),
-    "d": np.dtype("u2"),
-    "evaluator": np.dtype("u1"),
-    "run": np.dtype("u4"),
-    "flags": np.dtype("u1"),
-    "code_offsets": np.dtype("i8"),
-    "codes": np.dtype("u1"),
-    "edge_offsets": np.dtype("i8"),
-    "n": np.dtype("u4"),
-    "r": np.dtype("u4"),
-    "q": np.dtype("f4"),
-    "edge_d": np.dtype("u2"),
-}
-
-
 def columns_of(batch: RecordBatch) -> Columns:
     """Returns the batch as the kernels take it, words flat."""
     from .batch_kernel import Columns
 
-    return Columns(**{name: owned(getattr(batch, name), kind).reshape(-1) for name, kind in _DTYPES.items()})
+    return Columns(**{name: owned(getattr(batch, name), kind).reshape(-1) for name, kind in COLUMNS.items()})
 
 
 def encode_blocks(batch: RecordBatch) -> list[bytes]:
@@ -169,10 +150,14 @@ def sort_keys(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def newest_in_order(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Returns what `order.newest_in_order` does of records that come newest first, at a tenth of the cost."""
+    """Returns the indices of the records in the order of a segment, the first one of each position.
+
+    Args:
+      words: `[R, 10]` packed positions. keys: `[R]` their sort keys.
+    """
     from .columns_kernel import settle_ties
 
-    places = np.argsort(keys, kind="stable")
+    places = np.argsort(keys, kind="stable")  # which makes use of what is in order already
     return places[: settle_ties(owned(words, np.uint64).reshape(-1), keys, places)]
 
 
@@ -181,27 +166,8 @@ def bloom_of(batch: RecordBatch, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
     from .columns_kernel import add_to_bloom
 
     bloom = empty_bloom(len(batch))
-    add_to_bloom(keys, bloom, HASHES)
+    add_to_bloom(keys, bloom)
     return bloom
-
-
-def decode_chunk(dictionaries: Dictionaries, blocks: Sequence[bytes]) -> RecordBatch:
-    """Returns the records of some blocks of a chunk.
-
-    Raises:
-      BlockFault: for the first block that is not sound.
-    """
-    from .unpacking import own_unpacker
-
-    stored = dictionaries.to_bytes()
-    unpacker = own_unpacker()
-    slots = np.full(len(blocks), unpacker.slot(stored), np.int64)
-    data, ends = joined(blocks)
-    return decode_stored(unpacker, data, ends, slots, lambda _: stored, _refuse)[0]
-
-
-def _refuse(index: int, reason: str) -> None:
-    raise BlockFault(index, reason) from None
 
 
 def joined(blocks: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -268,19 +234,8 @@ def _decoded(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordB
 
     sums = np.zeros(4, np.int64)
     room(plain, ends, sums)
-    batch = room_for_batch(*sums[1:].tolist())
+    batch = RecordBatch.room(*sums[1:].tolist())
     return batch, int(decode(board_tables(), plain, ends, start_position(), columns_of(batch), 0))
-
-
-def room_for_batch(records: int, codes: int, edges: int) -> RecordBatch:
-    """Returns a batch that is filled next: its arrays hold anything, but the offsets begin at 0."""
-    sizes = {"words": records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
-    sizes |= dict.fromkeys(("v", "d", "evaluator", "run", "flags"), records)
-    sizes |= dict.fromkeys(("n", "r", "q", "edge_d"), edges)
-    columns: dict[str, NDArray[Any]] = {name: np.empty(size, _DTYPES[name]) for name, size in sizes.items()}
-    columns["words"] = np.empty((records, POSITION_WORDS), np.uint64)
-    columns["code_offsets"][0] = columns["edge_offsets"][0] = 0
-    return RecordBatch(**columns)
 
 
 def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
@@ -292,6 +247,52 @@ def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
     codes, edges = (
         (offsets[order + 1] - offsets[order]).sum() for offsets in (batch.code_offsets, batch.edge_offsets)
     )
-    out = room_for_batch(len(order), int(codes), int(edges))
+    out = RecordBatch.room(len(order), int(codes), int(edges))
     gather(columns_of(batch), order, columns_of(out))
     return out
+
+
+def extract_stored(
+    unpacker: Unpacker,
+    data: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    asked: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+) -> tuple[RecordBatch, NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns the records of some positions in stored blocks, their places in `asked`, and what was refused.
+
+    A block is refused, `[blocks]`, if it is not sound or only the `zstandard` package can judge it.
+
+    Args:
+      unpacker: of this thread.
+      data, ends, slots: the blocks, as `bulk.decode_stored` takes them.
+      words: `[10 K]` packed positions, flat.
+      asked: which of them are looked for, block by block.
+      firsts: `[blocks + 1]` where in `asked` those of each block begin.
+    """
+    from .extracting_kernel import extract
+    from .unpacking_kernel import room
+
+    sums = np.zeros(4, np.int64)
+    room(data, ends, sums)
+    most = MAX_MOVES * len(asked)
+    times = int(np.diff(firsts).max(initial=0))  # that a record may be asked for
+    out = RecordBatch.room(len(asked), min(most, times * int(sums[2])), min(most, times * int(sums[3])))
+    hits, refused = np.empty(len(asked), np.int64), np.zeros(len(ends), np.bool_)
+    found = extract(
+        unpacker.workshop,
+        unpacker.bench,
+        start_position(),
+        data,
+        ends,
+        slots,
+        words,
+        asked,
+        firsts,
+        hits,
+        columns_of(out),
+        refused,
+    )
+    return out.part(0, int(found)), hits[: int(found)], refused

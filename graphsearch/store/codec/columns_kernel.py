@@ -9,46 +9,57 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, mulhi, ptr
 from ...jit.types import Pointer, int64, uint8, uint64
 from ...position.board_kernel import PW
+from ..index.bloom import HASHES
 from ..index.locate_kernel import bloom_walk, meta_of_identity, sort_key
-from .batch_kernel import Columns, pointers
+from .batch_kernel import Columns, Records, pointers
+
+
+@inner
+def copy_edge(c: Records, at: int64, a: Records, e: int64) -> None:
+    """Copies an edge to place `at`."""
+    c.n[at], c.r[at], c.q[at], c.edge_d[at] = a.n[e], a.r[e], a.q[e], a.edge_d[e]
+
+
+@inner
+def copy_evaluation(c: Records, k: int64, a: Records, i: int64) -> None:
+    """Copies a record without its edges to place `k`."""
+    for w in range(PW):
+        c.words[PW * k + w] = a.words[PW * i + w]
+    c.v[k], c.d[k], c.evaluator[k] = a.v[i], a.d[i], a.evaluator[i]
+    c.run[k], c.flags[k] = a.run[i], a.flags[i]
+    to = c.code_offsets[k]
+    for j in range(a.code_offsets[i], a.code_offsets[i + 1]):
+        c.codes[to] = a.codes[j]
+        to += 1
+    c.code_offsets[k + 1] = to
+
+
+@inner
+def copy_whole(c: Records, k: int64, a: Records, i: int64) -> None:
+    """Copies a record to place `k`."""
+    copy_evaluation(c, k, a, i)
+    to = c.edge_offsets[k]
+    for e in range(a.edge_offsets[i], a.edge_offsets[i + 1]):
+        copy_edge(c, to, a, e)
+        to += 1
+    c.edge_offsets[k + 1] = to
 
 
 @kernel
 def gather(source: Columns, order: NDArray[np.int64], out: Columns) -> None:
     """Copies records `order` of `source` to `out`, whose arrays have the room; its offsets are filled too."""
-    a = pointers(source)
-    c = pointers(out)
+    a, c = pointers(source), pointers(out)
     for k in range(len(order)):
-        i = order[k]
-        for w in range(PW):
-            c.words[PW * k + w] = a.words[PW * i + w]
-        c.v[k] = a.v[i]
-        c.d[k] = a.d[i]
-        c.evaluator[k] = a.evaluator[i]
-        c.run[k] = a.run[i]
-        c.flags[k] = a.flags[i]
-        to = c.code_offsets[k]
-        for j in range(a.code_offsets[i], a.code_offsets[i + 1]):
-            c.codes[to] = a.codes[j]
-            to += 1
-        c.code_offsets[k + 1] = to
-        to = c.edge_offsets[k]
-        for e in range(a.edge_offsets[i], a.edge_offsets[i + 1]):
-            c.n[to] = a.n[e]
-            c.r[to] = a.r[e]
-            c.q[to] = a.q[e]
-            c.edge_d[to] = a.edge_d[e]
-            to += 1
-        c.edge_offsets[k + 1] = to
+        copy_whole(c, int64(k), a, order[k])
 
 
 @kernel
-def add_to_bloom(keys: NDArray[np.uint64], bloom: NDArray[np.uint8], hashes: int64) -> None:
-    """Sets the bits of keys in a bloom filter (`index/layout.py` defines them)."""
+def add_to_bloom(keys: NDArray[np.uint64], bloom: NDArray[np.uint8]) -> None:
+    """Sets the bits of keys in a bloom filter."""
     bits = U(len(bloom)) << U(3)
     for k in range(len(keys)):
         x, step = bloom_walk(keys[k])
-        for _ in range(hashes):
+        for _ in range(HASHES):
             at = int64(mulhi(x, bits))
             bloom[at >> 3] |= uint8(1 << (at & 7))
             x += step
@@ -100,3 +111,33 @@ def settle_ties(words: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDA
             places[at] = i
             kept += 1
     return kept
+
+
+@kernel
+def pair(
+    old: NDArray[np.uint64],
+    old_keys: NDArray[np.uint64],
+    new: NDArray[np.uint64],
+    new_keys: NDArray[np.uint64],
+    places: NDArray[np.int64],
+) -> int64:
+    """Fills which record of `old` is of the same position as each of `new`, or -1; returns how many are.
+
+    Args:
+      old, new: words, `[10 R]` uint64 flat, in the order of a segment, no position twice.
+      old_keys, new_keys: their sort keys.
+      places: int64, one for each of `new`.
+    """
+    at, found = int64(0), int64(0)
+    for i in range(len(new_keys)):
+        places[i] = -1
+        while at < len(old_keys) and old_keys[at] <= new_keys[i]:
+            if old_keys[at] == new_keys[i]:
+                how = compared(ptr(old, PW * at), ptr(new, PW * i))
+                if how == 0:
+                    places[i] = at
+                    found += 1
+                if how >= 0:
+                    break
+            at += 1
+    return found

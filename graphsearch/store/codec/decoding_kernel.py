@@ -3,7 +3,7 @@
 `layout.py` says what stands where. While a block is read:
 
     rows    its columns of one byte per record: row of record k, column c at `rows[k + records * c]`
-    reader  where the columns of any length go on (`reading_kernel.py`)
+    reader  where the columns of any length go on (`batch_kernel.py`)
 """
 
 from __future__ import annotations
@@ -37,8 +37,13 @@ from ..record.bounds import MOST_CODE
 from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
 from .batch_kernel import (
+    END,
+    FAILED,
+    NUMBERS,
+    READER,
     Bytes,
     Columns,
+    Reader,
     Records,
     codes_in,
     edges_in,
@@ -47,20 +52,13 @@ from .batch_kernel import (
     is_position,
     low_bytes,
     man_at,
-    pointers,
-    records_in,
-)
-from .reading_kernel import (
-    END,
-    FAILED,
-    NUMBERS,
-    READER,
-    Reader,
     next_byte,
+    pointers,
     read_draw,
     read_float,
     read_squares,
     read_varint,
+    records_in,
 )
 
 
@@ -164,8 +162,16 @@ def _position(
 
 
 @inner
-def open_block(data: Bytes, reader: Reader, rows: int64, size: int64, codes: int64, edges: int64) -> None:
-    """Sets the cursors of the columns of any length; fails if a column ends behind the block."""
+def open_block(data: Bytes, reader: Reader, at: int64, header: int64) -> int64:
+    """Sets the cursors of the columns of any length; returns where the rows of the block at `at` begin.
+
+    Fails if a column ends behind the block.
+    """
+    size, codes, edges = records_in(header), codes_in(header), edges_in(header)
+    rows = at + layout.HEADER + low_bytes(header) + codes
+    if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
+        reader[FAILED] = 1
+        return rows
     moves = int64(0)
     visited = int64(0)
     ep = int64(0)
@@ -187,6 +193,7 @@ def open_block(data: Bytes, reader: Reader, rows: int64, size: int64, codes: int
     reader[NUMBERS] = reader[layout.MEN] + filled
     if moves != codes or visited != edges or reader[NUMBERS] > reader[END]:
         reader[FAILED] = 1
+    return rows
 
 
 @inner
@@ -312,11 +319,7 @@ def decode_block(
     """Reads one block into the columns from record `first` on; the reader tells whether it was sound."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     low = at + layout.HEADER
-    rows = low + low_bytes(header) + codes
-    if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
-        reader[FAILED] = 1
-        return
-    open_block(data, reader, rows, size, codes, edges)
+    rows = open_block(data, reader, at, header)
     if reader[FAILED]:
         return
     read_codes(reader, data, rows - codes, adv(c.codes, c.code_offsets[first]), codes)

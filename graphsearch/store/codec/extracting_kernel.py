@@ -24,14 +24,17 @@ from ..index.locate_kernel import is_same
 from ..record.node import MAX_MOVES
 from . import layout
 from .batch_kernel import (
+    END,
+    FAILED,
+    NUMBERS,
     Bytes,
     Columns,
+    Reader,
     Records,
     codes_in,
     edges_in,
     header_at,
     is_drawn,
-    low_bytes,
     pointers,
     records_in,
 )
@@ -46,7 +49,6 @@ from .decoding_kernel import (
     read_values,
     skip_counts,
 )
-from .reading_kernel import END, FAILED, NUMBERS, Reader
 from .unpacking_kernel import Workshop, shop_pointers, unpack_block
 
 
@@ -174,15 +176,10 @@ def copy_record(
 @inner
 def open_plain(data: Bytes, reader: Reader, header: int64, bench: BenchPointers, start: Position) -> int64:
     """Reads the positions of an unpacked block; returns where its rows begin."""
-    size, codes, edges = records_in(header), codes_in(header), edges_in(header)
-    rows = layout.HEADER + low_bytes(header) + codes
     reader[FAILED] = 0
-    if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
-        reader[FAILED] = 1
-        return rows
-    open_block(data, reader, rows, size, codes, edges)
+    rows = open_block(data, reader, int64(0), header)
     if not reader[FAILED]:
-        _read_positions(data, reader, rows, size, bench, start)
+        _read_positions(data, reader, rows, records_in(header), bench, start)
         if not _ends_with_counts(data, reader, header):
             reader[FAILED] = 1
     return rows

@@ -7,7 +7,7 @@ and is its oracle.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 import chess
@@ -80,7 +80,7 @@ def decode_block(plain: bytes) -> list[NodeRecord]:
     Raises:
       CorruptRecordError: if its bytes are no records.
     """
-    return [_with_key(record) for record in _BlockReader(plain).records()]
+    return list(_BlockReader(plain).records())
 
 
 def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
@@ -95,18 +95,13 @@ def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
     Raises:
       CorruptRecordError: if the bytes read are no records.
     """
-    record = _BlockReader(plain).find(identity)
-    return None if record is None else _with_key(record)
+    return next(_BlockReader(plain).records(identity), None)
 
 
 def _identity(words: Words) -> Words:
     """Returns what tells records apart, as `order.identities`."""
     meta = words[META]
     return (*words[:8], meta if clock_of_words(words) > FREE_CLOCK else meta & WITHOUT_CLOCK)
-
-
-def _with_key(record: NodeRecord) -> NodeRecord:
-    return replace(record, words=(*record.words[:KEY], polyglot_key(record.words)))
 
 
 class _BlockReader:
@@ -141,58 +136,37 @@ class _BlockReader:
         columns = [self._bytes[a:b] for a, b in pairwise(ends)]
         return [*columns, self._bytes[ends[-1] :]]
 
-    def records(self) -> Iterator[NodeRecord]:
-        """Yields the records; their words have no key yet."""
-        runs, numbers = self._numbers()
-        found: list[NodeRecord] = []
-        for i in range(self._header.records):
-            found.append(self._record(i, found, runs, numbers))
-            yield found[-1]
-
-    def find(self, identity: Words) -> NodeRecord | None:
-        """Returns the record of a position, without its key, or None."""
+    def records(self, wanted: Words | None = None) -> Iterator[NodeRecord]:
+        """Yields the records, or only that of one position, given as `order.identities` has it."""
         words: list[Words] = []
         run_of: list[int] = []  # which of the runs that the block lists is each record's, from 1; 0: none
         listed = 0
         for i in range(self._header.records):
             byte = [column[i] for column in self._columns[: layout.FIXED]]
-            base = self._base(i, byte)
-            words.append(self._position(byte, layout.START if base is None else words[base]))
+            if byte[layout.REFERENCE] > i:
+                raise CorruptRecordError("a record refers to none of its block")
+            base = i - byte[layout.REFERENCE]  # i itself: the start position
+            words.append(self._position(byte, layout.START if base == i else words[base]))
             own = byte[layout.META] & layout.HAS_RUN
             listed += own > 0
-            run_of.append(listed if own else 0 if base is None else run_of[base])
-            if _identity(words[i]) == identity:
-                runs, numbers = self._numbers()
-                return self._filled(i, byte, words[i], ([0, *runs])[run_of[i]], numbers)
-            self._at[layout.MOVES] += byte[layout.MOVES]
-            self._at[layout.EDGES] += byte[layout.EDGES]
-        return None
+            run_of.append(listed if own else 0 if base == i else run_of[base])
+            if wanted is None or _identity(words[i]) == wanted:
+                runs, numbers = self._numbers
+                yield self._filled(i, byte, words[i], runs[run_of[i]], numbers)
+            else:
+                self._at[layout.MOVES] += byte[layout.MOVES]
+                self._at[layout.EDGES] += byte[layout.EDGES]
 
-    def _numbers(self) -> tuple[Iterator[int], list[tuple[int, int]]]:
-        """Returns the runs of the records that have one of their own, and n and r of all edges."""
+    @cached_property
+    def _numbers(self) -> tuple[list[int], list[tuple[int, int]]]:
+        """The runs of the records that have one of their own, behind a 0, and n and r of all edges."""
         runs = sum((x & layout.HAS_RUN) > 0 for x in self._columns[layout.META])
         wanted = runs + self._header.edges * (1 + self._header.drawn)
         found = _read_varints(self._columns[layout.RUN], wanted)
         if any(run > MAX_RUN for run in found[:runs]):
             raise CorruptRecordError("the number of a run is out of range")
         n, r = found[runs : runs + self._header.edges], found[runs + self._header.edges :]
-        return iter(found[:runs]), list(zip(n, r or [0] * len(n), strict=True))
-
-    def _base(self, i: int, byte: list[int]) -> int | None:
-        """Returns the record that record `i` is told from, None for the start position."""
-        if byte[layout.REFERENCE] > i:
-            raise CorruptRecordError("a record refers to none of its block")
-        return i - byte[layout.REFERENCE] if byte[layout.REFERENCE] else None
-
-    def _record(
-        self, i: int, before: list[NodeRecord], runs: Iterator[int], numbers: list[tuple[int, int]]
-    ) -> NodeRecord:
-        byte = [column[i] for column in self._columns[: layout.FIXED]]
-        place = self._base(i, byte)
-        base = None if place is None else before[place]
-        words = self._position(byte, base.words if base else layout.START)
-        run = next(runs) if byte[layout.META] & layout.HAS_RUN else base.run if base else 0
-        return self._filled(i, byte, words, run, numbers)
+        return [0, *found[:runs]], list(zip(n, r or [0] * len(n), strict=True))
 
     def _filled(
         self, i: int, byte: list[int], words: Words, run: int, numbers: list[tuple[int, int]]
@@ -207,6 +181,7 @@ class _BlockReader:
         first = self._at[layout.EDGES]
         self._at[layout.EDGES] += byte[layout.EDGES]
         edges = tuple(self._edge(e, *numbers[e]) for e in range(first, self._at[layout.EDGES]))
+        words = (*words[:KEY], polyglot_key(words))
         return NodeRecord(words, v, d, byte[layout.EVALUATOR], byte[layout.FLAGS], codes, edges, run)
 
     def _edge(self, e: int, n: int, r: int) -> Edge:

@@ -1,4 +1,7 @@
-"""Unpacking stored blocks of many chunks at once with libzstd; what kernels refuse, `zstandard` decides."""
+"""Stored blocks of many chunks: unpacked with libzstd, and records by position out of them.
+
+What kernels refuse, the `zstandard` package decides.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError
 from ...jit.libzstd import Owned, libzstd
 from ...position.board import POSITION_WORDS
+from .batch_kernel import READER
 from .compression import Dictionaries, Opener
 from .extracting_kernel import Bench
 from .layout import BLOCK, CODES_MASK, EDGES_MASK, FRAME_START, room_for
-from .reading_kernel import READER
 from .unpacking_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
 
 SLOTS = 64  # chunks whose dictionaries are kept ready: 55 kB each

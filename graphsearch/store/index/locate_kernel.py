@@ -1,11 +1,11 @@
 """Where in the file a position may be: the order of segments and the bloom filters, as kernels ask them.
 
-`layout.py` has the formulas; `store/order.py` and `bloom.py` say the same with numpy, and tests hold them to
-each other.
+The formulas are those of `store/order.py` and `bloom.py`, compiled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +17,12 @@ from ...jit.types import Pointer, int64, uint64
 from ...position.board import FREE_CLOCK
 from ...position.board_kernel import PLACE, PW, clock_of, position_key
 from ...position.words import BLACK, META, WHITE, Position
-from . import layout
+from .. import order
+from ..order import COUNT_BITS, MATERIAL_BITS, PAWN_BITS, PIECE_BITS
+from . import bloom
 
-SORT_WHITE, SORT_BLACK, SORT_MIX = U(layout.SORT_WHITE), U(layout.SORT_BLACK), U(layout.SORT_MIX)
-COUNT_BITS = U(layout.COUNT_BITS)
-PIECE_BITS = layout.PIECE_BITS
+_pair_hash: Callable[[uint64, uint64, int64], uint64] = inner(order.pair_hash)
+bloom_walk: Callable[[uint64], tuple[uint64, uint64]] = inner(bloom.walk)
 
 
 class FilterArrays(NamedTuple):
@@ -66,33 +67,20 @@ def filter_pointers(F: FilterArrays) -> FilterPointers:
 
 
 @inner
-def _hashed(x: uint64, bits: int64) -> uint64:
-    """Returns the top bits of a hash."""
-    x ^= x >> U(32)
-    return (x * SORT_MIX) >> U(64 - bits)
-
-
-@inner
-def _pair(s: Position, kind: int64) -> uint64:
-    """Returns the men of a kind, White's and Black's, folded into a word."""
-    return (s[kind] & s[WHITE]) * SORT_WHITE + (s[kind] & s[BLACK]) * SORT_BLACK
-
-
-@inner
 def _with_kind(key: uint64, s: Position, kind: int64, bits: int64) -> uint64:
     """Returns a sort key with the hash of the men of a kind behind it."""
-    return (key << U(bits)) | _hashed(_pair(s, kind), bits)
+    return (key << U(bits)) | _pair_hash(s[kind] & s[WHITE], s[kind] & s[BLACK], bits)
 
 
 @inner
 def sort_key(s: Position) -> uint64:
-    """Returns the sort key of a position, as `store/order.sort_keys`."""
+    """Returns the sort key of a position, as `order.sort_keys`."""
     material = ZERO
     for kind in range(5):
-        material = (material << COUNT_BITS) | U(popc(s[kind] & s[WHITE]))
-        material = (material << COUNT_BITS) | U(popc(s[kind] & s[BLACK]))
-    key = _hashed(_pair(s, int64(0)), int64(layout.PAWN_BITS))
-    key = (key << U(layout.MATERIAL_BITS)) | _hashed(material * SORT_WHITE, int64(layout.MATERIAL_BITS))
+        material = (material << U(COUNT_BITS)) | U(popc(s[kind] & s[WHITE]))
+        material = (material << U(COUNT_BITS)) | U(popc(s[kind] & s[BLACK]))
+    key = _with_kind(ZERO, s, int64(0), int64(PAWN_BITS))
+    key = (key << U(MATERIAL_BITS)) | _pair_hash(material, ZERO, int64(MATERIAL_BITS))
     key = _with_kind(key, s, int64(1), int64(PIECE_BITS[0]))
     key = _with_kind(key, s, int64(2), int64(PIECE_BITS[1]))
     key = _with_kind(key, s, int64(3), int64(PIECE_BITS[2]))
@@ -136,26 +124,29 @@ def first_piece(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> 
 
 
 @inner
-def bloom_walk(key: uint64) -> tuple[uint64, uint64]:
-    """Returns where the bits of a key in a bloom filter begin, and the step to the next, as words."""
-    x = key * U(layout.BLOOM_MULTIPLIER)
-    return x, (x >> U(32)) | (x << U(32)) | ONE
-
-
-@inner
 def in_bloom(F: FilterPointers, c: int64, key: uint64) -> bool:
     """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
     bits = U(F.sizes[c]) << U(3)
     if bits == ZERO:
         return False
-    bloom = bytes_at(F.blooms[c], F.sizes[c])
+    data = bytes_at(F.blooms[c], F.sizes[c])
     x, step = bloom_walk(key)
-    for _ in range(layout.HASHES):
+    for _ in range(bloom.HASHES):
         at = int64(mulhi(x, bits))
-        if not (int64(bloom[at >> 3]) >> (at & 7)) & 1:
+        if not (int64(data[at >> 3]) >> (at & 7)) & 1:
             return False
         x += step
     return True
+
+
+@inner
+def next_chunk(F: FilterPointers, c: int64, end: int64, order: uint64, key: uint64) -> int64:
+    """Returns the first chunk from `c` on that may hold a key of a sort key; `end` if none before it may."""
+    while c < end and F.firsts[c] <= order:
+        if in_bloom(F, c, key):
+            return c
+        c += 1
+    return end
 
 
 @inner
@@ -172,11 +163,8 @@ def may_be_stored(F: FilterPointers, s: Position, key: uint64) -> bool:
     order = sort_key(s)
     for segment in range(F.segment_count):
         end = F.segments[segment + 1]
-        c = first_piece(F.firsts, F.segments[segment], end, order)
-        while c < end and F.firsts[c] <= order:
-            if in_bloom(F, c, key):
-                return True
-            c += 1
+        if next_chunk(F, first_piece(F.firsts, F.segments[segment], end, order), end, order, key) < end:
+            return True
     return False
 
 
@@ -227,18 +215,17 @@ def find_blocks(
         begin = listed
         while segment < Fp.segment_count and listed == begin:
             end = Fp.segments[segment + 1]
-            c = first_piece(Fp.firsts, Fp.segments[segment], end, order)
-            while c < end and (Fp.firsts[c] <= order):
-                if in_bloom(Fp, c, key):
-                    b = first_piece(keys, starts[c], starts[c + 1], order)
-                    while b < starts[c + 1] and keys[b] <= order:
-                        if listed == len(blocks):
-                            return begin, int64(i)
-                        asked[listed] = q
-                        blocks[listed] = b
-                        listed += 1
-                        b += 1
-                c += 1
+            c = next_chunk(Fp, first_piece(Fp.firsts, Fp.segments[segment], end, order), end, order, key)
+            while c < end:
+                b = first_piece(keys, starts[c], starts[c + 1], order)
+                while b < starts[c + 1] and keys[b] <= order:
+                    if listed == len(blocks):
+                        return begin, int64(i)
+                    asked[listed] = q
+                    blocks[listed] = b
+                    listed += 1
+                    b += 1
+                c = next_chunk(Fp, c + 1, end, order, key)
             segment += 1
         segments[q] = segment
     return listed, int64(len(left))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ...deadline import check_time
 from ...errors import CorruptRecordError, UnsoundRecordError
-from ...position.board import key_of_words
+from ...position.board import key_of_words, pack
 from .. import order
 from ..codec.records import find_in_block
 from ..codec.soundness import fault_of
+from ..opened import OpenStore
 from ..record.node import NodeRecord
-from ..segments import fetch_blocks, keys_of
-from .bloom import may_hold, may_hold_each
+from ..segments import fetch, keys_of
+from .bloom import may_hold_each
 from .catalog import Catalog, Chunk
 
 U64s = NDArray[np.uint64]
@@ -27,13 +30,20 @@ def _range(keys: U64s, key: int) -> range:
     return range(max(first, 0), int(np.searchsorted(keys, np.uint64(key), "right")))
 
 
-def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> NodeRecord | None:
-    """Returns the newest record of a packed position, whole positions compared, or None.
+def read(store: OpenStore, board: chess.Board) -> NodeRecord | None:
+    """Returns the record of a position, or None; without Numba.
 
     Raises:
       CorruptRecordError: if a block that may hold it is damaged.
       UnsoundRecordError: if its record cannot be.
     """
+    check_time()
+    with store.reading() as connection, store.snapshot():
+        return read_one(connection, store.catalog, pack(board))
+
+
+def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> NodeRecord | None:
+    """Returns the newest record of a packed position, whole positions compared, or None."""
     row = words.reshape(1, -1)
     wanted = tuple(order.identities(row)[0].tolist())
     sort_key, key = int(order.sort_keys(row)[0]), int(keys_of(row)[0])
@@ -56,7 +66,7 @@ def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chu
     """Yields the blocks that may hold a position, those of the newest segment first."""
     for chunk in catalog.directory.around(sort_key):
         index = catalog.full_index(chunk)
-        if may_hold(index.bloom, key):
+        if may_hold_each(index.bloom, np.array([key], np.uint64))[0]:
             for b in _range(index.keys[chunk.gone :], sort_key):
                 yield chunk, chunk.gone + b
 
@@ -64,23 +74,25 @@ def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chu
 def _find_in(
     connection: sqlite3.Connection, catalog: Catalog, chunk: Chunk, block: int, wanted: tuple[int, ...]
 ) -> NodeRecord | None:
-    data = fetch_blocks(connection, chunk, block, block + 1)[0]
+    data, ends = fetch(connection, np.array([chunk.block_id(block)]))
     opener = catalog.dictionaries(chunk).opener()
     try:
-        return find_in_block(opener.open(data), wanted)
+        return find_in_block(opener.open(data[: ends[0]].tobytes()), wanted)
     except CorruptRecordError as error:
         raise CorruptRecordError(f"{catalog.name(chunk, block)}: {error}") from None
 
 
-def may_be_stored(catalog: Catalog, sort_keys: U64s, keys: U64s) -> NDArray[np.bool_]:
-    """Returns which positions some segment may hold, `[K]`; those that are False are in none.
+def may_hold(store: OpenStore, words: U64s, keys: U64s) -> NDArray[np.bool_]:
+    """Returns which positions the file may hold, `[K]`: by filters alone, without Numba; about 0.5 % err.
 
     Args:
-      sort_keys, keys: `[K]` of the positions, as `order.sort_keys` and `board.key_of` return them.
+      words: `[K, 10]` packed positions; their clocks and keys are not read.
+      keys: `[K]` their keys in the graph.
     """
-    found = np.zeros(len(keys), bool)
-    for chunk, first, following in catalog.directory:
-        asked = np.nonzero(~found & (first <= sort_keys) & (sort_keys <= following))[0]
-        if len(asked):
-            found[asked] = may_hold_each(catalog.full_index(chunk).bloom, keys[asked])
-    return found
+    with store.reading(), store.snapshot():
+        found, sort_keys = np.zeros(len(keys), bool), order.sort_keys(words)
+        for chunk, first, following in store.catalog.directory:
+            asked = np.nonzero(~found & (first <= sort_keys) & (sort_keys <= following))[0]
+            if len(asked):
+                found[asked] = may_hold_each(store.catalog.full_index(chunk).bloom, keys[asked])
+        return found

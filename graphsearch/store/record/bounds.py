@@ -28,6 +28,7 @@ DRAWN = 1001
 AT_LEAST, AT_MOST, STEPS = 1002, 1012, 10
 MOST_CODE = AT_MOST + STEPS - 1
 STEP = 100  # per mille
+AS_GOOD_AS_WON = 0.99  # value of a move from which one of value 1 that has fewer visits is no better
 
 Bounds = tuple[int, int]
 UNPROVEN: Bounds = (-1, 1)

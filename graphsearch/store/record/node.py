@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
 from ...position.board import DEAD, POSITION_WORDS, clock_of_words
 from ...position.board import MAX_MOVES as MAX_MOVES
 from ...position.values import D_SCALE
@@ -203,6 +203,14 @@ def prior_order(codes: bytes | Sequence[int]) -> list[int]:
     return sorted(range(len(codes)), key=lambda i: -codes[i])
 
 
+# the columns of a batch: an entry for each record, P code or edge; and where those of a record begin
+_BY_RECORD = {"words": "u8", "v": "f4", "d": "u2", "evaluator": "u1", "run": "u4", "flags": "u1"}
+_BY_CODE = {"codes": "u1"}
+_BY_EDGE = {"n": "u4", "r": "u4", "q": "f4", "edge_d": "u2"}
+_OFFSETS = {"code_offsets": "i8", "edge_offsets": "i8"}
+COLUMNS = {name: np.dtype(kind) for name, kind in (_BY_RECORD | _BY_CODE | _BY_EDGE | _OFFSETS).items()}
+
+
 @dataclass(slots=True)
 class RecordBatch:
     """Many records as columns, the form in which arena and store exchange them.
@@ -255,78 +263,59 @@ class RecordBatch:
     def from_records(cls, records: Sequence[NodeRecord]) -> RecordBatch:
         """Returns the columns of some records."""
         edges = [edge for record in records for edge in record.edges]
+        columns = {name: np.array([getattr(r, name) for r in records], COLUMNS[name]) for name in _BY_RECORD}
+        columns["words"] = columns["words"].reshape(-1, POSITION_WORDS)
+        columns |= {name: np.array([getattr(e, name) for e in edges], COLUMNS[name]) for name in "nrq"}
         return cls(
-            words=np.array([r.words for r in records], np.uint64).reshape(-1, POSITION_WORDS),
-            v=np.array([r.v for r in records], np.float32),
-            d=np.array([r.d for r in records], np.uint16),
-            evaluator=np.array([r.evaluator for r in records], np.uint8),
-            run=np.array([r.run for r in records], np.uint32),
-            flags=np.array([r.flags for r in records], np.uint8),
+            **columns,
             code_offsets=_offsets([len(r.codes) for r in records]),
             codes=np.frombuffer(b"".join(r.codes for r in records), np.uint8),
             edge_offsets=_offsets([len(r.edges) for r in records]),
-            n=np.array([e.n for e in edges], np.uint32),
-            r=np.array([e.r for e in edges], np.uint32),
-            q=np.array([e.q for e in edges], np.float32),
             edge_d=np.array([e.d for e in edges], np.uint16),
         )
 
     @classmethod
     def empty(cls, records: int, codes: int, edges: int) -> RecordBatch:
         """Returns zeroed columns with room for so many records, codes and edges."""
-        return cls(
-            words=np.zeros((records, POSITION_WORDS), np.uint64),
-            v=np.zeros(records, np.float32),
-            d=np.zeros(records, np.uint16),
-            evaluator=np.zeros(records, np.uint8),
-            run=np.zeros(records, np.uint32),
-            flags=np.zeros(records, np.uint8),
-            code_offsets=np.zeros(records + 1, np.int64),
-            codes=np.zeros(codes, np.uint8),
-            edge_offsets=np.zeros(records + 1, np.int64),
-            n=np.zeros(edges, np.uint32),
-            r=np.zeros(edges, np.uint32),
-            q=np.zeros(edges, np.float32),
-            edge_d=np.zeros(edges, np.uint16),
-        )
+        batch = cls.room(records, codes, edges)
+        for name in COLUMNS:
+            getattr(batch, name)[:] = 0
+        return batch
+
+    @classmethod
+    def room(cls, records: int, codes: int, edges: int) -> RecordBatch:
+        """Returns columns that are filled next: they hold anything, but the offsets begin at 0."""
+        sizes = dict.fromkeys(_BY_RECORD, records) | dict.fromkeys(_BY_CODE, codes)
+        sizes |= dict.fromkeys(_BY_EDGE, edges) | dict.fromkeys(_OFFSETS, records + 1)
+        columns: dict[str, NDArray[Any]] = {name: np.empty(sizes[name], COLUMNS[name]) for name in COLUMNS}
+        columns["words"] = np.empty((records, POSITION_WORDS), np.uint64)
+        for name in _OFFSETS:
+            columns[name][0] = 0
+        return cls(**columns)
 
     @classmethod
     def concat(cls, batches: Sequence[RecordBatch]) -> RecordBatch:
         """Returns the records of some batches, one after the other."""
-        if len(batches) == 1:
-            return batches[0]
-        names = ("words", "v", "d", "evaluator", "run", "flags", "codes", "n", "r", "q", "edge_d")
-        columns = (
-            {name: np.concatenate([getattr(b, name) for b in batches]) for name in names} if batches else {}
-        )
-        for name in ("code_offsets", "edge_offsets"):
+        if len(batches) < 2:
+            return batches[0] if batches else cls.empty(0, 0, 0)
+        columns = {name: np.concatenate([getattr(b, name) for b in batches]) for name in COLUMNS}
+        for name in _OFFSETS:
             lengths = [np.diff(getattr(batch, name)) for batch in batches]
             columns[name] = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
-        return cls(**columns) if batches else cls.empty(0, 0, 0)
+        return cls(**columns)
 
     def copied(self) -> RecordBatch:
         """Returns the records in arrays of their own, which keep nothing else in memory."""
-        return RecordBatch(*(getattr(self, one.name).copy() for one in fields(self)))
+        return RecordBatch(**{name: getattr(self, name).copy() for name in COLUMNS})
 
     def part(self, first: int, last: int) -> RecordBatch:
         """Returns records `first` to `last` (exclusive) as views of these columns."""
-        codes = slice(int(self.code_offsets[first]), int(self.code_offsets[last]))
-        edges = slice(int(self.edge_offsets[first]), int(self.edge_offsets[last]))
-        return RecordBatch(
-            words=self.words[first:last],
-            v=self.v[first:last],
-            d=self.d[first:last],
-            evaluator=self.evaluator[first:last],
-            run=self.run[first:last],
-            flags=self.flags[first:last],
-            code_offsets=self.code_offsets[first : last + 1] - self.code_offsets[first],
-            codes=self.codes[codes],
-            edge_offsets=self.edge_offsets[first : last + 1] - self.edge_offsets[first],
-            n=self.n[edges],
-            r=self.r[edges],
-            q=self.q[edges],
-            edge_d=self.edge_d[edges],
-        )
+        columns = {name: getattr(self, name)[first:last] for name in _BY_RECORD}
+        for offsets, names in zip(_OFFSETS, (_BY_CODE, _BY_EDGE), strict=True):
+            its = getattr(self, offsets)
+            columns |= {name: getattr(self, name)[int(its[first]) : int(its[last])] for name in names}
+            columns[offsets] = its[first : last + 1] - its[first]
+        return RecordBatch(**columns)
 
 
 def _offsets(lengths: list[int]) -> NDArray[np.int64]:
@@ -383,18 +372,6 @@ def _value_problems(name: str, q: float, d: int) -> list[str]:
     if not 0 <= d <= D_SCALE * (1.0 - abs(q)) + 1:
         return [f"{name} has Q = {q} with draws {d} per mille"]
     return []
-
-
-def validate(record: NodeRecord) -> NodeRecord:
-    """Returns the record.
-
-    Raises:
-      CorruptRecordError: if it breaks an invariant.
-    """
-    found = problems(record)
-    if found:
-        raise CorruptRecordError(f"record of {record.words[9]:016x}: {'; '.join(found)}")
-    return record
 
 
 assert DEAD <= TERMINAL_MASK

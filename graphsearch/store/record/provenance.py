@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 Option = str | int | float | bool
 BY_RULE = 0  # the evaluator of results by rules or tablebases
@@ -30,13 +30,7 @@ class EvaluatorIdentity:
 
     def as_json(self) -> str:
         """Returns the canonical JSON text of the identity; equal identities give equal texts."""
-        parts = {
-            "kind": self.kind,
-            "digest": self.digest,
-            "options": dict(self.options),
-            "mapping": self.mapping,
-        }
-        return json.dumps(parts, sort_keys=True)
+        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> EvaluatorIdentity:

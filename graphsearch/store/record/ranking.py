@@ -12,7 +12,7 @@ import chess
 
 from ...position.board import CLOCK_DRAW, legal_moves
 from ...position.values import negate
-from .bounds import MOST_MATE, Proof
+from .bounds import AS_GOOD_AS_WON, MOST_MATE, Proof
 from .node import Edge, NodeRecord, node_value
 
 LOST = 3  # the class of moves that come last
@@ -27,8 +27,9 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     """Returns the edges, by place in descending P, best first.
 
     A proven win (the shortest first), then visits, value and P; last a proven loss (the longest first). A
-    proven draw comes before all others if the most visited of them is worth less. In a position that is mated
-    in a known number of plies the moves that last so long come first.
+    proven draw comes before all others if the most visited of them is worth less, and so does a move of value
+    1, a win by tablebases, unless the most visited one is as good as won: evaluators round to 1, too. In a
+    position that is mated in a known number of plies the moves that last so long come first.
 
     Args:
       clock: the halfmove clock of the path; default: that at which the record was evaluated.
@@ -40,6 +41,7 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     open_edges = [edge for edge, proof in zip(edges, proofs, strict=True) if proof is None]
     best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
     draws_lead = best.n == 0 or best.value < 0
+    wins_lead = best.value < AS_GOOD_AS_WON
     own = record.proof
     longest = own.mate if own and own.result < 0 else None
 
@@ -55,7 +57,7 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
                 0.0,
                 k,
             )
-        if edge.n and edge.value == 1.0:  # certain, to the evaluator; large waves give it few visits
+        if wins_lead and edge.n and edge.value == 1.0:  # large waves give it few visits
             return 1, 0, -edge.n, 0.0, k
         return 1 if proof and draws_lead else 2, 0, -edge.n, negate(edge.value), k
 
@@ -88,8 +90,9 @@ def proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:
 
 def node_mean(record: NodeRecord) -> tuple[float, float]:
     """Returns (Q, D) of a node; D is a probability."""
-    q = float(node_value(record.v, record.edges, record.bounds))
-    if record.bounds[0] == record.bounds[1]:
+    bounds = record.bounds
+    q = float(node_value(record.v, record.edges, bounds))
+    if bounds[0] == bounds[1]:
         return q, 1.0 - abs(q)
     drawn = reduce(add, (e.n * e.draws for e in record.edges), 0.0)  # `sum` compensates from Python 3.12 on
     draws = record.v_draw + drawn

@@ -1,30 +1,97 @@
-"""The files of a cluster: whether they belong together, and reading them as one."""
+"""The files of a cluster: whether they belong together, and reading them as one, records and plain tables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorMismatchError, InputFileError, StoreError
-from ..file import file_bytes, real_path
+from ..codec.bulk import take
+from ..file import file_bytes, real_path, sql_errors
+from ..format import tables_sql
 from ..index.catalog import Catalog
+from ..index.filters import filter_of_any
+from ..index.locate_kernel import FilterArrays
 from ..portions import in_file_order
-from ..reading import Reader
+from ..reading import MAX_PROBLEMS, Reader
 from ..record.node import NodeRecord, RecordBatch
 from ..record.provenance import RootInfo, differences
 from ..scanning import Portion
-from ..segments import OnCorrupt
+from ..segments import OnCorrupt, keys_of
 from ..store import Store
+from ..tables.columns import TABLES
 from .manifest import FACT, Manifest, is_sharded, read_manifest
-from .ownership import owner_of, owners_of
-from .reading import ShardedReader
+from .ownership import Owners, owner_of, owners_of
+
+Words = NDArray[np.uint64]
+_Answer = TypeVar("_Answer")
+
+
+class ShardedReader(Reader):
+    """Finds the newest records of positions in the files of a cluster; see `Reader`."""
+
+    may_read_inside = False
+
+    def __init__(self, readers: Sequence[Reader], owners: Owners) -> None:
+        """Takes the readers of all files, which it closes; owners: as the manifest has them."""
+        self._readers = readers
+        self._owners = owners
+        self.closed = False
+        self.problems = []
+
+    def close(self) -> None:
+        """Closes the connections. A second call does nothing."""
+        self.closed = True
+        for reader in self._readers:
+            reader.close()
+
+    @property
+    def ram_bytes(self) -> int:
+        """Bytes of all indexes and filters."""
+        return sum(reader.ram_bytes for reader in self._readers)
+
+    def filter(self) -> FilterArrays:
+        """Returns the filter of what is committed now: what any file may hold."""
+        return filter_of_any([reader.filter() for reader in self._readers])
+
+    def find(self, words: Words, *, strict: bool = False) -> tuple[NDArray[np.bool_], RecordBatch]:
+        """Returns which packed positions have a record, and the records of those, in order."""
+        have = np.zeros(len(words), np.bool_)
+        places, batches = [], []
+        for mine, (found, batch) in self._ask(words, lambda reader, some: reader.find(some, strict=strict)):
+            have[mine[found]] = True
+            places.append(mine[found])
+            batches.append(batch)
+        order = np.argsort(np.concatenate([*places, np.zeros(0, np.int64)]), kind="stable")
+        return have, take(RecordBatch.concat(batches), order)
+
+    def find_any(self, words: Words) -> list[RecordBatch]:
+        """Returns the records of some packed positions, as far as there are any, in any order."""
+        answers = self._ask(words, lambda reader, some: reader.find_any(some))
+        return [batch for _, batches in answers for batch in batches]
+
+    def _ask(
+        self, words: Words, ask: Callable[[Reader, Words], _Answer]
+    ) -> list[tuple[NDArray[np.int64], _Answer]]:
+        """Returns which positions each owner was asked for, and what it answers."""
+        owners = owners_of(keys_of(words), self._owners)
+        answers = []
+        for number, reader in enumerate(self._readers):
+            mine = np.flatnonzero(owners == number)
+            if len(mine):
+                answers.append((mine, ask(reader, words[mine])))
+        said = [line for reader in self._readers for line in reader.problems]
+        self.problems = said[:MAX_PROBLEMS]
+        return answers
 
 
 def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
@@ -39,7 +106,7 @@ def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
     if not path.exists():
         raise StoreError(
             f"{folder}: shard {number}, {path.name}, is missing; restore it, or have it made empty with"
-            f" `graphsearch store mend {folder}`: what it held is evaluated again"
+            f" `graphsearch lab mend {folder}`: what it held is evaluated again"
         )
     return path
 
@@ -84,7 +151,7 @@ class ShardedStore(Store):
         self._parts = parts
         self.place = None
         self._manifest = manifest
-        self._connection = first.connection
+        self.connection = first.connection
         self._catalog = first.catalog
         self._lock = None
         self._closed = False
@@ -144,11 +211,6 @@ class ShardedStore(Store):
             self._closed = True
             for part in self._parts:
                 part.close()
-
-    def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which packed positions have a record, and the records of those; see `Store.lookup`."""
-        with self.reader() as reader:
-            return reader.find(words, strict=True)
 
     def reader(self, *, threads: int = 2) -> Reader:
         """Returns a reader of all files; see `Store.reader`."""
@@ -230,3 +292,69 @@ def files_of(folder: str | os.PathLike[str]) -> list[Path]:
 def sharded_bytes(folder: str | os.PathLike[str]) -> int:
     """Returns the size of all files of a cluster, write-ahead logs included."""
     return sum(file_bytes(file) for file in files_of(folder))
+
+
+PER_CENT = 100
+
+Progress = Callable[[int, int], None]
+
+
+def in_turn(files: Sequence[Path], progress: Progress | None) -> Iterator[tuple[Path, Progress | None]]:
+    """Yields files, each with what takes its own progress and tells that of all, in per cent.
+
+    A file has the share of its bytes. What begins anew within a file, such as a second pass, is told when it
+    is further than what was told before.
+    """
+    sizes = [file_bytes(file) for file in files]
+    whole, before, told = max(1, sum(sizes)), 0, -1
+
+    def tell(bytes_done: float) -> None:
+        nonlocal told
+        per_cent = int(PER_CENT * bytes_done / whole)
+        if progress and per_cent > told:
+            told = per_cent
+            progress(per_cent, PER_CENT)
+
+    for file, size in zip(files, sizes, strict=True):
+
+        def advance(done: int, total: int, before: int = before, size: int = size) -> None:
+            tell(before + size * min(1.0, done / max(1, total)))
+
+        yield file, advance
+        before += size
+        tell(before)
+
+
+TOP_TABLES = ("top_position", "top_edge")  # a position is with its record
+ROOT_TABLES = ("root", "root_history", *TOP_TABLES)  # a root is with its owner
+_VIEW = re.compile(r"^CREATE (VIEW \w+ AS\n.*?);$", re.MULTILINE | re.DOTALL)
+
+
+def gather_tables(connection: sqlite3.Connection, parts: Sequence[Store], path: Path) -> None:
+    """Has a connection to the first file find the rows of all files in the tables of roots, and in the views.
+
+    Temporary tables and views of the same names hide those of the file; they come from this program, since
+    SQLite trusts what is temporary.
+
+    Args:
+      parts: the open files; their rows are copied, some hundred for each root. path: of the cluster.
+    """
+    with sql_errors(path, "read it"):
+        connection.execute("PRAGMA query_only = 0")
+        for table in ROOT_TABLES:
+            _gather(connection, parts, table)
+        for view in _VIEW.findall(tables_sql()):
+            connection.execute(f"CREATE TEMP {view}")
+        connection.execute("PRAGMA query_only = 1")
+
+
+def _gather(connection: sqlite3.Connection, parts: Sequence[Store], table: str) -> None:
+    """Makes the temporary table; of two rows with one key that of the later file counts, as in a merge."""
+    shape = TABLES[table]
+    columns = shape.columns
+    kinds = ", ".join(f"{name} {column.kind}" for name, column in columns.items())
+    connection.execute(f"CREATE TEMP TABLE {table} ({kinds}, PRIMARY KEY ({', '.join(shape.key)}))")
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    for part in parts:
+        rows = part.connection.execute(f"SELECT {names} FROM {table}")  # noqa: S608 (constants)
+        connection.executemany(f"INSERT OR REPLACE INTO temp.{table} VALUES ({marks})", rows)  # noqa: S608

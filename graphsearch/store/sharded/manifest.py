@@ -89,7 +89,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     """
     path = Path(folder) / NAME
     if not path.is_file():
-        raise StoreError(f"{folder} has no {NAME}; make a cluster with `graphsearch store split`")
+        raise StoreError(f"{folder} has no {NAME}; make a cluster with `graphsearch lab split`")
     try:
         text = read_file(path, MANIFEST)
     except OSError as error:

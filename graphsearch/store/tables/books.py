@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...errors import InvalidParameterError
-from ..file import sql_errors
 from ..store import Store
-from .rows import checked, rows
+from .rows import checked, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +24,13 @@ class BookRow:
 
 def books(store: Store) -> list[BookRow]:
     """Returns the books of a file, by name."""
-    with sql_errors(store.path, "read it"):
-        names = ("id", "name", "side", "config", "created", "updated")
-        return [BookRow(*row) for row in rows(store.connection, "book", names, "ORDER BY name")]
+    return [BookRow(*row) for row in listed(store, "book", "ORDER BY name")]
 
 
 def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
     """Returns the rows of a statement, held to these columns (`TABLE.COLUMN`)."""
-    with sql_errors(store.path, "read it"):
-        return list(checked(store.connection.execute(sql, values), *columns))
+    with store.reading() as connection:
+        return list(checked(connection.execute(sql, values), *columns))
 
 
 def book_named(store: Store, name: str) -> BookRow:
@@ -59,16 +56,11 @@ def book_keys(store: Store, number: int) -> list[str]:
 
 def book_roots(store: Store, number: int) -> list[str]:
     """Returns the FENs where a book begins, the first plies first."""
-    return [
-        row[0]
-        for row in asked(
-            store,
-            "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
-            " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key",
-            (number,),
-            "book_root.fen",
-        )
-    ]
+    statement = (
+        "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
+        " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key"
+    )
+    return [row[0] for row in asked(store, statement, (number,), "book_root.fen")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +75,18 @@ class BookStep:
 
 def book_node(store: Store, number: int, key: str) -> tuple[int, float | None, str] | None:
     """Returns node N, value and state of a position of a book; None if the book does not have it."""
-    columns = ("n", "value", "state")
-    found = asked(
-        store,
-        "SELECT n, value, state FROM book_position WHERE book = ? AND key = ?",
-        (number, key),
-        *(f"book_position.{name}" for name in columns),
-    )
-    return found[0] if found else None
+    where = "WHERE book = ? AND key = ?"
+    found = listed(store, "book_position", where, (number, key), names=("n", "value", "state"))
+    return next(((n, value, state) for n, value, state in found), None)
 
 
 def book_steps(store: Store, number: int, key: str) -> list[BookStep]:
     """Returns the moves of a book in a position, the best first as far as it is known."""
-    found = asked(
-        store,
+    statement = (
         "SELECT m.move, m.n, m.p, -coalesce(c.value, -m.value) FROM book_move m"
         " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key = ?"
-        " ORDER BY 4 IS NULL, 4 DESC, m.n DESC, m.move",
-        (number, key),
-        "book_move.move",
-        "book_move.n",
-        "book_move.p",
-        "book_move.value",
+        " ORDER BY 4 IS NULL, 4 DESC, m.n DESC, m.move"
     )
+    columns = (f"book_move.{name}" for name in ("move", "n", "p", "value"))
+    found = asked(store, statement, (number, key), *columns)
     return [BookStep(*row) for row in found]

@@ -7,18 +7,16 @@ has the tables.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
 import chess
 
-from ..file import sql_errors
 from ..store import Store
-from .columns import TABLES
 from .provenance import now
-from .rows import checked, rows
+from .rows import checked, insert, listed, rows
 
 ASKED_AT_ONCE = 500  # keys of one statement; SQLite takes 32,766 values, more gain nothing
 
@@ -123,31 +121,23 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     found: dict[str, list[MoveCounts]] = {}
     if not wanted:
         return found
-    with sql_errors(store.path, "read it"), store.snapshot():
-        for key, *row in _rows_of(store, wanted):
-            found.setdefault(key, []).append(MoveCounts(*row))
+    with store.reading() as connection, store.snapshot():
+        for start in range(0, len(wanted), ASKED_AT_ONCE):
+            some = wanted[start : start + ASKED_AT_ONCE]
+            where = f"WHERE key IN ({', '.join('?' * len(some))})"
+            for key, *row in rows(connection, "game_move", ("key", *_MOVE_COLUMNS), where, some):
+                found.setdefault(key, []).append(MoveCounts(*row))
     for moves in found.values():
         moves.sort(key=lambda move: (-move.games, -move.variations, move.move))
     return found
 
 
-def _rows_of(store: Store, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    for start in range(0, len(keys), ASKED_AT_ONCE):
-        some = keys[start : start + ASKED_AT_ONCE]
-        where = f"WHERE key IN ({', '.join('?' * len(some))})"
-        yield from rows(store.connection, "game_move", ("key", *_MOVE_COLUMNS), where, some)
-
-
 def sources(store: Store) -> list[GameSource]:
     """Returns all imported files, oldest first."""
-    with sql_errors(store.path, "read it"):
-        columns = tuple(TABLES["source"].columns)
-        return [_source(row) for row in rows(store.connection, "source", columns, "ORDER BY id")]
-
-
-def _source(row: tuple[Any, ...]) -> GameSource:
-    number, kind, name, digest, options, *rest = row
-    return GameSource(number, kind, name, digest, json.loads(options), *rest)
+    return [
+        GameSource(number, kind, name, digest, json.loads(options), *rest)
+        for number, kind, name, digest, options, *rest in listed(store, "source", "ORDER BY id")
+    ]
 
 
 def imported(store: Store) -> Imported:
@@ -156,8 +146,8 @@ def imported(store: Store) -> Imported:
     if not found:
         return Imported([])
     tables = ("game_position", "game_move", "polyglot_entry", "epd_position")
-    with sql_errors(store.path, "read it"):
-        sizes = [store.connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables]  # noqa: S608
+    with store.reading() as connection:
+        sizes = [connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables]  # noqa: S608
     return Imported(found, sum(source.taken for source in found if source.kind == "pgn"), *sizes)
 
 
@@ -173,12 +163,12 @@ def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any
 def begin_source(store: Store, kind: str, name: str, digest: str, options: Mapping[str, Any]) -> GameSource:
     """Returns the row of an import that begins now."""
     started, text = now(), json.dumps(dict(options), sort_keys=True)
-    cursor = store.connection.execute(
+    number = store.connection.execute(
         "INSERT INTO source (kind, name, digest, options, started) VALUES (?, ?, ?, ?, ?)",
         (kind, name, digest, text, started),
-    )
-    assert cursor.lastrowid is not None
-    return GameSource(cursor.lastrowid, kind, name, digest, dict(options), started, None, 0, 0)
+    ).lastrowid
+    assert number is not None
+    return GameSource(number, kind, name, digest, dict(options), started, None, 0, 0)
 
 
 def update_source(
@@ -222,11 +212,8 @@ def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[Mo
 
 def add_entries(store: Store, rows: Iterable[EntryRow]) -> None:
     """Adds entries of a Polyglot book, whose positions are not known yet."""
-    store.connection.executemany(
-        "INSERT INTO polyglot_entry (key, move, source, place, raw_move, weight, learn)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        rows,
-    )
+    names = ("key", "move", "source", "place", "raw_move", "weight", "learn")
+    insert(store.connection, "polyglot_entry", names, rows, otherwise="ABORT")
 
 
 def name_entries(store: Store, rows: Iterable[tuple[str, str, str | None, str, int, int]]) -> None:
@@ -245,19 +232,20 @@ def add_epd(store: Store, rows: Iterable[EpdRow]) -> None:
 def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
     """Returns the entries of a book in a position: (place, raw move) each."""
     where = "WHERE key = ? AND source = ? ORDER BY place"
-    with sql_errors(store.path, "read it"):
-        found = rows(store.connection, "polyglot_entry", ("place", "raw_move"), where, (key, source))
-        return [(place, raw) for place, raw in found]
+    names = ("place", "raw_move")
+    return [(place, raw) for place, raw in listed(store, "polyglot_entry", where, (key, source), names=names)]
 
 
 def known_roots(store: Store) -> list[str]:
     """Returns the FENs of the positions that searches and books of this file begin with."""
-    found: set[str] = set()
-    with sql_errors(store.path, "read it"):
-        for part in store.parts:
-            rows = part.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
-            found |= {fen for (fen,) in checked(rows, "root.position")}
-    return sorted(found)
+    return sorted(
+        {
+            fen
+            for part in store.parts
+            for name, table in (("position", "root"), ("fen", "book_root"))
+            for (fen,) in listed(part, table, names=(name,))
+        }
+    )
 
 
 def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
@@ -271,7 +259,7 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
         for table in tables
     )
     while some := list(islice(wanted, ASKED_AT_ONCE)):
-        with sql_errors(store.path, "read it"):
-            found = store.connection.execute(statement, (json.dumps(some),))
+        with store.reading() as connection:
+            found = connection.execute(statement, (json.dumps(some),))
             fens: dict[str, str] = dict(checked(found, "game_position.key", "game_position.fen"))
         yield from fens.values()

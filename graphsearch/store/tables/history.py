@@ -1,19 +1,21 @@
 """The tables `root_history` and `book_history`: what roots were worth at every save, over all runs of a file.
 
-A position has at most `MOST_ROWS` in each, for each book: `thinning.py` chooses which go.
+A position has at most `MOST_ROWS` in each, for each book; `schema/store.md` states the rule by which rows go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from ..file import sql_errors
 from ..store import Store
 from .columns import TABLES
 from .provenance import now
-from .rows import Row, insert, rows
-from .thinning import Moment, gone
+from .rows import Row, insert, listed, rows
 
 MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; thinned to, so that this is done now and then
 PV_MOVES = 8  # of a line that is kept: 40 bytes, and 2 ms to find them
@@ -125,32 +127,99 @@ def _thin(store: Store, table: str, size: str, of: dict[str, object]) -> None:
 # -------------------------------------------------------------- reading
 def of_root(store: Store, key: str) -> list[SavedValues]:
     """Returns the rows of a position in the order of runs."""
-    columns = tuple(TABLES["root_history"].columns)
-    with sql_errors(store.path, "read it"):
-        found = rows(store.connection, "root_history", columns, "WHERE key = ? ORDER BY run, n", (key,))
-        return [_saved(dict(zip(columns, row, strict=True))) for row in found]
-
-
-def _saved(row: dict[str, object]) -> SavedValues:
-    run, saved, pv = row.pop("run"), row.pop("saved"), row.pop("pv", None)
-    values = RootValues(**row, pv=_moves(pv))  # type: ignore[arg-type]
-    return SavedValues(values, run, saved)  # type: ignore[arg-type]
+    found = _saved(store, "root_history", key, "run, n")
+    return [SavedValues(RootValues(**row), run, saved) for run, saved, row in found]
 
 
 def of_books(store: Store, key: str) -> list[SavedBookValues]:
     """Returns the rows of a root in all books, in the order of runs."""
-    columns = tuple(TABLES["book_history"].columns)
-    with sql_errors(store.path, "read it"):
-        found = rows(
-            store.connection, "book_history", columns, "WHERE key = ? ORDER BY run, book, searched", (key,)
-        )
-        return [_saved_book(dict(zip(columns, row, strict=True))) for row in found]
+    found = _saved(store, "book_history", key, "run, book, searched")
+    return [
+        SavedBookValues(book=row.pop("book"), values=BookValues(**row), run=run, saved=saved)
+        for run, saved, row in found
+    ]
 
 
-def _saved_book(row: dict[str, object]) -> SavedBookValues:
-    book, run, saved, pv = (row.pop(name) for name in ("book", "run", "saved", "pv"))
-    return SavedBookValues(BookValues(**row, pv=_moves(pv)), book, run, saved)  # type: ignore[arg-type]
+def _saved(store: Store, table: str, key: str, order: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yields the run, the time and the other columns of each row of a position."""
+    for row in listed(store, table, f"WHERE key = ? ORDER BY {order}", (key,)):
+        values = dict(zip(TABLES[table].columns, row, strict=True))
+        values["pv"] = tuple((values["pv"] or "").split())
+        yield values.pop("run"), values.pop("saved"), values
 
 
-def _moves(pv: object) -> tuple[str, ...]:
-    return tuple(pv.split()) if isinstance(pv, str) else ()
+YOUNGEST = 60.0  # seconds: rows of one minute are of one age
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A row as far as it matters here: its run, what grows (such as N), when it was saved, the best move."""
+
+    run: int
+    size: int
+    saved: str
+    best_move: str | None
+
+
+def gone(moments: Sequence[Moment], left: int) -> list[int]:
+    """Returns the indexes of the rows to take away, so that `left` (at least 2) stay.
+
+    Again and again the row goes that lies closest to its neighbours, by the logarithm of their ratio in size
+    or in age. The first and the last row stay. The last row of a run stays as long as there are others, and
+    one whose best move differs from that of the row before as long as there are even such.
+
+    Args:
+      moments: in the order of runs, and of size in each.
+    """
+    chain = _Chain(moments)
+    inner = range(1, len(moments) - 1)
+    same = [i for i in inner if moments[i].best_move == moments[i - 1].best_move]
+    plain = [i for i in same if moments[i].run == moments[i + 1].run]
+    for some in (plain, same, inner):
+        chain.take(some, left)
+    return sorted(chain.gone)
+
+
+class _Chain:
+    """The rows that are still there, each with those before and after it, and the indexes that are gone."""
+
+    def __init__(self, moments: Sequence[Moment]) -> None:
+        self._moments = moments
+        self._ages = _ages(moments)
+        self._before = list(range(-1, len(moments) - 1))
+        self._after = list(range(1, len(moments) + 1))
+        self.gone: set[int] = set()
+
+    def take(self, some: Collection[int], left: int) -> None:
+        """Takes rows of `some` away, the closest to their neighbours first, until so many are left."""
+        heap = [(self._gap(i), i) for i in some if i not in self.gone]
+        heapq.heapify(heap)
+        among = set(some)
+        while heap and len(self._moments) - len(self.gone) > left:
+            gap, i = heapq.heappop(heap)
+            if i in self.gone or gap != self._gap(i):
+                continue  # a neighbour has gone since: a newer entry has its gap
+            self.gone.add(i)
+            before, after = self._before[i], self._after[i]
+            self._after[before], self._before[after] = after, before
+            for near in among.intersection((before, after)):
+                heapq.heappush(heap, (self._gap(near), near))
+
+    def _gap(self, i: int) -> float:
+        before, after = self._before[i], self._after[i]
+        size = abs(math.log((self._moments[after].size + 1) / (self._moments[before].size + 1)))
+        return max(size, abs(math.log(self._ages[before] / self._ages[after])))
+
+
+def _ages(moments: Sequence[Moment]) -> list[float]:
+    """Returns the age of each row in seconds, of the last one a minute; of a time that is none likewise."""
+    times = [_seconds(moment.saved) for moment in moments]
+    newest = max(times, default=0.0)
+    return [newest - time + YOUNGEST if time else YOUNGEST for time in times]
+
+
+def _seconds(saved: str) -> float:
+    try:
+        return datetime.fromisoformat(saved).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0

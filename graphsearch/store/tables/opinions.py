@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...position.board import clock_of_words, key_text_of_words
 from ..file import sql_errors
 from .columns import TABLES
-from .rows import checked, insert, rows
+from .rows import checked, insert, listed, rows
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -57,8 +57,7 @@ def known(store: Store, evaluator: int, keys: Sequence[str]) -> dict[str, Opinio
     """Returns the opinions of an evaluator on some positions, by key."""
     where = "WHERE evaluator = ? AND key IN (SELECT value FROM json_each(?))"
     values = (evaluator, json.dumps(list(keys)))
-    with sql_errors(store.path, "read it"):
-        return {row[0]: Opinion(*row) for row in rows(store.connection, "opinion", COLUMNS, where, values)}
+    return {row[0]: Opinion(*row) for row in listed(store, "opinion", where, values)}
 
 
 def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opinion | None]:
@@ -83,8 +82,8 @@ def write(store: Store, opinions: Iterable[Opinion]) -> None:
 
 def counts(store: Store) -> dict[int, int]:
     """Returns how many opinions there are of each evaluator, by number."""
-    with sql_errors(store.path, "read it"):
-        found = store.connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
+    with store.reading() as connection:
+        found = connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
         return dict(checked(found, "opinion.evaluator", "opinion.n"))
 
 

@@ -1,6 +1,6 @@
 """Who played the imported games, and the moves of each: the tables `player`, `event` and `game`.
 
-They are filled by `import pgn --players` only. Writing functions work inside `Store.transaction`.
+They are filled by `import --players` only. Writing functions work inside `Store.transaction`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ..file import sql_errors
 from ..store import Store
 from .column import MOST
 from .columns import TABLES
@@ -159,13 +158,9 @@ FROM sides JOIN player ON player.id = sides.id GROUP BY player.id ORDER BY count
 def players(store: Store) -> list[PlayerRow]:
     """Returns all players of games that count, most games first; none if no players are kept."""
     names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
-    with sql_errors(store.path, "read it"):
-        return [
-            PlayerRow(*row)
-            for row in checked(
-                store.connection.execute(_PLAYERS.format(_numbers_text(counting(store)))), *names
-            )
-        ]
+    with store.reading() as connection:
+        found = connection.execute(_PLAYERS.format(_numbers_text(counting(store))))
+        return [PlayerRow(*row) for row in checked(found, *names)]
 
 
 _GAMES = """
@@ -205,8 +200,8 @@ def games_of(
         after = "AND date >= ?" if since else ""
         where = f"WHERE ({who}) AND source IN ({chosen}) {after} ORDER BY source, number"
         values = [*some * len(sides), *([since] if since else [])]
-        with sql_errors(store.path, "read it"):
-            for row in checked(store.connection.execute(_GAMES + where, values), *_GAME_NAMES):
+        with store.reading() as connection:
+            for row in checked(connection.execute(_GAMES + where, values), *_GAME_NAMES):
                 if row[:2] not in met:
                     met.add(row[:2])
                     yield GameRow(*row)
@@ -216,14 +211,14 @@ def game(store: Store, source: int, number: int) -> GameRow | None:
     """Returns a game that is kept, None if there is none."""
     if max(source, number) > MOST:
         return None
-    with sql_errors(store.path, "read it"):
-        found = store.connection.execute(_GAMES + "WHERE source = ? AND number = ?", (source, number))
+    with store.reading() as connection:
+        found = connection.execute(_GAMES + "WHERE source = ? AND number = ?", (source, number))
         return next((GameRow(*row) for row in checked(found, *_GAME_NAMES)), None)
 
 
 def kept(store: Store) -> int:
     """Returns how many games are kept, those that stand under several sources once."""
-    with sql_errors(store.path, "read it"):
+    with store.reading() as connection:
         chosen = _numbers_text(counting(store))
         count = f"SELECT count(*) FROM game WHERE source IN ({chosen})"  # noqa: S608 (numbers)
-        return int(store.connection.execute(count).fetchone()[0])
+        return int(connection.execute(count).fetchone()[0])

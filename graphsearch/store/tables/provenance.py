@@ -1,7 +1,6 @@
-"""The plain tables: what the file is, who evaluated, which searches ran, and the well-visited positions.
+"""The plain tables of evaluators, runs and roots; `schema/store.md` describes them.
 
-Every function takes an open connection and works inside or outside a transaction; `schema/store.md` describes
-the tables.
+Functions of a `Store` are its methods; those of a connection serve a file that is being opened or damaged.
 """
 
 from __future__ import annotations
@@ -16,11 +15,13 @@ from typing import Any
 
 from ...errors import CorruptRecordError, EvaluatorMismatchError, StoreError
 from ...version import __version__
+from ..opened import OpenStore
 from ..record.node import MAX_EVALUATOR, MAX_RUN
 from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
 from .column import MOST_COUNT, json_object
 from .columns import TABLES
-from .rows import rows, shown
+from .rows import insert, listed, rows, shown
+from .unfinished import fact, set_fact
 
 FIRST_EVALUATOR = 1  # id of the one that a new file is bound to
 
@@ -46,17 +47,9 @@ def _write_birth(connection: sqlite3.Connection) -> None:
 
 def write_evaluator(connection: sqlite3.Connection, number: int, identity: EvaluatorIdentity) -> None:
     """Writes a row of `evaluator`."""
-    connection.execute(
-        "INSERT INTO evaluator (id, kind, digest, options, mapping, identity) VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            number,
-            identity.kind,
-            identity.digest,
-            json.dumps(dict(identity.options), sort_keys=True),
-            identity.mapping,
-            identity.as_json(),
-        ),
-    )
+    options = json.dumps(dict(identity.options), sort_keys=True)
+    row = (number, identity.kind, identity.digest, options, identity.mapping, identity.as_json())
+    insert(connection, "evaluator", tuple(TABLES["evaluator"].columns), [row], otherwise="ABORT")
 
 
 def evaluator_number(connection: sqlite3.Connection) -> int:
@@ -92,47 +85,52 @@ def identity_of(text: object) -> EvaluatorIdentity:
     return EvaluatorIdentity(**found)
 
 
-def evaluators(connection: sqlite3.Connection) -> dict[int, EvaluatorIdentity]:
-    """Returns all evaluators of the file by id.
+def evaluators(store: OpenStore) -> dict[int, EvaluatorIdentity]:
+    """Returns the evaluators that a file lists, by number.
 
     Raises:
       CorruptRecordError: if a row holds no identity.
     """
-    found = rows(connection, "evaluator", ("id", "identity"), "ORDER BY id")
-    return {number: identity_of(text) for number, text in found}
+    with store.reading() as connection:
+        found = rows(connection, "evaluator", ("id", "identity"), "ORDER BY id")
+        return {number: identity_of(text) for number, text in found}
 
 
-def add_evaluator(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> int:
-    """Returns the id of an evaluator, which gets a row if it has none.
-
-    Raises:
-      StoreError: if the file knows too many.
-    """
-    known = evaluators(connection)
-    for number, other in known.items():
-        if other.as_json() == identity.as_json():
-            return number
-    number = max(known, default=0) + 1
-    if number > MAX_EVALUATOR:
-        raise StoreError(
-            f"the file knows {MAX_EVALUATOR} evaluators already, more have no place in it;"
-            f" use another file for {identity.describe()}"
-        )
-    write_evaluator(connection, number, identity)
-    return number
-
-
-def bind_evaluator(connection: sqlite3.Connection, number: int) -> EvaluatorIdentity:
-    """Binds the file to one of its evaluators, and returns that.
+def add_evaluator(store: OpenStore, identity: EvaluatorIdentity) -> int:
+    """Returns the number of an evaluator in a file, which lists it from now on.
 
     Raises:
-      StoreError: if there is none of this number.
+      StoreError: if the file lists 15 others already.
     """
-    identity = evaluators(connection).get(number)
-    if identity is None:
-        raise StoreError(f"the file has no evaluator {number}; add it before binding the file to it")
-    connection.execute("INSERT OR REPLACE INTO store_info VALUES ('evaluator', ?)", (str(number),))
-    return identity
+    with store.writing() as connection:
+        known = evaluators(store)
+        for number, other in known.items():
+            if other.as_json() == identity.as_json():
+                return number
+        number = max(known, default=0) + 1
+        if number > MAX_EVALUATOR:
+            raise StoreError(
+                f"{store.path}: the file knows {MAX_EVALUATOR} evaluators already, more have no place in it;"
+                f" use another file for {identity.describe()}"
+            )
+        write_evaluator(connection, number, identity)
+        return number
+
+
+def bind_evaluator(store: OpenStore, number: int) -> None:
+    """Binds a file to one of the evaluators that it lists: no other may be used with it then.
+
+    Raises:
+      StoreError: if it lists none of this number.
+    """
+    with store.writing() as connection:
+        identity = evaluators(store).get(number)
+        if identity is None:
+            raise StoreError(
+                f"{store.path}: the file has no evaluator {number}; add it before binding the file to it"
+            )
+        set_fact(connection, "evaluator", str(number))
+        store.bound_to(identity, number)
 
 
 def bind(
@@ -197,10 +195,9 @@ def node_count(connection: sqlite3.Connection) -> int:
 
 def _fact_number(connection: sqlite3.Connection, name: str, without: int, among: range) -> int:
     """Returns the number that a row of `store_info` holds, `without` if there is none."""
-    found = next(rows(connection, "store_info", ("value",), "WHERE name = ?", (name,)), None)
-    if found is None:
+    text = fact(connection, name)
+    if text is None:
         return without
-    text = found[0]
     if not (len(text) < 20 and text.isascii() and text.isdecimal() and int(text) in among):
         raise CorruptRecordError(f"the table store_info has no number {name!r}: {shown(text)}")
     return int(text)
@@ -215,8 +212,8 @@ def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:
 
 
 def begin_run(
-    connection: sqlite3.Connection,
-    fen: str,
+    store: OpenStore,
+    position_fen: str,
     limits: Mapping[str, Any],
     params: Mapping[str, Any],
     *,
@@ -224,25 +221,28 @@ def begin_run(
     evaluator: int | None = None,
     number: int | None = None,
 ) -> int:
-    """Returns the number of a new row of `run`.
+    """Returns the number of a new run, recorded as started now; records evaluated in it carry it.
 
     Args:
-      number: for the row; a row that has it stays. None: the next one.
-      evaluator: id of the one that it asks; None: the one that the file is bound to.
+      kind: `search`, or another reason to ask an evaluator.
+      evaluator: number of the one that is asked; None: the one that the file is bound to.
+      number: for the run; one that has it already stays. None: the next one.
 
     Raises:
-      StoreError: if the file knows too many.
+      StoreError: if the file has 1,048,575 runs already.
     """
-    run = last_run(connection) + 1 if number is None else number
-    if run > MAX_RUN:
-        raise StoreError(f"the file has {MAX_RUN:,} runs already and no room for more; use another file")
-    asked = evaluator_number(connection) if evaluator is None else evaluator
-    connection.execute(
-        "INSERT OR IGNORE INTO run (id, started, position, limits, params, evaluator, kind, program)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (run, now(), fen, json.dumps(dict(limits)), json.dumps(dict(params)), asked, kind, __version__),
-    )
-    return run
+    with store.writing() as connection:
+        run = last_run(connection) + 1 if number is None else number
+        if run > MAX_RUN:
+            raise StoreError(
+                f"{store.path}: the file has {MAX_RUN:,} runs already and no room for more; use another file"
+            )
+        asked = evaluator_number(connection) if evaluator is None else evaluator
+        texts = json.dumps(dict(limits)), json.dumps(dict(params))
+        names = ("id", "started", "position", "limits", "params", "evaluator", "kind", "program")
+        row = (run, now(), position_fen, *texts, asked, kind, __version__)
+        insert(connection, "run", names, [row], otherwise="IGNORE")
+        return run
 
 
 def last_run(connection: sqlite3.Connection) -> int:
@@ -250,37 +250,53 @@ def last_run(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0])
 
 
-def update_run(
-    connection: sqlite3.Connection, run: int, visits: int, evaluations: int, *, finished: bool
-) -> None:
-    """Records what a run has added so far, and its end."""
-    connection.execute(
-        "UPDATE run SET visits = ?, evaluations = ?, finished = coalesce(?, finished) WHERE id = ?",
-        (visits, evaluations, now() if finished else None, run),
-    )
+def update_run(store: OpenStore, run: int, visits: int, evaluations: int) -> None:
+    """Records what a run has added so far."""
+    _write_run(store, run, visits, evaluations, None)
 
 
-def runs(connection: sqlite3.Connection, number: int | None = None) -> list[RunInfo]:
-    """Returns all runs, oldest first, or the one of a number if there is one."""
-    wanted, values = ("", ()) if number is None else ("WHERE id = ?", (number,))
-    found = rows(connection, "run", tuple(TABLES["run"].columns), f"{wanted} ORDER BY id", values)
+def finish_run(store: OpenStore, run: int, visits: int, evaluations: int) -> None:
+    """Records the end of a run and what it has added."""
+    _write_run(store, run, visits, evaluations, now())
+
+
+def _write_run(store: OpenStore, run: int, visits: int, evaluations: int, finished: str | None) -> None:
+    with store.writing() as connection:
+        connection.execute(
+            "UPDATE run SET visits = ?, evaluations = ?, finished = coalesce(?, finished) WHERE id = ?",
+            (visits, evaluations, finished, run),
+        )
+
+
+def runs(store: OpenStore) -> list[RunInfo]:
+    """Returns all runs of a file, oldest first."""
+    return _runs(store, "ORDER BY id")
+
+
+def run(store: OpenStore, number: int) -> RunInfo | None:
+    """Returns the run of a number, or None."""
+    return next(iter(_runs(store, "WHERE id = ?", number)), None)
+
+
+def _runs(store: OpenStore, rest: str, *values: int) -> list[RunInfo]:
     return [
-        RunInfo(run, started, finished, fen, json.loads(limits), json.loads(params), *rest)
-        for run, started, finished, fen, limits, params, *rest in found
+        RunInfo(number, started, finished, fen, json.loads(limits), json.loads(params), *others)
+        for number, started, finished, fen, limits, params, *others in listed(store, "run", rest, values)
     ]
 
 
-def record_root(connection: sqlite3.Connection, key: str, fen: str, visits: int) -> None:
-    """Records that a position was searched as a root."""
-    connection.execute("INSERT OR REPLACE INTO root VALUES (?, ?, ?, ?)", (key, fen, visits, now()))
+def record_root(store: OpenStore, key: str, fen: str, visits: int) -> None:
+    """Records that a position was searched as a root, with its root N."""
+    with store.writing() as connection:
+        connection.execute("INSERT OR REPLACE INTO root VALUES (?, ?, ?, ?)", (key, fen, visits, now()))
 
 
-def raise_root(connection: sqlite3.Connection, key: str, visits: int) -> None:
-    """Records the root N of a root, if it is more than before."""
-    connection.execute("UPDATE root SET visits = ? WHERE key = ? AND visits < ?", (visits, key, visits))
+def raise_root(store: OpenStore, key: str, visits: int) -> None:
+    """Records the root N of a position that was searched as a root before, if it is more than it was."""
+    with store.writing() as connection:
+        connection.execute("UPDATE root SET visits = ? WHERE key = ? AND visits < ?", (visits, key, visits))
 
 
-def roots(connection: sqlite3.Connection) -> list[RootInfo]:
-    """Returns all roots, the last searched first."""
-    names = ("key", "position", "visits", "last_searched")
-    return [RootInfo(*row) for row in rows(connection, "root", names, "ORDER BY last_searched DESC, key")]
+def roots(store: OpenStore) -> list[RootInfo]:
+    """Returns all positions searched as roots, the last searched first."""
+    return [RootInfo(*row) for row in listed(store, "root", "ORDER BY last_searched DESC, key")]

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from ...errors import CorruptRecordError
 from .column import Column
 from .columns import TABLES
 
 Row = tuple[Any, ...]
+
+
+class Readable(Protocol):
+    """An open graph file, as far as its rows are read."""
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Yields the connection; an error of SQLite inside names the file."""
+
 
 SHOWN = 40  # characters of a value in a message
 
@@ -86,6 +95,19 @@ def insert(
     marks = ", ".join("?" * len(names))
     statement = f"INSERT OR {otherwise} INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
     connection.executemany(statement, values)
+
+
+def listed(
+    store: Readable,
+    table: str,
+    rest: str = "",
+    values: Sequence[object] = (),
+    *,
+    names: Sequence[str] | None = None,
+) -> list[Row]:
+    """Returns rows of a table of an open file; as `rows`, by default with all columns."""
+    with store.reading() as connection:
+        return list(rows(connection, table, names or tuple(TABLES[table].columns), rest, values))
 
 
 def rows(

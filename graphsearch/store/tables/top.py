@@ -35,7 +35,7 @@ Read = Callable[[chess.Board], NodeRecord | None]
 POSITION_COLUMNS = ("key", "fen", "n", "q", "win", "draw", "loss", "best_move")
 EDGE_COLUMNS = ("key", "move", "san", "n", "p", "q", "draw")
 _ALONE = "key NOT IN (SELECT key FROM top_position)"  # moves of a position that is not listed
-_MENDS = "`graphsearch refresh` mends it"
+_MENDS = "`graphsearch lab refresh` mends it"
 TOLERANCE = 1e-6  # of shares and values, when rows are compared with records: another machine may round
 
 
@@ -56,46 +56,60 @@ class Shown(NamedTuple):
 
 def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
     """Returns the rows of a position, visited moves best first."""
-    key, fen, moves, ranked = key_text(board), fen_of(board), [], []
-    if record.codes:
-        moves = legal_moves(board)
-        ranked = ranking(record, board.halfmove_clock, resets_of(record, board, moves))
-    order, priors = record.order, record.priors if record.codes else []
-    q, d = node_mean(record)
-    wdl = wdl_from_q(q, d)
-    position = {
-        "key": key,
-        "fen": fen,
-        "n": record.visits,
-        "q": q,
-        "win": wdl.win,
-        "draw": wdl.draw,
-        "loss": wdl.loss,
-        "best_move": moves[order[ranked[0]]].uci() if ranked else None,
-    }
-    visited = [(k, edge_of(record, k)) for k in ranked]
-    names = _names(fen)
-    edges = [
-        _edge(key, *_named(names, board, moves[order[k]]), edge, priors[order[k]])
-        for k, edge in visited
-        if edge.n
-    ]
-    return Shown(position, edges)
+    return _Listed(board.copy(stack=False)).rows(record)
+
+
+class _Listed:
+    """What the rows of a position have whatever its record says: most of the work."""
+
+    def __init__(self, board: chess.Board) -> None:
+        """Takes a position; nobody may change the board."""
+        self.board, self.words = board, pack(board)
+        self._key, self._fen = key_text(board), fen_of(board)
+        self._moves: list[chess.Move] = []
+        self._names: dict[int, tuple[str, str]] = {}
+
+    def rows(self, record: NodeRecord) -> Shown:
+        """Returns the rows of the position's record."""
+        ranked: list[int] = []
+        if record.codes:
+            self._moves = self._moves or legal_moves(self.board)
+            resets = resets_of(record, self.board, self._moves)
+            ranked = ranking(record, self.board.halfmove_clock, resets)
+        order, priors = record.order, record.priors if record.codes else []
+        q, d = node_mean(record)
+        wdl = wdl_from_q(q, d)
+        position = {
+            "key": self._key,
+            "fen": self._fen,
+            "n": record.visits,
+            "q": q,
+            "win": wdl.win,
+            "draw": wdl.draw,
+            "loss": wdl.loss,
+            "best_move": self._moves[order[ranked[0]]].uci() if ranked else None,
+        }
+        visited = [(order[k], edge_of(record, k)) for k in ranked]
+        edges = [_edge(self._key, *self._named(i), edge, priors[i]) for i, edge in visited if edge.n]
+        return Shown(position, edges)
+
+    def _named(self, index: int) -> tuple[str, str]:
+        """Returns a move in UCI and SAN."""
+        if index not in self._names:
+            move = self._moves[index]
+            board = self.board.copy(stack=False)  # SAN makes moves, and other threads may look at this one
+            self._names[index] = move.uci(), board.san(move)
+        return self._names[index]
 
 
 @lru_cache(maxsize=1024)
-def _names(fen: str) -> dict[str, str]:
-    """Returns the SAN of the moves of a position by their UCI, as far as it is known; `_named` fills it.
+def _listed(fen: str) -> _Listed:
+    """Returns the position of a row. A search renders the same ones with every save.
 
-    A search renders the same positions with every save, and SAN took two thirds of that.
+    Raises:
+      InvalidPositionError: if it is none.
     """
-    return {}
-
-
-def _named(names: dict[str, str], board: chess.Board, move: chess.Move) -> tuple[str, str]:
-    """Returns a move in UCI and SAN."""
-    uci = move.uci()
-    return uci, names.get(uci) or names.setdefault(uci, board.san(move))
+    return _Listed(board_from_fen(fen))
 
 
 def _edge(key: str, uci: str, san: str, edge: Edge, prior: float) -> Row:
@@ -115,9 +129,9 @@ class TopTables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._listed: NDArray[np.uint64] | None = None  # keys of `_names`, several of which may have one
+        self._listed: NDArray[np.uint64] | None = None  # keys of `_names`, sorted; several may have one
         self._names: list[str] = []
-        self._touched: dict[str, NodeRecord | None] = {}
+        self._touched: dict[str, tuple[RecordBatch, int] | None] = {}  # with the record, if it is at hand
 
     def touch(self, keys: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
         """Notes that records changed, by their keys, whose rows `follow` then renders; None: any may have.
@@ -127,22 +141,25 @@ class TopTables:
           batch: the records as they are now, if they are at hand: then `follow` need not read them.
         """
         if self._listed is None:
-            self._names = [key for key in self._keys() if KEY.holds(key)]
+            self._names = [key for key in self._keys() if KEY.holds(key)]  # in the order of their keys
             self._listed = np.array([key_of_text(key) for key in self._names], np.uint64)
         if keys is None:
             self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
-        hit = np.ones(len(self._listed), np.bool_) if keys is None else np.isin(self._listed, keys)
-        self._touched.update(dict.fromkeys(self._names[i] for i in np.flatnonzero(hit).tolist()))
-        if keys is not None and batch is not None:
-            places = {int(keys[i]): i for i in np.flatnonzero(np.isin(keys, self._listed[hit])).tolist()}
-            for name in (self._names[i] for i in np.flatnonzero(hit).tolist()):
-                self._touched[name] = batch.record(places[key_of_text(name)])
+            self._touched.update(dict.fromkeys(self._names))
+            return
+        found = np.searchsorted(self._listed, keys, "left")
+        hits = np.flatnonzero(np.append(self._listed, np.uint64(0))[found] == keys)
+        places = dict(zip(keys[hits].tolist(), hits.tolist(), strict=True))
+        for name, key in zip(self._names, self._listed.tolist(), strict=True):
+            if key in places:
+                self._touched[name] = (batch, places[key]) if batch is not None else None
 
     def follow(self, read: Read) -> None:
         """Renders the rows of what was touched; a position without a record leaves the tables."""
-        for key, record in sorted(self._touched.items()):
-            stored = self._stored(key)
-            found = _rendered(stored.position, _reading(record, read)) if stored else None
+        for key in sorted(self._touched):
+            stored, place = self._stored(key), self._touched[key]
+            record = place[0].record(place[1]) if place else None
+            found = _rendered(stored.position, read, record) if stored else None
             if found is None:
                 self._remove(key)
             elif not found.says_the_same(stored):
@@ -201,30 +218,28 @@ class TopTables:
             insert(self._connection, table, names, [tuple(row[name] for name in names) for row in rows])
 
 
-def _reading(record: NodeRecord | None, read: Read) -> Read:
-    """Returns what reads a position's record: the given one, if it is of that position."""
+def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown | None:
+    """Returns the rows of a position as its record has them now, None if it has none that can be read.
 
-    def known(board: chess.Board) -> NodeRecord | None:
-        if record is None:
-            return read(board)
-        words = np.array([pack(board), record.words], np.uint64)
-        first, second = identities(words)
-        return record if (first == second).all() else read(board)
-
-    return known
-
-
-def _rendered(row: Row, read: Read) -> Shown | None:
-    """Returns the rows of a position as its record has them now, None if it has none that can be read."""
+    Args:
+      row: of `top_position`.
+      record: one with the position's key, which is its record unless another position has the same key.
+    """
     try:
-        board = board_from_fen(str(row["fen"]))
-        record = read(board)
+        listed = _listed(str(row["fen"]))
+        if record is None or not _is_of(listed, record):
+            record = read(listed.board)
     except (InvalidPositionError, CorruptRecordError):
         return None
     if record is None:
         return None
-    found = rows_of(record, board)
+    found = listed.rows(record)
     return found if found.position["key"] == row["key"] else None
+
+
+def _is_of(listed: _Listed, record: NodeRecord) -> bool:
+    first, second = identities(np.array([listed.words, record.words], np.uint64))
+    return bool((first == second).all())
 
 
 def _fault(stored: Shown, read: Read) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import CorruptRecordError, UnfinishedError
+from ..opened import OpenStore
 from ..record.provenance import EvaluatorIdentity
 from .column import json_object
 from .rows import rows
@@ -44,18 +45,30 @@ class Unfinished:
         return f"is being reevaluated with {identity.describe()}, {so_far}"
 
 
-def read_fact(connection: sqlite3.Connection, name: str) -> str | None:
+def fact(connection: sqlite3.Connection, name: str) -> str | None:
     """Returns a row of `store_info`, or None."""
     row = next(rows(connection, "store_info", ("value",), "WHERE name = ?", (name,)), None)
     return None if row is None else str(row[0])
 
 
-def write_fact(connection: sqlite3.Connection, name: str, value: str | None) -> None:
+def set_fact(connection: sqlite3.Connection, name: str, value: str | None) -> None:
     """Sets a row of `store_info`, or removes it."""
     if value is None:
         connection.execute("DELETE FROM store_info WHERE name = ?", (name,))
     else:
         connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, value))
+
+
+def read_fact(store: OpenStore, name: str) -> str | None:
+    """Returns a row of the table `store_info`, None if there is none."""
+    with store.reading() as connection:
+        return fact(connection, name)
+
+
+def write_fact(store: OpenStore, name: str, value: str | None) -> None:
+    """Sets a row of the table `store_info`, or removes it."""
+    with store.writing() as connection:
+        set_fact(connection, name, value)
 
 
 def read(connection: sqlite3.Connection) -> Unfinished | None:
@@ -64,7 +77,7 @@ def read(connection: sqlite3.Connection) -> Unfinished | None:
     Raises:
       CorruptRecordError: if what is written there is no mark.
     """
-    text = read_fact(connection, MARK)
+    text = fact(connection, MARK)
     if text is None:
         return None
     found = json_object(text)
@@ -81,9 +94,9 @@ def _is_mark(found: dict[str, Any]) -> bool:
     )
 
 
-def write(connection: sqlite3.Connection, mark: Unfinished | None) -> None:
-    """Sets the mark, or removes it."""
-    write_fact(connection, MARK, None if mark is None else json.dumps(asdict(mark)))
+def mark_unfinished(store: OpenStore, mark: Unfinished | None) -> None:
+    """Marks a file as being on its way to another evaluator, or as finished."""
+    store.write_fact(MARK, None if mark is None else json.dumps(asdict(mark)))
 
 
 def state(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity) -> str:

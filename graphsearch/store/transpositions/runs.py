@@ -14,11 +14,11 @@ from typing import Any
 
 from ...errors import CorruptRecordError
 from ...version import __version__
-from ..file import sql_errors
 from ..store import Store
+from ..tables import rows
 from ..tables.column import json_object
+from ..tables.columns import TABLES
 from ..tables.provenance import now
-from .rows import ITERATION, RUN, fault_of
 
 ALPHABETA, MATE = "alphabeta", "mate"  # kinds
 HISTORY = "history"  # limit of a run: how many positions before its own stood twice
@@ -83,32 +83,9 @@ class EntryRun:
         return asdict(self)
 
 
-_RUN_RESULT = (
-    "depth",
-    "alpha",
-    "beta",
-    "value",
-    "bound",
-    "best_move",
-    "pv",
-    "nodes",
-    "hits",
-    "stored_hits",
-    "seconds",
-)
-_RUN_COLUMNS = (
-    "id",
-    "kind",
-    "started",
-    "finished",
-    "fen",
-    "key",
-    "limits",
-    "evaluation",
-    "program",
-    *_RUN_RESULT,
-)
-_STEP_COLUMNS = (*_RUN_RESULT[:-1], "cutoffs", "first_cutoffs", "seconds")
+_RUN_COLUMNS = tuple(TABLES["entry_run"].columns)
+_RUN_RESULT = _RUN_COLUMNS[_RUN_COLUMNS.index("depth") :]
+_STEP_COLUMNS = tuple(TABLES["entry_iteration"].columns)[2:]  # without its number and its run's
 
 
 def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any], evaluation: str) -> int:
@@ -153,13 +130,10 @@ def runs(store: Store) -> list[EntryRun]:
       CorruptRecordError: if a row is none.
       StoreError: if the file cannot be read.
     """
-    with sql_errors(store.path, "read it"):
-        return _runs(store.connection)
-
-
-def _runs(connection: sqlite3.Connection) -> list[EntryRun]:
-    rows = connection.execute(f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id")  # noqa: S608
-    return [_run(dict(zip(_RUN_COLUMNS, row, strict=True))) for row in rows.fetchall()]
+    statement = f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"  # noqa: S608 (constants)
+    with store.reading() as connection:
+        found = connection.execute(statement).fetchall()
+        return [_run(dict(zip(_RUN_COLUMNS, row, strict=True))) for row in found]
 
 
 def _run(row: dict[str, Any]) -> EntryRun:
@@ -180,8 +154,8 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
       fen, key: the position, its key as `key_text` has it. evaluation: digest of what makes the values.
     """
     columns = ", ".join(f"entry_iteration.{name}" for name in _STEP_COLUMNS)
-    with sql_errors(store.path, "read it"):
-        rows = store.connection.execute(
+    with store.reading() as connection:
+        rows = connection.execute(
             f"SELECT entry_run.fen, entry_run.limits, {columns}"  # noqa: S608 (constants)
             " FROM entry_iteration JOIN entry_run ON entry_run.id = entry_iteration.run"
             " WHERE entry_run.key = ? AND entry_run.evaluation = ?"
@@ -237,3 +211,33 @@ def _damaged(connection: sqlite3.Connection) -> Iterator[tuple[str, int, str]]:
         missing = None if run in sound else f"it is of run {run}, which the table entry_run does not list"
         if fault or missing:
             yield "entry_iteration", number, fault or missing or ""
+
+
+RUN, ITERATION = "entry_run", "entry_iteration"
+
+
+def fault_of(row: Mapping[str, Any], table: str) -> str | None:
+    """Returns what is wrong with a row, None if nothing is.
+
+    Args:
+      row: by column. table: RUN or ITERATION.
+
+    >>> row = {"depth": 3, "alpha": -50, "beta": 50, "value": 7, "bound": "exact"}
+    >>> fault_of(row, ITERATION), fault_of(row | {"depth": 500}, ITERATION)
+    (None, 'depth is 500, expected an integer from 1 to 126')
+    >>> fault_of(row | {"value": 60}, ITERATION)
+    'value 60 is not exact in the window -50 50'
+    """
+    fault = rows.fault_of(table, row)
+    return fault or _fault_of_bound(row["alpha"], row["beta"], row["value"], row["bound"])
+
+
+def _fault_of_bound(alpha: int | None, beta: int | None, value: int | None, bound: str | None) -> str | None:
+    """Returns what is wrong with a value in its window, None if nothing is, or there is no value."""
+    if alpha is None or beta is None or value is None:
+        return None
+    if alpha >= beta:
+        return f"its window is {alpha} {beta}"
+    if bound != ("lower" if value >= beta else "upper" if value <= alpha else "exact"):
+        return f"value {value} is not {bound or 'known'} in the window {alpha} {beta}"
+    return None

@@ -20,7 +20,7 @@ from ...errors import CorruptRecordError
 from ..file import sql_errors
 from ..store import Store
 from ..tables.rows import checked, fault_of
-from ..tables.unfinished import read_fact, write_fact
+from ..tables.unfinished import fact, set_fact
 from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 
 PROOFS = ""  # the evaluation of pieces that hold under every one
@@ -257,7 +257,7 @@ def _counts(connection: sqlite3.Connection, evaluation: str) -> tuple[int, int, 
 
 def _counted(connection: sqlite3.Connection) -> int:
     """Returns how many distinct entries there were after the last rewrite."""
-    text = read_fact(connection, FACT)
+    text = fact(connection, FACT)
     return int(text) if text is not None and len(text) < 20 and text.isdecimal() else 0
 
 
@@ -281,7 +281,7 @@ def rewrite(store: Store, evaluation: str | None) -> None:
             insert(connection, loaded.keys[proofs], loaded.data[proofs], PROOFS)
         insert(connection, loaded.keys[~proofs], loaded.data[~proofs], name)
     held = connection.execute("SELECT coalesce(sum(entries), 0) FROM entry_piece").fetchone()[0]
-    write_fact(connection, FACT, str(held))
+    set_fact(connection, FACT, str(held))
 
 
 def tidy(store: Store) -> list[str]:

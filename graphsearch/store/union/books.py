@@ -12,9 +12,7 @@ from typing import Any
 from ..store import Store
 from ..tables.columns import TABLES
 from ..tables.rows import insert
-from .inputs import Input
-from .rules import Rule
-from .tables import translate
+from .tables import Input, Rule, translate
 
 Row = tuple[Any, ...]
 

@@ -24,7 +24,7 @@ from ..record.transposition_layout import (
 )
 from ..store import Store
 from ..transpositions import saved
-from .inputs import Input
+from .tables import Input
 
 AT_ONCE = 1 << 19  # entries of a slice: some 60 MB while they are compared
 

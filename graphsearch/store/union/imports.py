@@ -14,8 +14,7 @@ from typing import cast
 from ..store import Store
 from ..tables import games
 from ..tables.games import GameSource, MoveRow
-from .inputs import Input
-from .tables import portions
+from .tables import Input, portions
 
 Identity = tuple[str, str, str]  # kind, digest and options of an import
 LeaveOut = Callable[[str], object]
@@ -152,7 +151,7 @@ def _not_apart(one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSour
     shared = ", ".join(source.name for source in theirs if _identity(source) in known)
     return (
         f"{one.name}: its games are left out: it counts those of {missing or 'some files'} together with"
-        f" those of {shared}, which are there already; `graphsearch import pgn` adds the missing file"
+        f" those of {shared}, which are there already; `graphsearch import` adds the missing file"
     )
 
 

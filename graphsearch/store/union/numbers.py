@@ -18,8 +18,7 @@ from ..record.node import MAX_RUN
 from ..store import Store
 from ..tables.columns import TABLES
 from ..tables.rows import insert, rows, shown
-from .inputs import Input
-from .rules import NUMBERED, Rule
+from .tables import NUMBERED, Input, Rule
 
 Values = dict[str, Any]
 LeaveOut = Callable[[str], object]

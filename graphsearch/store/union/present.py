@@ -36,7 +36,7 @@ class Met:
 
     def pairs(self) -> Places:
         """Returns which record of `old` is of the position of each of `batch`, -1 for none."""
-        from .pairing_kernel import pair
+        from ..codec.columns_kernel import pair
 
         places = np.empty(len(self.batch), np.int64)
         old, new = (owned(batch.words, np.uint64).reshape(-1) for batch in (self.old, self.batch))

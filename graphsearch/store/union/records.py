@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappush, heappushpop
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
-from ..codec.bulk import columns_of, room_for_batch, take
+from ...position.board import fen_of, unpack
+from ..codec.bulk import columns_of, take
 from ..log import shorten_log
 from ..merging import CHUNKS_ALIKE
 from ..portions import portions
@@ -23,8 +25,8 @@ from ..store import Store
 from ..tables import provenance
 from ..upkeep.prune import visits_of
 from ..writing import NewSegment
-from .inputs import Input
 from .present import Met, Present
+from .tables import Input
 
 AT_ONCE = 32_768  # records of one transaction, as a step of a merge moves: a chunk
 EXAMPLES = 5  # most visited ones that are kept of each kind
@@ -59,15 +61,6 @@ class RecordCounts:
         return self.records - self.fresh - self.changed
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A position by its words, N before and after; 0 before if it is new."""
-
-    words: tuple[int, ...]
-    before: int
-    after: int
-
-
 @dataclass(slots=True)
 class Examples:
     """The most visited positions of each kind, and the first contradictions."""
@@ -94,10 +87,13 @@ class Examples:
         for i in np.nonzero(part.clashing)[0][: EXAMPLES - len(self.contradictions)].tolist():
             self.contradictions.append(tuple(part.met.batch.words[i].tolist()))
 
-    def of(self, kind: str) -> list[Example]:
-        """Returns the positions of a kind, `fresh` or `changed`, the most visited first."""
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """Returns FEN, N before and after of the positions of a kind, `fresh` or `changed`, most N first."""
         rows = sorted(getattr(self, kind), key=lambda row: (-row[0], row[1]))
-        return [Example(words, before, after) for after, words, before in rows]
+        return [
+            {"position": fen_of(unpack(words)), "before": before, "after": after}
+            for after, words, before in rows
+        ]
 
 
 def _keep(listed: list[_Seen], words: NDArray[np.uint64], before: Places, after: Places) -> None:
@@ -183,7 +179,7 @@ def parts(batch: RecordBatch, present: Present, bound: int, counts: RecordCounts
     for met in present.meet(batch):
         places, size = met.pairs(), len(met.batch)
         codes = int(met.batch.code_offsets[-1])
-        out = room_for_batch(size, codes, codes)
+        out = RecordBatch.room(size, codes, codes)
         whence, clashing = np.empty(size, np.int64), np.zeros(size, bool)
         numbers[:] = 0
         found = int(

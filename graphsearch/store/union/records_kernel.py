@@ -1,4 +1,4 @@
-"""Two versions of a position's record become one: `docs/merging.md` says it in words.
+"""Two versions of a position's record become one: `docs/contributing/merging.md` says it in words.
 
 What comes from which of them:
 
@@ -23,6 +23,7 @@ from ...jit.pointers import adv, as_f32, ptr
 from ...jit.types import Pointer, float32, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of
 from ..codec.batch_kernel import Columns, Records, pointers
+from ..codec.columns_kernel import copy_edge, copy_evaluation, copy_whole
 from ..record.bounds_kernel import (
     DRAWN,
     bounds_of,
@@ -128,12 +129,6 @@ def _counts_more(a: Records, e: int64, b: Records, f: int64) -> bool:
 
 
 @inner
-def _put(c: Records, at: int64, a: Records, e: int64) -> None:
-    """Writes an edge as it is."""
-    c.n[at], c.r[at], c.q[at], c.edge_d[at] = a.n[e], a.r[e], a.q[e], a.edge_d[e]
-
-
-@inner
 def _put_both(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
     """Writes an edge of which both versions know something; returns 1 if they contradict each other."""
     if _counts_more(a, e, b, f):
@@ -144,7 +139,7 @@ def _put_both(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64)
 @inner
 def _put_first(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
     """Writes the edge of `a`, with what that of `b` proves."""
-    _put(c, at, a, e)
+    copy_edge(c, at, a, e)
     if b.n[f] == b.r[f]:
         return int64(0)
     q, d = as_f32(a.q)[e], int64(a.edge_d[e])
@@ -199,9 +194,9 @@ def _alike(a: Records, i: int64, b: Records, j: int64, c: Records, at: int64) ->
     clashes = int64(0)
     while e < ends or f < other_ends:
         if f >= other_ends:
-            _put(c, at, a, e)
+            copy_edge(c, at, a, e)
         elif e >= ends:
-            _put(c, at, b, f)
+            copy_edge(c, at, b, f)
         else:
             clashes += _put_both(c, at, a, e, b, f)
         at, e, f = at + 1, e + 1, f + 1
@@ -227,9 +222,9 @@ def _unlike(
         if e >= 0 and f >= 0:
             clashes += _put_both(c, at, a, e, b, f)
         elif e >= 0:
-            _put(c, at, a, e)
+            copy_edge(c, at, a, e)
         elif f >= 0:
-            _put(c, at, b, f)
+            copy_edge(c, at, b, f)
         else:
             _put_empty(c, at)
         at += 1
@@ -239,35 +234,6 @@ def _unlike(
 
 
 # ------------------------------------------------------------------ records
-@inner
-def _copy_evaluation(c: Records, k: int64, a: Records, i: int64) -> None:
-    for w in range(PW):
-        c.words[PW * k + w] = a.words[PW * i + w]
-    c.v[k], c.d[k], c.evaluator[k], c.run[k], c.flags[k] = (
-        a.v[i],
-        a.d[i],
-        a.evaluator[i],
-        a.run[i],
-        a.flags[i],
-    )
-    to = c.code_offsets[k]
-    for j in range(a.code_offsets[i], a.code_offsets[i + 1]):
-        c.codes[to] = a.codes[j]
-        to += 1
-    c.code_offsets[k + 1] = to
-
-
-@inner
-def _copy(c: Records, k: int64, a: Records, i: int64) -> None:
-    """Copies a record to place `k` of the output."""
-    _copy_evaluation(c, k, a, i)
-    to = c.edge_offsets[k]
-    for e in range(a.edge_offsets[i], a.edge_offsets[i + 1]):
-        _put(c, to, a, e)
-        to += 1
-    c.edge_offsets[k + 1] = to
-
-
 @inner
 def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
     """Returns flags with the bounds of both, and 0; the first ones, and 1, if they contradict each other."""
@@ -299,9 +265,9 @@ def _unite(
     """
     how = _better_evaluation(a, i, b, j, bound)
     if how > 0:
-        _copy_evaluation(c, k, b, j)
+        copy_evaluation(c, k, b, j)
     else:
-        _copy_evaluation(c, k, a, i)
+        copy_evaluation(c, k, a, i)
     if how == 0:
         c.run[k] = uint32(_first_run(int64(a.run[i]), int64(b.run[j])))
     if _compared_codes(a, i, b, j) == 0:
@@ -367,7 +333,7 @@ def unite(
     for j in range(len(places)):
         i = places[j]
         if i < 0:
-            _copy(c, k, b, int64(j))
+            copy_whole(c, k, b, int64(j))
             whence[k] = j
             counts[FRESH] += 1
             k += 1

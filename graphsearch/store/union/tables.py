@@ -1,20 +1,156 @@
-"""Rows that are known by their key: those of one file go into another by the rules of `rules.py`."""
+"""How the plain tables of two files become one: a rule for every table of `tables/columns.py`.
+
+A row is known by the key of its table or, if that is a number which each file gives by itself, by other
+columns (`identity`). Numbers of other rows are translated (`refs`). A new column needs no change here, a new
+table one line. Here rows that are known by their key are united, `numbers.py` unites the others.
+"""
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from ...errors import UnfinishedError
+from ..file import sql_errors
+from ..sizes import SIZES, Sizes
 from ..store import Store
+from ..tables import unfinished
 from ..tables.columns import TABLES
-from .inputs import Input
-from .rules import KEYED, Rule
+from ..tables.rows import rows
 
-ROWS_AT_ONCE = 1000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How the rows of a table are united.
+
+    Attributes:
+      refs: column -> table whose numbers it holds; a NULL stays one.
+      by: of two rows that are the same one, that which is greater in these columns counts; else the old one.
+      identity: columns that identify a row whose key is the number `id`; empty if the key itself does.
+      until: the column that is NULL as long as such a row may change; without it, `by` alone decides.
+      agree: columns in which the same row must agree: of two that do not, the second is left out, and named.
+    """
+
+    refs: Mapping[str, str] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    identity: tuple[str, ...] = ()
+    until: str = ""
+    agree: tuple[str, ...] = ()
+
+
+# in the order in which they are united: numbers before what refers to them
+NUMBERED: dict[str, Rule] = {
+    "run": Rule(
+        refs={"evaluator": "evaluator"},
+        identity=("started", "position", "limits", "params", "kind", "program"),
+        until="finished",
+        by=("finished", "visits", "evaluations"),
+    ),
+    "book": Rule(identity=("name",), by=("updated", "created"), agree=("side",)),
+    "book_run": Rule(
+        refs={"book": "book", "run": "run"},
+        identity=("started", "config", "workers"),
+        until="finished",
+        by=("finished", "visits", "evaluations", "positions", "searched", "seconds"),
+    ),
+    "book_queue": Rule(identity=("added", "book", "fen", "moves", "origin"), by=("changed",)),
+    "player": Rule(identity=("name",)),
+    "event": Rule(identity=("name", "site")),
+    "entry_run": Rule(
+        identity=("started", "kind", "fen", "limits", "evaluation", "program"),
+        until="finished",
+        by=("finished", "nodes", "seconds"),
+    ),
+    "entry_iteration": Rule(
+        refs={"run": "entry_run"}, identity=("depth", "alpha", "beta", "value", "nodes", "seconds", "pv")
+    ),
+}
+
+KEYED: dict[str, Rule] = {
+    "root": Rule(by=("visits", "last_searched")),
+    "root_history": Rule(refs={"run": "run"}, by=("saved",)),
+    "book_history": Rule(refs={"book": "book", "run": "run"}, by=("saved",)),
+    "game": Rule(refs={"source": "source", "white": "player", "black": "player", "event": "event"}),
+    "opinion": Rule(refs={"evaluator": "evaluator", "run": "run"}, by=("n", "run")),
+    "polyglot_entry": Rule(refs={"source": "source"}, by=("fen",)),  # one that has a name
+    "epd_position": Rule(refs={"source": "source"}),
+    "book_root": Rule(refs={"book": "book"}),
+}
+
+# tables that a module of their own unites: `numbers.py`, `imports.py`, `books.py`, `entries.py`, `records.py`
+OWN = frozenset(
+    {
+        *("evaluator", "source", "game_position", "game_move", "book_position", "book_move"),
+        *("entry_piece", "segment", "chunk", "block"),
+    }
+)
+
+# facts of one file; what follows from the records and is written anew; leases of builds that run now
+LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease"})
+
 
 Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file of which one state is read.
+
+    Attributes:
+      store: open for reading. name: as a person called it.
+      numbers: what its numbers are in the file that is written, by table; 0 stays 0.
+    """
+
+    store: Store
+    name: str
+    numbers: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection, in a transaction."""
+        return self.store.connection
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Returns the columns of a table."""
+        return tuple(TABLES[table].columns)
+
+    def rows(self, table: str, rest: str = "", values: tuple[object, ...] = ()) -> Iterator[Row]:
+        """Yields the rows of a table, by `columns`.
+
+        Raises:
+          CorruptRecordError: at the first row that is damaged, naming the file.
+        """
+        with sql_errors(self.store.path, "read it"):
+            yield from rows(self.connection, table, self.columns(table), rest, values)
+
+    def number(self, table: str, number: int) -> int | None:
+        """Returns what a number of a row is in the file that is written; None if the row is not there."""
+        return 0 if number == 0 else self.numbers.get(table, {}).get(number)
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> Iterator[Input]:
+    """Yields a file in the state in which it is now, whatever others write meanwhile.
+
+    Args:
+      name: as a person called it. sizes: of the portions that are read.
+
+    Raises:
+      UnfinishedError: if it is on its way to another evaluator.
+      StoreError: if it cannot be read.
+    """
+    with Store.open(path, read_only=True, sizes=sizes) as store, store.snapshot():
+        if state := unfinished.state(store.connection, store.path, store.identity):
+            raise UnfinishedError(state)
+        yield Input(store, name)
+
+
+ROWS_AT_ONCE = 1000
 
 
 def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import StoreError
+from ...errors import MissingStoreError, StoreError
 from ..connection import connect
 from ..file import check_is_file, open_reader, real_path, sql_errors
 from ..lock import WriteLock
@@ -116,7 +116,7 @@ def _check_target(target: Path, *, force: bool) -> None:
     if target.is_dir():
         raise StoreError(f"{target} is a folder; name a file in it")
     if not target.parent.is_dir():
-        raise StoreError(f"{target.parent} does not exist; make this folder first")
+        raise MissingStoreError(f"{target.parent} does not exist; make this folder first")
     if target.exists() and not target.is_file():
         raise StoreError(f"{target} is not a regular file; name another one")
     if target.exists() and not force:

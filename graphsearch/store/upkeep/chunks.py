@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from .. import order
-from ..codec.bulk import BlockFault, bloom_of, decode_blocks
+from ..codec.bulk import BlockFault, bloom_of, decode_blocks, take
 from ..codec.compression import Dictionaries, Opener
 from ..record.node import RecordBatch
 from ..segments import CHUNK_BLOCKS, keys_of
@@ -138,7 +138,7 @@ class DamagedChunk:
         strangers = owners[firsts][index.keys()[owners[firsts]] != keys].tolist()
         for number in strangers:
             self._lose(number, "it does not begin with the key of the index")
-        return _without(batch, np.isin(owners, strangers))
+        return take(batch, np.nonzero(~np.isin(owners, strangers))[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +181,6 @@ class _Index:
 
     def _sum(self, keys: bytes, bloom: bytes) -> int:
         return zlib.crc32(bloom, zlib.crc32(self.dictionary or b"", zlib.crc32(keys)))
-
-
-def _without(batch: RecordBatch, bad: NDArray[np.bool_]) -> RecordBatch:
-    from ..codec.bulk import take
-
-    return take(batch, np.nonzero(~bad)[0])
 
 
 def _blob(connection: sqlite3.Connection, chunk: int, name: str) -> bytes | None:

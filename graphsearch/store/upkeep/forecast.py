@@ -16,8 +16,9 @@ from ..codec.layout import BLOCK
 from ..file import sql_errors
 from ..index.catalog import KEPT_DICTIONARIES, Chunk
 from ..record.node import RecordBatch
+from ..record.node_layout import BLOCK_HEADER, CAPACITIES, HEADER_WORDS
 from ..record.provenance import RunInfo
-from ..segments import CHUNK_BLOCKS, decode_blocks, fetch_blocks
+from ..segments import CHUNK_BLOCKS, Span, fetch_spans
 from ..sharded.files import open_to_read
 from ..store import Store
 
@@ -149,9 +150,9 @@ def _sample(store: Store) -> tuple[RecordBatch, int]:
     """Returns the records of some blocks, evenly spread over all of them, and what these blocks take."""
     batches, taken = [], 0
     for part, chunk, b in _places(store):
-        blocks = fetch_blocks(part.connection, chunk, b, b + 1)
-        batches.append(decode_blocks(part.catalog, chunk, b, blocks))
-        taken += len(blocks[0])
+        fetched = fetch_spans(part.connection, part.catalog, [Span(chunk, b, b + 1)])
+        batches.append(fetched.decode())
+        taken += int(fetched.ends[-1])
     return RecordBatch.concat(batches), taken
 
 
@@ -211,8 +212,6 @@ def arena_bytes(batch: RecordBatch) -> NDArray[np.int64]:
     class that has room for the visited edges, whose entries are wider if one of them has r. A graph that is
     loaded takes just this; one that grows in memory leaves some 2 to 15 % of gaps.
     """
-    from ..record.node_layout import BLOCK_HEADER, CAPACITIES, HEADER_WORDS
-
     codes, edges = np.diff(batch.code_offsets), np.diff(batch.edge_offsets)
     room = np.array([0, *CAPACITIES])[np.searchsorted(CAPACITIES, edges, "left") + (edges > 0)]
     owners = np.repeat(np.arange(len(batch)), edges)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidParameterError
 from ...position.board import key_of_text
+from ..codec.bulk import take
 from ..file import file_bytes
 from ..record.node import RecordBatch
 from ..record.provenance import RootInfo
@@ -67,8 +68,6 @@ def prune(
         stays = np.array([key_of_text(root.key) for root in (*store.roots(), *roots)], np.uint64)
 
         def kept(batch: RecordBatch) -> RecordBatch:
-            from ..codec.bulk import take
-
             stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays)
             return take(batch, np.nonzero(stay)[0])
 

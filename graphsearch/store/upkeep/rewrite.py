@@ -14,12 +14,13 @@ import numpy as np
 from ...errors import StoreError
 from .. import merging, order
 from ..codec.soundness import sound_part
-from ..damage import passed_over
 from ..log import shorten_log
 from ..record.node import RecordBatch
-from ..segments import SegmentCursor, first_chunks, write_chunks
+from ..scanning import passed_over
+from ..segments import SegmentCursor, first_chunks
 from ..store import Store
 from ..tables import provenance
+from ..writing import write_chunks
 
 Transform = Callable[[RecordBatch], RecordBatch]
 Progress = Callable[[int, int], None]

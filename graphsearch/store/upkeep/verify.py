@@ -1,36 +1,71 @@
-"""Checking a whole graph file: every block of every segment, and what is said about them."""
+"""Checking a whole graph file: every block of every segment, what is said about them, and every row."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, StoreError
+from ...limits import shortened
 from .. import order
-from ..codec.layout import BLOCK
+from ..codec.layout import BLOCK, RECORDS_MASK
+from ..codec.soundness import unsound
 from ..file import open_reader, real_path, sql_errors
+from ..format import faults
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment, read_index
 from ..record.node import RecordBatch
-from ..segments import decode_blocks, fetch_blocks, keys_of
-from ..shape import faults
-from ..sharded.files import open_to_read
+from ..segments import Span, fetch_spans, keys_of
+from ..sharded.files import Progress, in_turn, open_to_read
 from ..sharded.manifest import is_sharded, read_manifest
 from ..sharded.ownership import Owners, owners_of
-from ..sharded.progress import Progress, in_turn
 from ..store import Store
+from ..tables.column import Column
+from ..tables.columns import MAX_BLOCK_BYTES, TABLES, Table
+from ..tables.rows import Row, shown
 from ..tables.top import TopTables
 from ..transpositions import runs
 from ..transpositions import saved as entries
-from . import rows
-from .problems import Problems
+
+MAX_PROBLEMS = 1000  # listed; all are counted
+LONGEST = 600  # characters of one: a record may be wrong in each of its moves
+
+
+@dataclass(slots=True, kw_only=True)
+class Problems:
+    """Problems of a file.
+
+    Attributes:
+      problems: one line each, of at most 600 characters; at most 1000 are listed.
+      found: number of problems, listed or not.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    found: int = 0
+
+    def add(self, problem: str) -> None:
+        """Records a problem."""
+        self.found += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(shortened(problem, LONGEST))
+
+    def join(self, other: Self) -> None:
+        """Adds what was found in another file: numbers are summed, lists joined."""
+        for one in fields(self):
+            mine, its = getattr(self, one.name), getattr(other, one.name)
+            if isinstance(mine, list):
+                mine += [line for line in its if line not in mine][: MAX_PROBLEMS - len(mine)]
+            else:
+                setattr(self, one.name, mine | its if isinstance(mine, bool) else mine + its)
+
 
 PIECE_BLOCKS = 512  # blocks that are checked at once
 
@@ -56,16 +91,6 @@ class VerifyReport(Problems):
     runs: int = 0
     entries: int = 0
     opened: bool = False
-
-    def join(self, other: VerifyReport) -> None:
-        """Adds what was found in another file."""
-        self.records += other.records
-        self.stored += other.stored
-        self.blocks += other.blocks
-        self.runs += other.runs
-        self.entries += other.entries
-        self.opened |= other.opened
-        self.take(other)
 
     @property
     def ok(self) -> bool:
@@ -139,7 +164,7 @@ def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
                 report.add(f"{real}: {line}")
         for line in faults(connection, real):
             report.add(f"{real}: {line}")
-        rows.check(connection, real, report.add)
+        check_rows(connection, real, report.add)
     finally:
         connection.close()
 
@@ -163,7 +188,7 @@ class _Check:
         self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
 
     def all(self) -> None:
-        self._connection.text_factory = rows.lenient
+        self._connection.text_factory = lenient
         with self._store.snapshot():
             self._runs, self._evaluators = (self._ids(table) for table in ("run", "evaluator"))
             self._store.evaluators()  # each row holds an identity
@@ -197,23 +222,24 @@ class _Check:
     def _piece(self, chunk: Chunk, first: int, last: int) -> RecordBatch:
         """Returns the records of some blocks after checking each for itself."""
         damaged: list[CorruptRecordError] = []
-        blocks = fetch_blocks(self._connection, chunk, first, last)
-        batch = decode_blocks(self._catalog, chunk, first, blocks, damaged.append)
+        fetched = fetch_spans(self._connection, self._catalog, [Span(chunk, first, last)])
+        batch = fetched.decode(damaged.append)
         for error in damaged:
             self._report.add(str(error))
             self._damaged.add(chunk.id)
         if not damaged:
-            self._check_index(chunk, first, blocks, batch)
+            headers = fetched.data[np.append(0, fetched.ends[:-1])]
+            self._check_index(chunk, first, (headers & RECORDS_MASK).astype(np.int64) + 1, batch)
         self._check_records(chunk, batch)
         self._report.blocks += last - first
         self._done += last - first
         self._progress(self._done, self._total)
         return batch
 
-    def _check_index(self, chunk: Chunk, first: int, blocks: list[bytes], batch: RecordBatch) -> None:
-        sizes = np.array([(block[0] & 31) + 1 for block in blocks])
+    def _check_index(self, chunk: Chunk, first: int, sizes: NDArray[np.int64], batch: RecordBatch) -> None:
+        """Reports blocks that do not begin with the key of the index, or have too few records."""
         starts = np.cumsum(sizes) - sizes
-        keys = self._catalog.index(chunk).keys[first : first + len(blocks)]
+        keys = self._catalog.index(chunk).keys[first : first + len(sizes)]
         for b in np.nonzero(order.sort_keys(batch.words[starts]) != keys)[0].tolist():
             self._report.add(
                 f"{self._catalog.name(chunk, first + b)}: it does not begin with the key of the index"
@@ -225,8 +251,6 @@ class _Check:
                 )
 
     def _check_records(self, chunk: Chunk, batch: RecordBatch) -> None:
-        from ..codec.soundness import unsound
-
         keys = keys_of(batch.words)
         held = may_hold_each(self._bloom(chunk), keys)
         for i in np.nonzero(~held)[0].tolist():
@@ -293,3 +317,54 @@ class _Check:
         if not damaged and self._report.records != self._store.node_count:
             found, counted = self._report.records, self._store.node_count
             self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")
+
+
+# what holds blocks is asked only for rows that cannot be; `transpositions/` checks its own tables
+_WHERE = {"block": f"WHERE id < 1 OR typeof(data) <> 'blob' OR length(data) > {MAX_BLOCK_BYTES}"}
+_ELSEWHERE = frozenset({"entry_piece", "entry_run", "entry_iteration"})
+
+
+def check_rows(connection: sqlite3.Connection, path: Path, report: Callable[[str], object]) -> None:
+    """Reports every row that its table cannot hold: table, row, column, what was found and expected.
+
+    Args:
+      connection: in which texts that are no UTF-8 can be read from now on.
+      path: the file. report: called with one line for each.
+    """
+    connection.text_factory = lenient
+    for name, table in TABLES.items():
+        if name not in _ELSEWHERE:
+            for line in _faults(connection, name, table):
+                report(f"{path}: {line}")
+
+
+def lenient(data: bytes) -> str:
+    """Returns text whose bytes may be no UTF-8: then it holds what no text may."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _faults(connection: sqlite3.Connection, name: str, table: Table) -> Iterator[str]:
+    columns = table.columns
+    asked = ", ".join(_asked(column, one) for column, one in columns.items())
+    found = connection.execute(f"SELECT {asked} FROM {name} {_WHERE.get(name, '')}")  # noqa: S608 (constants)
+    tests = [_holds(one) for one in columns.values()]
+    for row in found:
+        for (column, one), test, value in zip(columns.items(), tests, row, strict=True):
+            if not test(value):
+                where = _name_of(table, tuple(columns), row)
+                yield f"table {name}, row {where}: {column} is {shown(value)}, expected {one.form}"
+
+
+def _asked(column: str, one: Column) -> str:
+    """Returns what is asked of a column: of a BLOB only whether it is one, and short enough."""
+    if one.kind != "BLOB":
+        return column
+    return f"iif(typeof({column}) = 'blob' AND length({column}) <= {one.most}, '', typeof({column}))"
+
+
+def _holds(one: Column) -> Callable[[object], bool]:
+    return one.holds if one.kind != "BLOB" else lambda value: value == ""
+
+
+def _name_of(table: Table, columns: tuple[str, ...], row: Row) -> str:
+    return ", ".join(f"{key} {shown(row[columns.index(key)])}" for key in table.key)

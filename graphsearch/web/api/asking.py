@@ -18,7 +18,7 @@ from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 QUESTION_SECONDS = 20.0  # most time of an answer
 _STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409))
 _W = TypeVar("_W", bound=Wanted)
-Answer = Callable[[ServedFile, _W], Any]
+Answer = Callable[[ServedFile, _W], Any]  # a response, a dict, or a report with `as_dict`
 
 
 def served_by(request: Request) -> ServedFile:
@@ -73,7 +73,9 @@ def _answered(answer: Answer[_W], served: ServedFile, wanted: _W) -> Response:
             found = answer(served, wanted)
     except GraphSearchError as error:
         return error_of(error)
-    return found if isinstance(found, Response) else JSONResponse(found)
+    if isinstance(found, Response):
+        return found
+    return JSONResponse(found if isinstance(found, dict) else found.as_dict())
 
 
 async def _body(request: Request) -> bytes:

@@ -14,6 +14,7 @@ from ...errors import InvalidParameterError
 from ...limits import shortened
 from ...query.diff import WHATS, diff
 from ..jobs.tasks import MergeTask
+from ..lines import with_ways
 from ..served_file import ServedFile
 from .asking import get, post
 from .requests import DiffWanted, Nothing, OtherFile
@@ -36,6 +37,8 @@ def _diff(served: ServedFile, wanted: DiffWanted) -> dict[str, Any]:
         on_progress=lambda done, total: check_time(),
     ).as_dict()
     names = {"old": pair[0].name, "new": pair[1].name}
+    for name, path in (("changes", pair[1]), ("come", pair[1]), ("gone", pair[0])):
+        found[name] = with_ways(path, found[name])
     return found | names | {"books": [book.as_dict() for book in changes(*pair, top=wanted.top)]}
 
 

@@ -11,11 +11,11 @@ import chess.pgn
 from starlette.responses import Response
 
 from ...errors import InvalidPositionError, StoreError
-from ...exchange.picture.dot import dot_of
-from ...exchange.picture.svg import svg_of
+from ...exchange.picture import dot_of, svg_of
 from ...graph.view import show
 from ...position.board import check, fen_of
 from ...position.notation import board_from_fen, play_moves, start_position
+from ...position.openings import opening_of
 from ...position.pgn_position import read_game_texts
 from ...query.history import history
 from ...query.line import values
@@ -56,6 +56,8 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     play_moves(whole, wanted.rest)
     rest = [move.uci() for move in whole.move_stack[len(board.move_stack) :]]
     answer = found.as_dict() | state_of(board) | {"problem": problem, "rest": rest}
+    opening = opening_of(board)
+    answer["opening"] = str(opening) if opening else None
     if answer["node"]:
         answer["node"] = with_sans(answer["node"], board)
     return answer
@@ -95,23 +97,6 @@ def _over(board: chess.Board) -> str | None:
     return "insufficient material" if board.is_insufficient_material() else None
 
 
-def _lines(served: ServedFile, wanted: LinesWanted) -> dict[str, Any]:
-    """Returns the lines of the best moves of a position."""
-    return pv(served.path, wanted.board(), lines=wanted.lines).as_dict()
-
-
-def _values(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
-    return values(served.path, wanted.board()).as_dict()
-
-
-def _parents(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
-    return parents(served.path, wanted.board()).as_dict()
-
-
-def _path(served: ServedFile, wanted: PathWanted) -> dict[str, Any]:
-    return path(served.path, wanted.board(), limit=wanted.limit).as_dict()
-
-
 def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
     board = wanted.board()
     node = show(served.path, board)
@@ -119,7 +104,7 @@ def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
     return tree(served.path, board, depth=wanted.depth, min_visits=least).as_dict()
 
 
-def _drawn(served: ServedFile, wanted: NeighbourhoodWanted) -> Neighbourhood:
+def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> Neighbourhood:
     """Returns the graph around a position, or the part of a book there."""
     return neighbourhood(
         served.path,
@@ -131,19 +116,11 @@ def _drawn(served: ServedFile, wanted: NeighbourhoodWanted) -> Neighbourhood:
     )
 
 
-def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
-    return _drawn(served, wanted).as_dict()
-
-
 def _picture(served: ServedFile, wanted: NeighbourhoodWanted) -> Response:
     """Returns the same picture as a file for papers or Graphviz."""
-    text = (dot_of if wanted.form == "dot" else svg_of)(_drawn(served, wanted))
+    text = (dot_of if wanted.form == "dot" else svg_of)(_neighbourhood(served, wanted))
     name = f'attachment; filename="graph.{wanted.form}"'
     return Response(text, media_type="application/octet-stream", headers={"Content-Disposition": name})
-
-
-def _history(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
-    return history(served.path, wanted.board()).as_dict()
 
 
 def _read(served: ServedFile, wanted: Text) -> dict[str, Any]:
@@ -217,14 +194,14 @@ def _is_tag(name: str) -> bool:
 
 ROUTES = [
     get("/api/position", PositionWanted, _position),
-    get("/api/lines", LinesWanted, _lines),
-    get("/api/values", GivenPosition, _values),
-    get("/api/parents", GivenPosition, _parents),
-    get("/api/path", PathWanted, _path),
+    get("/api/lines", LinesWanted, lambda served, it: pv(served.path, it.board(), lines=it.lines)),
+    get("/api/values", GivenPosition, lambda served, it: values(served.path, it.board())),
+    get("/api/parents", GivenPosition, lambda served, it: parents(served.path, it.board())),
+    get("/api/path", PathWanted, lambda served, it: path(served.path, it.board(), limit=it.limit)),
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
     get("/api/picture", NeighbourhoodWanted, _picture),
-    get("/api/history", GivenPosition, _history),
+    get("/api/history", GivenPosition, lambda served, it: history(served.path, it.board())),
     post("/api/pgn", PgnWanted, _pgn, writes=False),
     post("/api/read", Text, _read, writes=False),
 ]

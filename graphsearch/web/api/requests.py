@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ...book.review.review import LEAST_VISITS
 from ...errors import InvalidParameterError
-from ...exchange.candidates import Weights
+from ...exchange.choices import Weights
 from ...limits import shortened, whole_number
 from ...position.notation import START_WORD, named_board, play_moves
 from ...query.novelties import Rules

@@ -1,4 +1,4 @@
-"""Answers about the whole file: its content, books, games, runs, opinions, and SQL."""
+"""Answers about the whole file: its content, books, imported games, runs, opinions, and SQL."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from ...query.disagree import disagree
 from ...query.filters import Filters, read_pieces
 from ...query.find import find
 from ...query.games import games
+from ...query.novelties import Novelties, Rules, novelties
+from ...query.players import players
+from ...query.prepare import Preparation, prepare
 from ...query.sql import sql
 from ...query.transpositions import transpositions
 from ...store.info import info, unfinished_state
 from ...store.sharded.files import open_to_read
 from ...store.tables.books import books
+from ..lines import with_ways
 from ..served_file import ONE_FILE, ServedFile
 from .asking import get, post
 from .requests import (
@@ -26,6 +30,9 @@ from .requests import (
     FindWanted,
     GivenPosition,
     Nothing,
+    NoveltiesWanted,
+    PlayersWanted,
+    PrepareWanted,
     SqlWanted,
     TranspositionsWanted,
     WhyWanted,
@@ -37,12 +44,13 @@ SQL_SECONDS = 10.0
 def _file(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
     """Returns the data that a page needs once: the file, its books, and the permitted actions."""
     facts = info(served.path).as_dict()
+    roots = with_ways(served.path, facts["roots"][:MOST_ROWS])
     return {
         "name": served.path.name,
         "read_only": served.read_only,
         "one_file": ONE_FILE if served.is_cluster else "",
         "evaluators": list(served.evaluators),
-        "info": facts | {"runs": facts["runs"][-MOST_ROWS:], "roots": facts["roots"][:MOST_ROWS]},
+        "info": facts | {"runs": facts["runs"][-MOST_ROWS:], "roots": roots},
         "unfinished": unfinished_state(served.path),
     }
 
@@ -59,24 +67,6 @@ def _books(served: ServedFile, wanted: BookWanted) -> dict[str, Any]:
     return {"books": [book.as_dict() | {"config": texts.get(book.name, "")} for book in found]}
 
 
-def _why(served: ServedFile, wanted: WhyWanted) -> dict[str, Any]:
-    return why(served.path, wanted.board(), wanted.book).as_dict()
-
-
-def _games(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
-    return games(served.path, wanted.board()).as_dict()
-
-
-def _disagree(served: ServedFile, wanted: DisagreeWanted) -> dict[str, Any]:
-    return disagree(
-        served.path, wanted.evaluator, top=wanted.top, min_visits=wanted.min_visits, by=wanted.by
-    ).as_dict()
-
-
-def _transpositions(served: ServedFile, wanted: TranspositionsWanted) -> dict[str, Any]:
-    return transpositions(served.path, wanted.board(), top=wanted.top, look=wanted.look).as_dict()
-
-
 def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
     rows, complete = [], True
     try:
@@ -86,23 +76,48 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
             rows.append(found.as_dict())
     except StatementLimitError:
         complete = False
-    return {"positions": rows, "complete": complete, "limit": wanted.limit}
+    return {"positions": with_ways(served.path, rows), "complete": complete, "limit": wanted.limit}
+
+
+def _disagree(served: ServedFile, wanted: DisagreeWanted) -> dict[str, Any]:
+    found = disagree(
+        served.path, wanted.evaluator, top=wanted.top, min_visits=wanted.min_visits, by=wanted.by
+    ).as_dict()
+    return found | {"positions": with_ways(served.path, found["positions"])}
 
 
 def _filters(wanted: FindWanted) -> Filters:
-    return Filters(
-        min_n=wanted.min_n,
-        max_n=wanted.max_n,
-        min_q=wanted.min_q,
-        max_q=wanted.max_q,
-        bounds=wanted.bounds,
-        pieces=read_pieces(wanted.pieces) if wanted.pieces else (),
-        side=wanted.side,
-        in_games=wanted.in_games,
-        in_book=wanted.book,
-        min_ply=wanted.min_ply,
-        max_ply=wanted.max_ply,
+    pieces = read_pieces(wanted.pieces) if wanted.pieces else ()
+    same = wanted.model_dump(exclude={"limit", "pieces", "book"})
+    return Filters(pieces=pieces, in_book=wanted.book, **same)
+
+
+def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> Novelties:
+    names = ("games", "cp", "min_games", "min_visits", "move_visits", "loss")
+    rules = Rules(share=wanted.share / 100, **{name: getattr(wanted, name) for name in names})
+    board = None if wanted.book else wanted.board()
+    return novelties(
+        served.path, board, book=wanted.book, rules=rules, top=wanted.top, on_progress=_look_at_clock
     )
+
+
+def _prepare(served: ServedFile, wanted: PrepareWanted) -> Preparation:
+    return prepare(
+        served.path,
+        [wanted.player],
+        color=wanted.color,
+        since=wanted.since,
+        book=wanted.book,
+        min_games=wanted.min_games,
+        min_visits=wanted.min_visits,
+        by=wanted.by,
+        top=wanted.top,
+        on_progress=_look_at_clock,
+    )
+
+
+def _look_at_clock(*_: int) -> None:
+    check_time()
 
 
 def _sql(served: ServedFile, wanted: SqlWanted) -> dict[str, Any]:
@@ -114,7 +129,7 @@ def _sql(served: ServedFile, wanted: SqlWanted) -> dict[str, Any]:
             columns = list(result.columns)
     except StatementLimitError:
         raise StatementLimitError(
-            f"a statement of the page may take {SQL_SECONDS:g} s; `graphsearch query sql` allows more"
+            f"a statement of the page may take {SQL_SECONDS:g} s; `graphsearch lab sql` allows more"
         ) from None
     return {"columns": columns, "rows": rows[:MOST_ROWS], "more": len(rows) > MOST_ROWS}
 
@@ -132,10 +147,21 @@ def _cell(value: Any) -> Any:
 ROUTES = [
     get("/api/file", Nothing, _file),
     get("/api/books", BookWanted, _books),
-    get("/api/why", WhyWanted, _why),
-    get("/api/games", GivenPosition, _games),
-    get("/api/disagree", DisagreeWanted, _disagree),
-    get("/api/transpositions", TranspositionsWanted, _transpositions),
+    get("/api/why", WhyWanted, lambda served, it: why(served.path, it.board(), it.book)),
+    get("/api/games", GivenPosition, lambda served, it: games(served.path, it.board())),
+    get(
+        "/api/disagree",
+        DisagreeWanted,
+        _disagree,
+    ),
+    get(
+        "/api/transpositions",
+        TranspositionsWanted,
+        lambda served, it: transpositions(served.path, it.board(), top=it.top, look=it.look),
+    ),
+    get("/api/novelties", NoveltiesWanted, _novelties),
+    get("/api/players", PlayersWanted, lambda served, it: players(served.path, it.name, top=it.top)),
+    get("/api/prepare", PrepareWanted, _prepare),
     get("/api/find", FindWanted, _find),
     post("/api/sql", SqlWanted, _sql, writes=False),
 ]

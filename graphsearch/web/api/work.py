@@ -207,14 +207,8 @@ def file_name(text: str) -> str:
 def _export(served: ServedFile, wanted: ExportWanted) -> dict[str, Any]:
     """Queues an export; its file is then downloaded."""
     form, root = wanted.form, wanted.board()
-    selection = Selection(
-        roots=() if root is None else (root,),
-        book=wanted.book,
-        side=wanted.side,
-        depth=wanted.depth,
-        min_visits=wanted.min_visits,
-        max_moves=wanted.max_moves,
-    )
+    names = {"book", "side", "depth", "min_visits", "max_moves"}
+    selection = Selection(roots=() if root is None else (root,), **wanted.model_dump(include=names))
     file = served.folder / f"{served.path.stem}-{uuid4().hex[:8]}.{EXPORTS[form]}"
     task = ExportTask(
         title=f"export {selection.book or served.path.stem} as {form}",

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from typing import Any
 
-from ...book.review.results import GameReview
+from ...book.review.results import GameReview, ReviewProgress
 from ...book.review.review import ReviewSettings, review
-from ...book.review.review_report import ReviewProgress
 from ...exchange.sources import GivenFile
 from ...limits import open_file
-from .compiling import ready
+from .messages import SendProgress, ready
 from .tasks import ReviewTask
 
 MOST_GAMES = 200  # for the page; the files have all
 MOST_LISTED = 20  # problems and players in the task's report
 
 
-def do_review(
-    task: ReviewTask, stop: threading.Event, tell: Callable[[dict[str, Any]], None]
-) -> dict[str, Any]:
+def do_review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict[str, Any]:
     """Writes a review's files; returns its report."""
-    tell({"stage": "starting"})
+    send({"stage": "starting"})
     games: list[dict[str, object]] = []
 
     def show(now: ReviewProgress) -> None:
-        tell({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
+        send({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
 
     def keep(game: GameReview) -> None:
         if len(games) < MOST_GAMES:
@@ -40,7 +36,7 @@ def do_review(
         html=task.out.with_suffix(".html"),
         params=task.params,
     )
-    with ready(task.evaluator, tell) as evaluator, open_file(task.file) as stream:
+    with ready(task.evaluator, send) as evaluator, open_file(task.file) as stream:
         report = review(
             task.path,
             GivenFile(task.name, stream),

@@ -15,14 +15,14 @@ from ...errors import GraphSearchError, UnsavedError
 from ...position.board import board_of
 from ...store.sharded.manifest import is_sharded
 from ..lines import with_sans
-from .compiling import ready
+from .messages import ready
 from .tasks import SearchTask
 
 if TYPE_CHECKING:
     from ...graph.view import NodeView, Reader
     from ...search.params import Limits
     from ...search.results import Progress, SearchResult
-    from .orders import Orders, Tell
+    from .messages import Requests, SendProgress
 
 LINES, WATCHED_LINES = 5, 3  # best moves with their line
 UPDATE_SECONDS = 0.2  # between two signs of progress, at least
@@ -46,16 +46,16 @@ class Searched:
     facts: dict[str, Any]
 
 
-def do_search(task: SearchTask, orders: Orders, tell: Tell) -> dict[str, Any]:
+def do_search(task: SearchTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     """Runs the searches of a task; returns the final report for the page."""
-    tell({"stage": "starting"})
+    send({"stage": "starting"})
     opened = _cluster if is_sharded(task.path) else _file
-    with opened(task, orders, tell) as searched:
-        return _Searches(task, searched, orders, tell).run()
+    with opened(task, requests, send) as searched:
+        return _Searches(task, searched, requests, send).run()
 
 
 @contextmanager
-def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
+def _file(task: SearchTask, requests: Requests, send: SendProgress) -> Iterator[Searched]:
     """Yields a graph file, open in this process."""
     from ...graph.graph import Graph
     from ...search.loop import analyze, moves_of_tables
@@ -63,7 +63,7 @@ def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
     from ...solvers.mate.beside import MateFinder
 
     with (
-        ready(task.evaluator, tell) as evaluator,
+        ready(task.evaluator, send) as evaluator,
         Graph.open(task.path, evaluator=evaluator, ram_bytes=task.ram_bytes) as graph,
     ):
 
@@ -75,7 +75,7 @@ def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
                 task.params,
                 on_progress=on_progress,
                 interval=UPDATE_SECONDS,
-                stop=orders.stop,
+                stop=requests.stop,
                 searchmoves=_listed(task) or tuple(moves_of_tables(graph, board)),
                 mates=MateFinder(seconds=limits.seconds, visits=limits.visits or limits.evaluations),
             )
@@ -85,28 +85,24 @@ def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
 
 
 @contextmanager
-def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
+def _cluster(task: SearchTask, requests: Requests, send: SendProgress) -> Iterator[Searched]:
     """Yields a cluster; its shards are processes of this one."""
     from ...evaluators.uniform import UniformEvaluator
+    from ...search.job import Control, SearchJob
     from ...search.shards import warm
     from ...search.shards.master import searching
     from ...store.sharded.files import open_to_read
 
     if warm.kernels_missing():
-        tell({"stage": "compiling"})
+        send({"stage": "compiling"})
         warm.compile_kernels(UniformEvaluator())
-    tell({"stage": "opening"})  # from here on shards may write
+    send({"stage": "opening"})  # from here on shards may write
     facts: dict[str, Any] = {}
 
     def search(board: chess.Board, limits: Limits, on_progress: OnProgress) -> SearchResult:
-        found = shards.analyze(
-            board,
-            limits,
-            task.params,
-            searchmoves=_listed(task),
-            on_progress=on_progress,
-            interval=UPDATE_SECONDS,
-            stop=orders.stop,
+        job = SearchJob(board=board, limits=limits, params=task.params, searchmoves=_listed(task))
+        found = shards.search(
+            job, Control(on_progress=on_progress, interval=UPDATE_SECONDS, stop=requests.stop)
         )
         facts["shards"] = [_shard(report) for report in found.as_dict()["shards"]]
         return found.result
@@ -131,11 +127,11 @@ def _listed(task: SearchTask) -> tuple[chess.Move, ...]:
 class _Searches:
     """The searches of one task."""
 
-    def __init__(self, task: SearchTask, searched: Searched, orders: Orders, tell: Tell) -> None:
+    def __init__(self, task: SearchTask, searched: Searched, requests: Requests, send: SendProgress) -> None:
         self._task = task
         self._searched = searched
-        self._orders = orders
-        self._tell = tell
+        self._requests = requests
+        self._send = send
         self._place = 0
         self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
         self._numbers = _Share(SHARE, UPDATE_SECONDS, LONGEST_SECONDS)
@@ -147,13 +143,13 @@ class _Searches:
         reason = "visits"
         for place, board in enumerate(self._task.boards):
             self._place = place
-            if self._orders.stop.is_set():
+            if self._requests.stop.is_set():
                 break
             if (limits := self._limits(board)) is not None:
                 reason = self._one(board, limits)
         return {
             "stage": "done",
-            "reason": "stop" if self._orders.stop.is_set() else reason,
+            "reason": "stop" if self._requests.stop.is_set() else reason,
             "positions": len(self._task.boards),
             **self._totals,
             **self._searched.facts,
@@ -182,7 +178,7 @@ class _Searches:
 
     def _show(self, now: Progress) -> None:
         """Reports a search's state; lines take twenty times as long as numbers, and are sent less often."""
-        watched = self._orders.watched
+        watched = self._requests.watched
         if not self._numbers.is_due() and watched == self._watched_before:
             return
         self._watched_before = watched
@@ -199,13 +195,13 @@ class _Searches:
             with self._lines:
                 found = [now.node(LINES), *self._watched(node.position, lines=WATCHED_LINES)]
                 self._shown = {view.key: _node(view) for view in found}
-        self._tell(facts | {"nodes": [self._fresh(node) for node in nodes]})
+        self._send(facts | {"nodes": [self._fresh(node) for node in nodes]})
 
     def _watched(self, root: str, *, lines: int) -> list[NodeView]:
         """Returns the watched positions that the graph knows."""
         from ...graph.view import view
 
-        boards = [board_of(fen) for fen in self._orders.watched if fen != root]
+        boards = [board_of(fen) for fen in self._requests.watched if fen != root]
         found = [view(self._searched.read, board, lines=lines) for board in boards]
         return [node for node in found if node]
 

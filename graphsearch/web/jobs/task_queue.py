@@ -11,11 +11,11 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...errors import GraphSearchError, InvalidParameterError
-from ...workers.child import Child
-from ...workers.process import cores_per_worker
+from ...workers.process import Child, Handlers, cores_per_worker
 from .tasks import ExportTask, ImportTask, ReviewTask, SearchTask, Stop, Task, TaskReport, Watch
 from .worker import work
 
@@ -195,10 +195,9 @@ class TaskQueue:
         try:
             job.child = Child(
                 work,
+                Handlers([partial(self._heard, job)], partial(self._lost, job, lane)),
                 name=f"graphsearch {job.task.title}"[:80],
                 threads=cores_per_worker(1),
-                hear=[lambda told: self._heard(job, told)],
-                lost=lambda how: self._lost(job, lane, how),
             )
         except GraphSearchError as error:
             job.state, job.error = FAILED, str(error)

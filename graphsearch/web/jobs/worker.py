@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 from ...errors import GraphSearchError, StoreLockedError
-from ...faults import told
-from .compiling import ready
-from .orders import Orders, Tell
+from ...faults import error_line
+from .messages import Requests, SendProgress, ready
 from .searching import UPDATE_SECONDS, do_search
 from .tasks import (
     BuildTask,
@@ -26,7 +25,7 @@ from .tasks import (
 )
 
 if TYPE_CHECKING:
-    from ...workers.child import Pipe
+    from ...workers.process import Pipe
 
 MOST_PROBLEMS = 20  # of a merge, reported to the page
 LOCK_SECONDS = 1.0  # between two checks whether the file is free
@@ -35,72 +34,72 @@ LOCK_SECONDS = 1.0  # between two checks whether the file is free
 def work(pipe: Pipe) -> None:
     """Runs the first task on a pipe, and listens there meanwhile."""
     task = pipe.recv()
-    orders = Orders(pipe)
+    requests = Requests(pipe)
     try:
-        facts = _when_free(task, orders, lambda facts: pipe.send(TaskReport("running", facts)))
+        facts = _when_free(task, requests, lambda facts: pipe.send(TaskReport("running", facts)))
         pipe.send(TaskReport("done", facts))
     except GraphSearchError as error:
         pipe.send(TaskReport("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
     except Exception as error:
-        pipe.send(TaskReport("failed", error=told(error, task.title)))
+        pipe.send(TaskReport("failed", error=error_line(error, task.title)))
 
 
-def _when_free(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
+def _when_free(task: Task, requests: Requests, send: SendProgress) -> dict[str, Any]:
     """Runs a task; one that may wait does so until no other program writes the file."""
     while True:
         try:
-            return _do(task, orders, tell)
+            return _do(task, requests, send)
         except StoreLockedError as error:
             if not task.waits:
                 raise
-            tell({"stage": "waiting", "for": str(error)})
-            if orders.stop.wait(LOCK_SECONDS):
+            send({"stage": "waiting", "for": str(error)})
+            if requests.stop.wait(LOCK_SECONDS):
                 return {"stage": "done", "reason": "stop"}
 
 
-def _do(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:
+def _do(task: Task, requests: Requests, send: SendProgress) -> dict[str, Any]:
     if isinstance(task, SearchTask):
-        return do_search(task, orders, tell)
+        return do_search(task, requests, send)
     if isinstance(task, BuildTask):
-        return _build(task, orders, tell)
+        return _build(task, requests, send)
     if isinstance(task, ImportTask):
-        return _import(task, orders, tell)
+        return _import(task, requests, send)
     if isinstance(task, MergeTask):
-        return _merge(task, orders, tell)
+        return _merge(task, requests, send)
     if isinstance(task, ReviewTask):
         from .reviewing import do_review
 
-        return do_review(task, orders.stop, tell)
+        return do_review(task, requests.stop, send)
     assert isinstance(task, ExportTask)
-    return _export(task, tell)
+    return _export(task, send)
 
 
 # ---------------------------------------------------------------- books, imports, exports
-def _build(task: BuildTask, orders: Orders, tell: Tell) -> dict[str, Any]:
+def _build(task: BuildTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     from dataclasses import asdict
 
     from ...book.build import build
-    from ...book.build_options import BuildLimits, Resources
+    from ...book.config import BuildLimits, Resources
     from ...book.toml import parse_config
     from ...evaluators.factory import with_threads
 
     config = parse_config(task.text, Path(task.path).parent, "BOOK.toml")
     if task.threads is not None:
         config = replace(config, evaluator=with_threads(config.evaluator, task.threads))
-    with ready(config.evaluator, tell) as evaluator:
+    with ready(config.evaluator, send) as evaluator:
         report = build(
             task.path,
             config,
             evaluator=evaluator,
             limits=BuildLimits(seconds=task.seconds, evaluations=task.evaluations),
             resources=Resources(ram_bytes=task.ram_bytes),
-            stop=orders.stop,
-            on_progress=lambda now: tell(asdict(now)),
+            stop=requests.stop,
+            on_progress=lambda now: send(asdict(now)),
         )
     return {"stage": "done", **report.as_dict()}
 
 
-def _import(task: ImportTask, orders: Orders, tell: Tell) -> dict[str, Any]:
+def _import(task: ImportTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     from ...exchange.epd_import import import_epd
     from ...exchange.importing import ImportProgress
     from ...exchange.pgn_import import import_pgn
@@ -109,26 +108,26 @@ def _import(task: ImportTask, orders: Orders, tell: Tell) -> dict[str, Any]:
     from ...limits import open_file
 
     def show(now: ImportProgress) -> None:
-        tell({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
+        send({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
 
     take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[task.form]
     with open_file(task.file) as stream:
         given = GivenFile(task.name, stream)
         kept = {"players": task.players} if task.form == "pgn" else {}
-        report = take(task.path, [given], again=task.again, stop=orders.stop, on_progress=show, **kept)[0]
+        report = take(task.path, [given], again=task.again, stop=requests.stop, on_progress=show, **kept)[0]
     task.file.unlink(missing_ok=True)
     if report.error:
         raise GraphSearchError(report.error)
     return {"stage": "done", **report.as_dict()}
 
 
-def _merge(task: MergeTask, orders: Orders, tell: Tell) -> dict[str, Any]:
+def _merge(task: MergeTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     from ...graph.sweeps.merge import MergeProgress, Wanted, merge
 
-    pace = _Pace(tell)
+    pace = _Pace(send)
 
     def show(now: MergeProgress) -> None:
-        if orders.stop.is_set():
+        if requests.stop.is_set():
             raise GraphSearchError("stopped; what was merged so far is sound, merge again to finish it")
         pace.show(now.done, now.total, now.stage)
 
@@ -139,9 +138,9 @@ def _merge(task: MergeTask, orders: Orders, tell: Tell) -> dict[str, Any]:
     return {"stage": "done", **facts, "problems": report.problems[:MOST_PROBLEMS]}
 
 
-def _export(task: ExportTask, tell: Tell) -> dict[str, Any]:
+def _export(task: ExportTask, send: SendProgress) -> dict[str, Any]:
     if task.form == "parquet":
-        return _export_tables(task, tell)
+        return _export_tables(task, send)
     from ...exchange.epd_export import export_epd
     from ...exchange.pgn_export import export_pgn
     from ...exchange.polyglot_export import export_polyglot
@@ -155,18 +154,18 @@ def _export(task: ExportTask, tell: Tell) -> dict[str, Any]:
         "csv": export_csv,
     }
     more = {"weights": task.weights} if task.form == "polyglot" else {}
-    pace = _Pace(tell)
+    pace = _Pace(send)
     report = kinds[task.form](task.path, task.file, task.selection, on_progress=pace.show, **more)
     return {"stage": "done", **report.as_dict(), "path": task.file.name}
 
 
-def _export_tables(task: ExportTask, tell: Tell) -> dict[str, Any]:
+def _export_tables(task: ExportTask, send: SendProgress) -> dict[str, Any]:
     """Exports two tables, and packs them into one file to download; they are compressed already."""
     from ...exchange.parquet_export import export_parquet
 
     folder = task.file.with_suffix(".tables")
     try:
-        report = export_parquet(task.path, folder, task.selection, on_progress=_Pace(tell).show)
+        report = export_parquet(task.path, folder, task.selection, on_progress=_Pace(send).show)
         with ZipFile(task.file, "w") as packed:
             for table in sorted(folder.iterdir()):
                 packed.write(table, table.name)
@@ -178,12 +177,12 @@ def _export_tables(task: ExportTask, tell: Tell) -> dict[str, Any]:
 class _Pace:
     """Reports an export's or a merge's progress now and then."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, send: SendProgress) -> None:
+        self._send = send
         self._next = 0.0
 
     def show(self, done: int, total: int, stage: str = "writing") -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + 2 * UPDATE_SECONDS
-            self._tell({"stage": stage, "done": done, "total": total})
+            self._send({"stage": stage, "done": done, "total": total})

@@ -3,7 +3,7 @@
 import { ask, follow, Refused } from "./api.js";
 import { Board } from "./board.js";
 import { menOf, turnOf } from "./chess.js";
-import { bytes, count, h, percent, put, score, signed } from "./dom.js";
+import { bytes, count, forWhite, h, percent, put, score } from "./dom.js";
 import { exchange } from "./exchange.js";
 import { hide } from "./peek.js";
 import { addressOf, follow as followAddress, go, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd } from "./state.js";
@@ -96,13 +96,14 @@ function showGauge() {
 function showNote() {
   const { look } = state;
   const parts = [];
+  if (look.opening) parts.push(`${look.opening}.`);
   if (look.over) parts.push(`The game is over: ${look.over}.`);
   if (!node()) parts.push(look.over || look.problem ? "" : "The file does not hold this position; no search has been here.");
   else {
-    parts.push(`N ${count(node().visits)}, Q ${signed(node().q)} for ${turnOf(look.position) === "w" ? "White" : "Black"}.`);
+    parts.push(`${count(node().visits)} visits; scores in pawns, White's view.`);
     if (look.node) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
   }
-  for (const opinion of look.opinions) parts.push(`${opinion.evaluator}: Q ${signed(opinion.q)}${opinion.best_move ? `, best ${opinion.best_move}` : ""}.`);
+  for (const opinion of look.opinions) parts.push(`${opinion.evaluator}: ${score(forWhite(opinion, look.position))}${opinion.best_move ? `, best ${opinion.best_move}` : ""}.`);
   $("position-note").textContent = parts.filter(Boolean).join(" ");
 }
 
@@ -142,7 +143,7 @@ function announce() {
   const step = state.look.line.at(-1);
   const best = node()?.moves[0];
   const played = step ? `${step.turn === "w" ? "White" : "Black"} played ${step.san}. ` : "";
-  $("announce").textContent = `${played}${state.look.check ? "Check. " : ""}${state.look.over ? `The game is over: ${state.look.over}.` : ""}${best ? `Best move ${best.san}, ${score(best)}.` : ""}`;
+  $("announce").textContent = `${played}${state.look.check ? "Check. " : ""}${state.look.over ? `The game is over: ${state.look.over}.` : ""}${best ? `Best move ${best.san}, ${score(forWhite(best, state.look.position))}.` : ""}`;
 }
 
 // ------------------------------------------------------------ what a hand does

@@ -1,7 +1,8 @@
 // Books: how far they are, what they hold, and building on.
 
 import { ask, send } from "./api.js";
-import { count, h, put, s, signed, table, when } from "./dom.js";
+import { START, said } from "./chess.js";
+import { count, forWhite, h, put, s, signed, table, when } from "./dom.js";
 import { fenLink } from "./peek.js";
 import { open, state } from "./state.js";
 
@@ -42,14 +43,24 @@ export const booksView = {
 
 const linkTo = (fen) => fenLink(fen, () => open({ root: fen, line: [] }));
 
+// a row about a position: the moves to it and its opening, where they are known, else the FEN
+function wayTo(row) {
+  if (!row.way) return linkTo(row.position);
+  const { start, line, opening } = row.way;
+  const text = line.length ? said(start, line) : "start";
+  return h("button", { type: "button", class: "link", title: [opening, row.position].filter(Boolean).join("\n"), text, onclick: () => open({ root: start || START, line }) });
+}
+
+const ecoOf = (row) => row.way?.opening?.split(" ")[0] || "";
+
 function book(found, area) {
   const edit = () => { form.text = area.value = found.config; area.scrollIntoView({ block: "center" }); area.focus(); };
-  const roots = found.roots.map((root) => [root.origin, linkTo(root.position), root.value === null ? "" : signed(root.value), root.best || ""]);
+  const roots = found.roots.map((root) => [root.origin, linkTo(root.position), root.value === null ? "" : signed(forWhite({ q: root.value }, root.position).q), root.best || ""]);
   const runs = found.runs.slice(-20).reverse().map((run) => [run.number, when(run.started), run.workers, run.positions, run.searched, run.evaluations, Math.round(run.seconds), run.ended || "running, or killed"]);
   return h("article", {}, h("h2", { text: `${found.name} (${found.side})` }),
     !state.file?.read_only && !state.file?.one_file && h("button", { type: "button", text: "Build on", onclick: edit }),
     h("p", { text: `${count(found.open)} positions searched, ${count(found.leaf)} leaves, ${count(found.end)} ends, ${count(found.moves)} moves; queue: ${Object.entries(found.queue).map(([name, n]) => `${n} ${name}`).join(", ") || "empty"}.` }),
-    table(["Root", "Position", "Value", "Best"], roots, { caption: "Roots" }), plies(found.plies),
+    table(["Root", "Position", "White's Q", "Best"], roots, { caption: "Roots" }), plies(found.plies),
     table(["Run", "Started (UTC)", "Workers", "Added", "Searched", "Evaluations", "Seconds", "Ended"], runs, { caption: "Runs" }));
 }
 
@@ -85,4 +96,4 @@ function builder(toast, area) {
     h("div", { class: "row" }, input("seconds", "Seconds"), input("evaluations", "Evaluations"), h("button", { class: "primary", text: "Build" })));
 }
 
-export { linkTo };
+export { ecoOf, linkTo, wayTo };

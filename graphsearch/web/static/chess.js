@@ -18,6 +18,18 @@ export function menOf(fen) {
   return men;
 }
 
+// moves in SAN with their numbers, from a FEN, null being the start position
+export function said(start, sans) {
+  const [, turn, , , , number] = (start || START).split(" ");
+  let [white, at] = [turn === "w", Number(number)];
+  return sans.map((san, k) => {
+    const text = white ? `${at}. ${san}` : k ? san : `${at}… ${san}`;
+    if (!white) at += 1;
+    white = !white;
+    return text;
+  }).join(" ");
+}
+
 export const turnOf = (fen) => fen.split(" ")[1];
 
 // where king and rook stand before and after castling, which is written as the king's two steps or as the king

@@ -1,13 +1,12 @@
 // The served file beside another one: what changed, and merging that one into it.
 
 import { ask, latest, send } from "./api.js";
-import { count, h, proven, put, signed, table } from "./dom.js";
-import { linkTo } from "./books.js";
+import { chip, count, h, pawns, proven, put, table } from "./dom.js";
+import { ecoOf, linkTo, wayTo } from "./books.js";
 import { state } from "./state.js";
 
 const given = { other: "", cp: "20", what: "", top: "50", turned: "" };
 const KINDS = [["", "anything"], ["best", "best move"], ["q", "value"], ["bounds", "proof"], ["n", "visits"]];
-const number = (text) => Object.assign(h("span", { text }), { numeric: true });
 
 export const diffView = {
   name: "diff",
@@ -45,15 +44,20 @@ async function withOthers(host, drawForm) {
 function draw(host, found) {
   const { counts } = found;
   const evaluators = found.evaluators[0] !== found.evaluators[1] && `The files have different evaluators: ${found.evaluators.join(" and ")}.`;
-  const changes = found.changes.map(({ position, old, new: now }) => [old.n, now.n, old.cp, now.cp, old.best_san || "", now.best_san || "", old.bounds.join() === now.bounds.join() ? proven(now.bounds) : `${proven(old.bounds) || "open"} → ${proven(now.bounds) || "open"}`, linkTo(position), number(signed(old.q)), number(signed(now.q))]);
-  const alone = (rows) => rows.map(({ position, worth }) => [worth.n, number(signed(worth.q)), worth.cp, worth.best_san || "", linkTo(position)]);
-  const heads = ["N", "Q", "cp", "Best", "Position"];
+  const changes = found.changes.map((row) => [wayTo(row), ecoOf(row), chip(row.old, row.position), chip(row.new, row.position), row.old.best_san || "", row.new.best_san || "", row.old.n, row.new.n, proofs(row)]);
+  const alone = (rows) => rows.map((row) => [wayTo(row), ecoOf(row), chip(row.worth, row.position), row.worth.best_san || "", row.worth.n]);
+  const heads = ["Line", "ECO", "Score", "Best", "Visits"];
   put(host, evaluators && h("p", { class: "note", text: evaluators }),
-    h("p", { text: `${count(found.both)} common positions, ${count(found.same)} the same. Changed: best move ${count(counts.best)}, ${found.cp} cp or more ${count(counts.q)}, proof ${count(counts.bounds)}, visits ${count(counts.n)}.` }),
-    table(["N before", "N", "cp before", "cp", "Best before", "Best", "Proven", "Position", "Q before", "Q"], changes, { caption: "Changed", empty: "No common position changed in this way." }),
+    h("p", { text: `${count(found.both)} common positions, ${count(found.same)} the same. Changed: best move ${count(counts.best)}, ${pawns(found.cp)} or more ${count(counts.q)}, proof ${count(counts.bounds)}, visits ${count(counts.n)}. Scores in pawns, White's view.` }),
+    table(["Line", "ECO", "Score before", "Score", "Best before", "Best", "Visits before", "Visits", "Proven"], changes, { caption: "Changed", empty: "No common position changed in this way." }),
     h("p", { text: `Only in ${found.old}: ${count(found.only_old)} positions. Only in ${found.new}: ${count(found.only_new)}.` }),
     found.only_old > 0 && table(heads, alone(found.gone), { caption: `Only in ${found.old}` }), found.only_new > 0 && table(heads, alone(found.come), { caption: `Only in ${found.new}` }),
-    found.books.filter((book) => book.came || book.went).map((book) => table(["Change", "Position", "Move", "N", "Rule", "Reason"], book.changes.map((row) => [row.came ? "came" : "went", linkTo(row.position), row.san, row.n, row.rule, row.reason]), { caption: `Book ${book.book}: ${count(book.came)} moves came, ${count(book.went)} went` })));
+    found.books.filter((book) => book.came || book.went).map((book) => table(["Change", "Position", "Move", "Visits", "Rule", "Reason"], book.changes.map((row) => [row.came ? "came" : "went", linkTo(row.position), row.san, row.n, row.rule, row.reason]), { caption: `Book ${book.book}: ${count(book.came)} moves came, ${count(book.went)} went` })));
+}
+
+function proofs({ old, new: now, position }) {
+  const after = proven(now.bounds, position);
+  return old.bounds.join() === now.bounds.join() ? after : `${proven(old.bounds, position) || "open"} → ${after || "open"}`;
 }
 
 // ------------------------------------------------------------ merging

@@ -69,17 +69,34 @@ export function clock(seconds) {
 
 export const when = (iso) => (iso ? iso.slice(0, 16).replace("T", "\u00a0") : "");
 
-// a value as people say it: a mate before centipawns
-export function score(node) {
-  if (node.mate) return node.mate > 0 ? `#${node.mate}` : `#−${-node.mate}`;
-  if (node.cp === null || node.cp === undefined) return "";
-  return (node.cp >= 0 ? "+" : "−") + (Math.abs(node.cp) / 100).toFixed(2);
+// Every score on the page is in pawns and from White's view; what the server says of a position (FEN) is its mover's.
+const whites = (value, fen) => (value === null || value === undefined || fen.split(" ")[1] === "w" ? value : 0 - value);
+
+// a value of White as people say it: a mate before pawns
+export function score({ cp, mate }) {
+  if (mate) return mate > 0 ? `#${mate}` : `#−${-mate}`;
+  if (cp === null || cp === undefined) return "";
+  return cp === 0 ? "0.00" : (cp > 0 ? "+" : "−") + (Math.abs(cp) / 100).toFixed(2);
 }
 
-export function proven([lower, upper]) {
-  if (lower === upper) return ["loss", "draw", "win"][lower + 1];
-  if (lower === 0) return "at least a draw";
-  if (upper === 0) return "at most a draw";
+// values of the side to move of a position, as White sees them
+export const forWhite = ({ q, cp, mate }, fen) => ({ q: whites(q, fen), cp: whites(cp, fen), mate: whites(mate, fen) });
+
+// the same as a coloured score
+export function chip(values, fen) {
+  const { q, ...worth } = forWhite(values, fen);
+  return q === null || q === undefined ? h("span", { class: "muted", text: "–" })
+    : Object.assign(h("span", { class: `chip ${tint(q)}`, title: `Q ${signed(q)}`, text: score(worth) }), { numeric: true });
+}
+
+// what a move loses, in pawns
+export const pawns = (cp) => (cp === null || cp === undefined ? "" : (cp / 100).toFixed(2));
+
+export function proven([lower, upper], fen) {
+  const [us, them] = fen.split(" ")[1] === "w" ? ["White", "Black"] : ["Black", "White"];
+  if (lower === upper) return [`${them} wins`, "draw", `${us} wins`][lower + 1];
+  if (lower === 0) return `${us} holds`;
+  if (upper === 0) return `${them} holds`;
   return "";
 }
 

@@ -4,7 +4,7 @@ import { send, upload } from "./api.js";
 import { bytes, count, h, percent, put, table, when } from "./dom.js";
 import { endOf } from "./search.js";
 import { here, state } from "./state.js";
-import { linkTo } from "./books.js";
+import { ecoOf, linkTo, wayTo } from "./books.js";
 import { mergeForm } from "./comparing.js";
 
 export const runsView = {
@@ -22,7 +22,7 @@ function drawRuns(host, { info, unfinished }) {
     run.position ? linkTo(run.position) : "", Object.entries(run.limits).map(([name, value]) => `${name}=${value}`).join(" ")]);
   const facts = [`${info.path}, format ${info.format_version}`, `${count(info.nodes)} nodes, ${bytes(info.file_bytes)} (${info.bytes_per_node.toFixed(1)} bytes per node)`, `evaluator: ${info.evaluator ? `${info.evaluator.kind} ${info.evaluator.digest.slice(0, 8)}` : "none yet"}`];
   put(host, unfinished && h("p", { class: "failed", text: unfinished }), h("ul", { class: "plain" }, facts.map((text) => h("li", { text }))),
-    table(["Root", "N", "Last searched (UTC)"], info.roots.map((root) => [linkTo(root.position), root.visits, when(root.last_searched)]), { caption: "Roots" }),
+    table(["Line", "ECO", "Visits", "Searched (UTC)"], info.roots.map((root) => [wayTo(root), ecoOf(root), root.visits, when(root.last_searched)]), { caption: "Roots" }),
     table(["Run", "Kind", "Started (UTC)", "Finished", "Visits", "Evaluations", "Evaluator", "Position", "Limits"], runs, { caption: "Runs" }),
     table(["Number", "Kind", "Digest", "Options"], info.evaluators.map((each) => [each.number, each.kind, each.digest.slice(0, 16), JSON.stringify(each.options)]), { caption: "Evaluators" }));
 }

@@ -1,43 +1,43 @@
 // Positions by conditions, transpositions, second opinions, and SQL.
 
 import { ask, latest, send } from "./api.js";
-import { count, h, put, signed, table } from "./dom.js";
-import { linkTo } from "./books.js";
+import { chip, count, forWhite, h, proven, put, signed, table } from "./dom.js";
+import { ecoOf, linkTo, wayTo } from "./books.js";
 import { open } from "./state.js";
-import { START } from "./chess.js";
+import { START, said } from "./chess.js";
 
 const kept = { find: { min_n: "100" }, sql: "SELECT fen, n, q, best_move FROM top_position ORDER BY n DESC LIMIT 50" };
 
 const QUESTIONS = {
   find: {
     title: "Positions by their record",
-    fields: [["min_n", "N at least"], ["max_n", "N at most"], ["min_q", "Q at least"], ["max_q", "Q at most"], ["bounds", "Proven", ["", "proven", "win", "draw", "loss"]],
+    fields: [["min_n", "Visits at least"], ["max_n", "Visits at most"], ["min_q", "Q of the mover at least"], ["max_q", "at most"], ["bounds", "Proven", ["", "proven", "win", "draw", "loss"]],
       ["side", "To move", ["", "w", "b"]], ["pieces", "Pieces", "P<=4, q=0 or KRPkrp"], ["book", "In the book"], ["in_games", "In games", ["", "yes"]], ["limit", "Rows"]],
     ask: (given) => ask("find", given),
-    rows: (found) => [["Position", "N", "Q", "cp", "Proven", "Best", "Ply"], found.positions.map((row) => [linkTo(row.position), row.n, signedCell(row.q), row.cp, row.bounds[0] === row.bounds[1] ? ["loss", "draw", "win"][row.bounds[0] + 1] : "", row.best_move || "", row.ply])],
+    rows: (found) => [["Line", "ECO", "Score", "Best", "Visits", "Proven", "Ply"], found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_move || "", row.n, proven(row.bounds, row.position), row.ply])],
     note: (found) => (found.complete ? "" : "The file is large; this is what was found in 20 seconds."),
   },
   transpositions: {
     title: "Positions with the most ways in",
     fields: [["top", "Rows"], ["look", "Positions to look at"]],
     ask: (given) => ask("transpositions", given),
-    rows: (found) => [["Position", "Ways", "N of the ways", "N", "Q", "A line"], found.positions.map((row) => [linkTo(row.position), row.ways, row.n, row.visits, signedCell(row.q), lineLink(row)])],
+    rows: (found) => [["Line", "Ways", "Visits of the ways", "Visits", "White's Q"], found.positions.map((row) => [lineLink(row), row.ways, row.n, row.visits, signedCell(row)])],
     note: (found) => `${count(found.looked_at)} of ${count(found.total)} positions looked at: ${count(found.shared)} of those behind ${count(found.edges)} edges have several ways in.`,
   },
   disagree: {
     title: "Where a second opinion differs most",
-    fields: [["by", "By", ["value", "policy"]], ["min_visits", "N at least"], ["evaluator", "Evaluator"], ["top", "Rows"]],
+    fields: [["by", "By", ["value", "policy"]], ["min_visits", "Visits at least"], ["evaluator", "Evaluator"], ["top", "Rows"]],
     ask: (given) => ask("disagree", given),
-    rows: (found) => [["Position", "Weight", "N", "Q", "Second Q", "Best", "Second best", "Most visited"], found.positions.map((row) => [linkTo(row.position), row.weight, row.n, signedCell(row.q), signedCell(row.second_q), row.best_move, row.second_best_move, row.most_visited])],
+    rows: (found) => [["Line", "ECO", "Weight", "Visits", "Score", "Second score", "Best", "Second best", "Most visited"], found.positions.map((row) => [wayTo(row), ecoOf(row), row.weight, row.n, chip(row, row.position), chip({ q: row.second_q, cp: row.second_cp }, row.position), row.best_move, row.second_best_move, row.most_visited])],
     note: (found) => `1: ${found.evaluator}. 2: ${found.second_evaluator}, ${count(found.opinions)} opinions.`,
   },
 };
 
-const signedCell = (q) => Object.assign(h("span", { text: signed(q) }), { numeric: true });
+const signedCell = (row) => Object.assign(h("span", { text: signed(forWhite(row, row.position).q) }), { numeric: true });
 
 function lineLink(row) {
-  if (!row.line) return "";
-  return h("button", { type: "button", class: "link", text: row.line.join(" "), onclick: () => open({ root: row.root || START, line: row.line }) });
+  if (!row.line) return linkTo(row.position);
+  return h("button", { type: "button", class: "link", title: row.position, text: said(row.root, row.line) || "start", onclick: () => open({ root: row.root || START, line: row.line }) });
 }
 
 export const findView = {

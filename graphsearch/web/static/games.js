@@ -1,7 +1,7 @@
 // Imported games at the position, against what the search says.
 
 import { ask, latest } from "./api.js";
-import { bar, count, h, percent, put, signed, tint } from "./dom.js";
+import { bar, chip, count, forWhite, h, percent, put, signed } from "./dom.js";
 import { here, play, state, tell } from "./state.js";
 
 export const gamesView = {
@@ -18,19 +18,21 @@ export const gamesView = {
 const share = (row) => [["white", row.white], ["even", row.draws], ["black", row.black]].map(([name, n]) => [name, n / Math.max(1, row.white + row.draws + row.black)]);
 const said = (row) => `${count(row.white)} won by White, ${count(row.draws)} drawn, ${count(row.black)} won by Black${row.unknown ? `, ${count(row.unknown)} without a result` : ""}`;
 
+const result = (mean, fen) => (mean === null || mean === undefined ? null : (1 + forWhite({ q: 2 * mean - 1 }, fen).q) / 2);
+
 function draw(host, found) {
   const rows = found.moves.map((move) => h("tr", { onmouseenter: () => tell("hover", move.move), onmouseleave: () => tell("hover", null) }, [
     h("td", {}, h("button", { type: "button", class: "move", text: move.san, onclick: () => { if (found.position === state.look?.position) play(move.move); } })),
     h("td", { class: "number", text: move.games ? count(move.games) : "–" }),
     h("td", { class: "number", text: move.games ? percent(move.share) : "" }),
     h("td", { class: "wide" }, move.games ? bar(said(move), ...share(move)) : ""),
-    h("td", { class: "number", text: percent(move.score, 0) }),
+    h("td", { class: "number", text: percent(result(move.score, found.position), 0) }),
     h("td", { class: "number", text: move.n ? count(move.n) : "–" }),
     h("td", { class: "number", text: percent(move.n_share) }),
-    h("td", {}, move.q !== null && h("span", { class: `chip ${tint(move.q)}`, text: signed(move.q) })),
-    h("td", { class: "number", text: signed(move.difference, 2) }),
+    h("td", {}, move.q !== null && chip(move, found.position)),
+    h("td", { class: "number", text: signed(forWhite({ q: move.difference }, found.position).q, 2) }),
   ]));
-  const heads = [["Move"], ["Games"], ["Share"], ["White / drawn / Black"], ["Score", "Mean result for the side to move, of the games that have one"], ["N"], ["Share of N"], ["Q"], ["Games − Q", "Above 0: the move did better in games than the search expects"]];
+  const heads = [["Move"], ["Games"], ["Share"], ["White / drawn / Black"], ["Result", "White's mean result, of the games that have one"], ["Visits"], ["Share"], ["Score", "In pawns, White's view"], ["Games − Q", "Above 0: White did better in games than the search expects"]];
   put(host, h("p", { class: "lead" }, h("span", { text: found.games ? `${count(found.games)} games: ${said(found)}.` : "No imported game went on from this position." })),
     h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Moves in imported games" }),
       h("thead", {}, h("tr", {}, heads.map(([text, title]) => h("th", { scope: "col", text, title })))), h("tbody", {}, rows))));

@@ -2,7 +2,7 @@
 
 import { ask, latest } from "./api.js";
 import { key } from "./values.js";
-import { count, h, percent, put, s, signed, tint } from "./dom.js";
+import { chip, count, h, percent, put, s, signed, tint } from "./dom.js";
 import { fenLink, hide, peek } from "./peek.js";
 import { here, open, played, state } from "./state.js";
 
@@ -77,7 +77,7 @@ function edgeOf(edge, nodes, place, radius, most) {
   const down = nodes[edge.child].level > nodes[edge.parent].level;
   const bend = down ? ROW * 0.45 : -ROW * 0.6;
   const [from, to] = [y1 + (down ? radius[edge.parent] : -radius[edge.parent]), y2 - radius[edge.child]];
-  const about = `${edge.san}: N ${count(edge.n)}, P ${percent(edge.p)}, Q ${signed(edge.q)}`;
+  const about = `${edge.san}: ${count(edge.n)} visits, White's Q ${signed(edge.white_q)}`;
   const path = s("path", { class: edge.main ? "edge best" : "edge", d: `M${x1},${from}C${x1},${from + bend} ${x2},${to - ROW * 0.45} ${x2},${to}`, "stroke-width": (0.8 + 7 * Math.sqrt(edge.n / most)).toFixed(2) }, s("title", { text: about }));
   const t = edge.main ? 0.62 : 0.38;
   const label = s("text", { class: "edge-label", x: x1 + (x2 - x1) * t, y: from + (to - from) * t + 3, text: edge.san });
@@ -86,7 +86,7 @@ function edgeOf(edge, nodes, place, radius, most) {
 
 function nodeOf(node, k, { place, radius, ways, route, svg, drawn, edges, base }) {
   const [x, y] = place(node);
-  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: N ${count(node.n) || "–"}, Q for White ${signed(node.white_q)}, ${ways[k]} ways in`;
+  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: ${count(node.n) || "no"} visits, White's Q ${signed(node.white_q)}, ${ways[k]} ways in`;
   const shown = signed(node.white_q, 2);
   const name = ["node", node.level === 0 && "root", ways[k] > 1 && "shared"].filter(Boolean).join(" ");
   const group = s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${route.sans.join(" ") || "this position"}: ${shown}. ${about}` }, s("title", { text: `${route.sans.join(" ")}\n${about}` }),
@@ -135,11 +135,11 @@ function drawWays(host, found, path) {
   const rows = found.parents.map((parent) => h("tr", {}, [
     h("td", {}, h("button", { type: "button", class: "move", text: parent.san, title: `Go to ${parent.position}`, onclick: () => bestWay(parent) })),
     h("td", { class: "number", text: count(parent.n) || "–" }), h("td", { class: "number", text: percent(parent.p) }),
-    h("td", {}, parent.q !== null && h("span", { class: `chip ${tint(parent.q)}`, text: signed(parent.q) })), h("td", { class: "number", text: count(parent.visits) }),
+    h("td", {}, parent.q !== null && chip(parent, parent.position)), h("td", { class: "number", text: count(parent.visits) }),
     h("td", {}, fenLink(parent.position, (fen) => open({ root: fen, line: [] }))),
   ]));
   put(host, rows.length ? h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Ways into this position" }),
-    h("thead", {}, h("tr", {}, ["Move", "N", "P", "Q", "N before", "From"].map((text) => h("th", { scope: "col", class: ["N", "P", "N before"].includes(text) ? "number" : null, text })))), h("tbody", {}, rows))) : h("p", { class: "note", text: "No stored position leads here." }), path);
+    h("thead", {}, h("tr", {}, ["Move", "Visits", "P", "Score", "Visits before", "From"].map((text) => h("th", { scope: "col", class: ["Visits", "P", "Visits before"].includes(text) ? "number" : null, text })))), h("tbody", {}, rows))) : h("p", { class: "note", text: "No stored position leads here." }), path);
 }
 
 // the most visited line from a root through a parent, then its move here

@@ -1,15 +1,15 @@
 // The moves of the position: visits, values, priors, proofs, lines, games and books.
 
 import { ask } from "./api.js";
-import { bar, count, h, percent, proven, put, score, signed, short, tint } from "./dom.js";
+import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed } from "./dom.js";
 import { hide, peek } from "./peek.js";
 import { here, node, open, play, played, state, tell } from "./state.js";
 
-const order = { column: null, down: true };
+const order = { column: null, down: true, details: false };
 
 const COLUMNS = [
-  ["san", "Move", null], ["n", "N", "Visits of the move"], ["q", "Q", "Value for the side to move, −1 to +1"],
-  ["wdl", "W D L", "Chances to win, draw and lose"], ["cp", "cp", "In pawns, or moves to mate"], ["p", "P", "Prior of the evaluator"],
+  ["san", "Move", null], ["cp", "Score", "In pawns, or moves to mate; White's view"], ["wdl", "W D L", "White's chances to win, draw and lose"],
+  ["n", "Visits", null], ["p", "P", "Prior of the evaluator"], ["q", "Q", "Expected result, −1 to +1; White's view"],
   ["games", "Games", "Imported games: won by White, drawn, won by Black"], ["book", "Book", "Why a book has the move"], ["pv", "Line", null],
 ];
 
@@ -56,12 +56,13 @@ function draw(host) {
     put(host, h("p", { class: "note", text: `There are no moves: ${state.look.over || "the game is over"}.` }));
     return;
   }
-  const has = { games: rows.some((row) => row.games), book: rows.some((row) => row.book.length) };
+  const has = { p: order.details, q: order.details, games: rows.some((row) => row.games), book: rows.some((row) => row.book.length) };
   const columns = COLUMNS.filter(([name]) => has[name] !== false);
   const all = rows.reduce((sum, row) => sum + row.n, 0);
   const seen = rows.filter((row) => row.n || row.games || row.book.length || row.mate);
   const unseen = rows.filter((row) => !seen.includes(row));
-  put(host, lead(), h("div", { class: "scroll moves-scroll" }, h("table", { class: "moves" },
+  const more = h("label", { class: "details" }, h("input", { type: "checkbox", "data-focus": "details", checked: order.details, onchange: (event) => { order.details = event.target.checked; draw(host); } }), " details");
+  put(host, lead(), more, h("div", { class: "scroll moves-scroll" }, h("table", { class: "moves" },
     h("caption", { class: "hidden", text: "Moves of the position" }), h("thead", {}, h("tr", {}, columns.map((column) => header(column, host)))),
     h("tbody", {}, seen.map((row) => rowOf(row, columns, all))))),
   unseen.length && never(unseen, Boolean(node())));
@@ -84,20 +85,24 @@ function rowOf(row, columns, all) {
   const cells = {
     san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move) }),
       row.transposition && h("span", { class: "mark", title: "Other moves lead to this position too", text: "⇄" }),
-      Math.abs(row.stale || 0) > 0.02 && h("span", { class: "mark", title: `The position behind it is now worth ${signed(row.child_q)}; refresh the file to bring the move up to date`, text: "≈" })),
+      Math.abs(row.stale || 0) > 0.02 && h("span", { class: "mark", title: `The position behind it is now worth Q ${signed(forWhite({ q: row.child_q }, fen()).q)}; refresh the file to bring the move up to date`, text: "≈" })),
     n: () => h("span", { class: "with-bar" }, h("span", { class: "figure", text: row.n ? count(row.n) : "–", title: percent(all ? row.n / all : 0) }), bar(`${percent(all ? row.n / all : 0)} of the visits`, ["n", all ? row.n / all : 0])),
-    q: () => (row.q === null || row.q === undefined ? h("span", { class: "muted", text: "–" }) : h("span", { class: `chip ${tint(row.q)}`, text: signed(row.q) })),
-    wdl: () => row.wdl && bar(`wins ${percent(row.wdl[0], 0)}, draws ${percent(row.wdl[1], 0)}, loses ${percent(row.wdl[2], 0)}`, ["win", row.wdl[0]], ["draw", row.wdl[1]], ["loss", row.wdl[2]]),
-    cp: () => h("span", {}, h("span", { text: score(row) }), row.bounds && proven(row.bounds) && h("span", { class: "proof", text: proven(row.bounds) })),
+    q: () => signed(forWhite(row, fen()).q),
+    wdl: () => row.wdl && wdlBar(white() ? row.wdl : [...row.wdl].reverse()),
+    cp: () => h("span", {}, row.mate ? score(forWhite(row, fen())) : chip(row, fen()), row.bounds && proven(row.bounds, fen()) && h("span", { class: "proof", text: proven(row.bounds, fen()) })),
     p: () => percent(row.p),
     games: () => row.games && gamesCell(row.games),
-    book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: value ${signed(found.value)}, ${found.loss ?? "?"} cp lost` })),
+    book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: loses ${pawns(found.loss) || "?"}` })),
     pv: () => (row.n ? lineOf(row) : h("span", { class: "muted", text: "never visited" })),
   };
   return h("tr", {
     onmouseenter: () => tell("hover", row.move), onmouseleave: () => { tell("hover", null); hide(); },
   }, columns.map(([name]) => h("td", { class: `c-${name}` }, cells[name]() || "")));
 }
+
+const fen = () => state.look.position;
+const white = () => fen().split(" ")[1] === "w";
+const wdlBar = ([win, draws, loss]) => bar(`White wins ${percent(win, 0)}, draws ${percent(draws, 0)}, Black wins ${percent(loss, 0)}`, ["win", win], ["draw", draws], ["loss", loss]);
 
 function gamesCell(games) {
   const all = played_(games);
@@ -108,17 +113,16 @@ function gamesCell(games) {
 
 function lineOf(row) {
   const sans = row.pv_san || [row.san];
-  const fen = state.look.position;
   const flipped = document.querySelector("#gauge").classList.contains("flipped");
   const line = h("span", { class: "pv" }, [sans.map((san, k) => h("button", {
     type: "button", class: "ply", tabindex: "-1", text: san,
     onclick: () => { const moves = [...played(), ...row.pv.slice(0, k + 1)]; open({ root: state.root, line: moves }); },
   })), sans.length === 1 && h("span", { class: "muted", title: "Point here to see the line", text: " …" })].flat());
   line.addEventListener("mouseenter", async () => {
-    if (sans.length > 1) { peek(line, fen, row.pv, sans, { flipped }); return; }
+    if (sans.length > 1) { peek(line, fen(), row.pv, sans, { flipped }); return; }
     const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);
     const plies = found?.lines[0]?.plies || [];
-    if (line.matches(":hover")) peek(line, fen, [row.move, ...plies.map((ply) => ply.move)], [row.san, ...plies.map((ply) => ply.san)], { flipped });
+    if (line.matches(":hover")) peek(line, fen(), [row.move, ...plies.map((ply) => ply.move)], [row.san, ...plies.map((ply) => ply.san)], { flipped });
   });
   line.addEventListener("mouseleave", hide);
   return line;
@@ -136,9 +140,9 @@ function never(rows, searched) {
 function lead() {
   const found = node();
   const parts = [];
-  if (found && proven(found.bounds)) parts.push(h("span", { class: "proof", text: `Proven: ${proven(found.bounds)}${found.mate ? `, mate in ${Math.abs(found.mate)}` : ""}` }));
+  if (found && proven(found.bounds, fen())) parts.push(h("span", { class: "proof", text: `Proven: ${proven(found.bounds, fen())}${found.mate ? `, mate in ${Math.abs(found.mate)}` : ""}` }));
   for (const book of state.look.books) {
-    parts.push(h("span", { class: "in-book" }, `In the book ${book.book} (${book.state}, ply ${book.ply}${book.value === null ? "" : `, value ${signed(book.value)}`}) `,
+    parts.push(h("span", { class: "in-book" }, `In the book ${book.book} (${book.state}, ply ${book.ply}${book.value === null ? "" : `, Q ${signed(forWhite({ q: book.value }, fen()).q)}`}) `,
       h("button", { type: "button", class: "link", text: "Why?", onclick: (event) => why(event.target, book.book) })));
   }
   return parts.length && h("div", { class: "lead" }, parts);

@@ -1,9 +1,9 @@
 // What imported games have not seen yet, and where an opponent leaves a book.
 
 import { ask, latest } from "./api.js";
-import { count, h, percent, put, signed, table, tint } from "./dom.js";
+import { chip, count, h, pawns, percent, put, table } from "./dom.js";
 import { here, open } from "./state.js";
-import { START } from "./chess.js";
+import { said } from "./chess.js";
 
 const kept = { novelties: {}, prepare: {} }; // what was typed, while the page is open
 
@@ -24,19 +24,7 @@ const bookChoices = async (first) => {
   try { return [["", first], ...(await ask("books")).books.map(({ name }) => [name, `book ${name}`])]; } catch { return [["", first]]; }
 };
 
-const said = (start, sans) => {
-  const [, turn, , , , number] = (start || START).split(" ");
-  let [white, at] = [turn === "w", Number(number)];
-  return sans.map((san, k) => {
-    const text = white ? `${at}. ${san}` : k ? san : `${at}… ${san}`;
-    if (!white) at += 1;
-    white = !white;
-    return text;
-  }).join(" ");
-};
-
 const goTo = (row) => h("button", { type: "button", class: "link", text: said(row.start, [...row.line, row.san]), onclick: () => open({ root: row.position, line: [row.move] }) });
-const chip = (q) => (q === null ? "" : h("span", { class: `chip ${tint(q)}`, text: signed(q) }));
 const failed = (place) => (error) => put(place, h("p", { class: "failed", text: error.message }));
 const waits = (place) => put(place, h("p", { class: "note", text: "Looking…" }));
 
@@ -53,18 +41,18 @@ export const noveltiesView = {
       last(ask("novelties", { ...(values.book ? {} : here()), ...values }), (found) => drawNovelties(answer, found, cp), failed(answer));
     };
     const begin = async () => put(host, h("p", { class: "lead", text: "Best moves of the search that imported games hardly know, from the position on the board or in a book; and popular moves that lose." }),
-      form("novelties", [["book", "Look at", await bookChoices("this position")], ["games", "Games at most"], ["share", "% of N at least"], ["cp", "or cp within"], ["min_games", "Games passed"], ["min_visits", "N at least"], ["move_visits", "N of the move"], ["loss", "Loses cp"]], "Look", run), answer);
+      form("novelties", [["book", "Look at", await bookChoices("this position")], ["games", "Games at most"], ["share", "% of visits at least"], ["cp", "or centipawns within"], ["min_games", "Games passed"], ["min_visits", "Visits at least"], ["move_visits", "Visits of the move"], ["loss", "Loses centipawns"]], "Look", run), answer);
     begin();
     return {};
   },
 };
 
 function drawNovelties(host, found, within) {
-  const liked = found.novelties.map((row) => [goTo(row), row.games, row.reached, row.n, percent(row.n_share), chip(row.q), row.cp, row.best]);
-  const worse = found.popular.map((row) => [goTo(row), row.games, row.reached, row.n, row.cost_cp, chip(row.q), row.weight.toFixed(1), row.best]);
-  put(host, h("p", { class: "note", text: `${count(found.reached)} positions of games, ${count(found.judged)} of them searched.` }),
-    table(["Line", "Games", "Of", "N", "Share of N", "Q", "cp", "Best"], liked, { caption: within ? `Best by the search, or within ${within} cp, new in games` : "Best by the search, new in games", empty: "No best move of the search is new." }),
-    table(["Line", "Games", "Of", "N", "Loses cp", "Q", "Points lost", "Best"], worse, { caption: "Popular in games, and worse", empty: "No popular move with enough visits loses so much." }),
+  const liked = found.novelties.map((row) => [goTo(row), chip(row, row.position), row.best, row.games, row.reached, row.n, percent(row.n_share)]);
+  const worse = found.popular.map((row) => [goTo(row), chip(row, row.position), row.best, pawns(row.cost_cp), row.games, row.reached, row.n, row.weight.toFixed(1)]);
+  put(host, h("p", { class: "note", text: `${count(found.reached)} positions of games, ${count(found.judged)} of them searched. Scores in pawns, White's view.` }),
+    table(["Line", "Score", "Best", "Games", "Of", "Visits", "Share"], liked, { caption: within ? `Best by the search, or within ${pawns(within)}, new in games` : "Best by the search, new in games", empty: "No best move of the search is new." }),
+    table(["Line", "Score", "Best", "Loss", "Games", "Of", "Visits", "Points lost"], worse, { caption: "Popular in games, and worse", empty: "No popular move with enough visits loses so much." }),
     found.problems.map((text) => h("p", { class: "failed", text })));
 }
 
@@ -97,9 +85,9 @@ function drawPlayers(host, found, choose) {
 }
 
 function drawPreparation(host, found) {
-  const rows = found.moves.map((row) => [goTo(row), row.games, row.games_here, percent(row.score, 0), row.cost_cp ?? "", chip(row.q), row.best || "", row.answer || "", row.last || "", `${row.source}:${row.number}`]);
+  const rows = found.moves.map((row) => [goTo(row), row.games, row.games_here, percent(row.score, 0), pawns(row.cost_cp), chip(row, row.position), row.best || "", row.answer || "", row.last || "", `${row.source}:${row.number}`]);
   const side = found.color ? ` as ${found.color}` : "";
   put(host, h("p", { class: "note", text: `${found.players.join(" / ")}${side}: ${count(found.games)} games, ${count(found.entered)} in ${found.book ? `the book ${found.book}` : "the graph"}; left by him ${count(found.left)}, by the other side before ${count(found.left_by_other)}, ended inside ${count(found.stayed)}.` }),
-    table(["Line", "Games", "Of", "Score", "Costs cp", "Q", "Best", "Your answer", "Last", "Game"], rows, { caption: "Where he leaves", empty: "He never leaves it." }),
+    table(["Line", "Games", "Of", "Result", "Costs", "Score", "Best", "Your answer", "Last", "Game"], rows, { caption: "Where he leaves", empty: "He never leaves it." }),
     found.total > rows.length && h("p", { class: "note", text: `${count(found.total - rows.length)} more moves; query prepare lists all.` }));
 }

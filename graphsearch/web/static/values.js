@@ -1,7 +1,8 @@
 // Values along the line as a curve, the visits below the position as an icicle, and the root's history.
 
 import { ask, latest } from "./api.js";
-import { bar, count, h, percent, put, s, signed, table, tint, when } from "./dom.js";
+import { bar, count, forWhite, h, pawns, percent, put, s, score, signed, table, tint, when } from "./dom.js";
+import { turnOf } from "./chess.js";
 import { go, here, open, played, state, tell, wholeLine } from "./state.js";
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 220, 40, 12, 12, 24];
@@ -64,7 +65,7 @@ function drawCurve(host, points) {
   if (known.length > 1) svg.append(s("path", { class: "under", d: `${area}L${x(known.at(-1).ply).toFixed(1)},${y(0)}L${x(known[0].ply).toFixed(1)},${y(0)}Z` }), s("path", { class: "trail", d: area }));
   for (const point of known) {
     const loss = point.loss > 0.3 ? "blunder" : point.loss > 0.15 ? "mistake" : "";
-    const about = `${sayMove(point)}: Q ${signed(point.q)}, N ${count(point.n)}${point.best_san ? `; best ${point.best_san}` : ""}${point.loss ? `, ${signed(-point.loss)} lost` : ""}`;
+    const about = `${sayMove(point)}: ${score(point)}, ${count(point.n)} visits${point.best_san ? `; best ${point.best_san}` : ""}${point.loss_cp ? `, ${pawns(point.loss_cp)} lost` : ""}`;
     svg.append(s("circle", { class: `dot ${loss}`, cx: x(point.ply), cy: y(point.q), r: loss ? 5 : points.length > 80 ? 2 : 3.2, "data-ply": point.ply }, s("title", { text: about })));
   }
   svg.append(s("line", { class: "now", y1: TOP, y2: HEIGHT - BOTTOM }));
@@ -74,7 +75,7 @@ function drawCurve(host, points) {
     go(Math.round(((at - LEFT) / (WIDTH - LEFT - RIGHT)) * (points.length - 1)));
   });
   svg.place = x;
-  put(host, svg, h("p", { class: "note", text: "From White's side; click to go there. Large dots: moves that lost more than 0.15 (ring) or 0.3 (full) against the best one." }), lineTable(points));
+  put(host, svg, h("p", { class: "note", text: "Q, and scores in pawns, White's view; click to go there. Large dots: moves that lost more than 0.15 (ring) or 0.3 (full) of Q against the best one." }), lineTable(points));
   markPlace(host);
 }
 
@@ -92,12 +93,12 @@ function lineTable(points) {
   const rows = points.map((point) => h("tr", { "data-ply": point.ply }, [
     h("td", {}, h("button", { type: "button", class: "link", text: sayMove(point), onclick: () => go(point.ply) })),
     h("td", { class: "number", text: count(point.n) || "–" }),
-    h("td", {}, point.q !== null && h("span", { class: `chip ${tint(point.q)}`, text: signed(point.q) })),
+    h("td", {}, point.q !== null && h("span", { class: `chip ${tint(point.q)}`, title: `Q ${signed(point.q)}`, text: score(point) })),
     h("td", { text: point.best_san || "" }),
-    h("td", { class: "number", text: point.loss === null ? "" : point.loss === 0 ? "0" : `${point.loss.toFixed(3)} (${point.loss_cp} cp)` }),
-    h("td", {}, point.loss > 0.001 && bar(`lost ${point.loss.toFixed(3)}`, ["loss", Math.min(1, point.loss)])),
+    h("td", { class: "number", text: pawns(point.loss_cp) }),
+    h("td", {}, point.loss > 0.001 && bar(`lost ${pawns(point.loss_cp)}`, ["loss", Math.min(1, point.loss)])),
   ]));
-  const heads = ["Move", "N", "Q", "Best", "Loss", "Loss drawn"].map((text) => h("th", { scope: "col", class: ["N", "Loss"].includes(text) ? "number" : null }, h("span", { class: text === "Loss drawn" ? "hidden" : null, text })));
+  const heads = ["Move", "Visits", "Score", "Best", "Loss", "Loss drawn"].map((text) => h("th", { scope: "col", class: ["Visits", "Loss"].includes(text) ? "number" : null }, h("span", { class: text === "Loss drawn" ? "hidden" : null, text })));
   return h("div", { class: "scroll line-table" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Values along the line" }), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
 }
 
@@ -108,12 +109,13 @@ function drawIcicle(host, found, base) {
   const [width, step, gap] = [1000, 30, 2];
   const svg = s("svg", { class: "icicle", viewBox: `0 0 ${width} ${depth * step}`, role: "group", "aria-label": "Share of visits per move, ply by ply" });
   const total = tree.branches.reduce((sum, branch) => sum + branch.n, 0);
-  const draw = (branch, x, w, level, line) => {
+  const draw = (branch, x, w, level, line, fen) => {
+    const worth = forWhite(branch, fen);
     const moves = [...line, branch.move];
     const name = branch.san + (branch.transposes_to ? " ⇄" : "");
-    const share = `${name}: ${percent(branch.n / total)} of the visits, N ${count(branch.n)}, Q ${signed(branch.q)}${branch.transposes_to ? `; goes on at ${branch.transposes_to.join(" ")}` : ""}`;
+    const share = `${name}: ${percent(branch.n / total)} of the visits, ${count(branch.n)}; ${score(worth)}${branch.transposes_to ? `; goes on at ${branch.transposes_to.join(" ")}` : ""}`;
     const cell = s("g", { class: "cell", tabindex: w > 14 ? 0 : null, role: "link", "aria-label": share }, s("title", { text: share }),
-      s("rect", { class: tint(branch.q), x: x + gap / 2, y: level * step, width: Math.max(0.5, w - gap), height: step - gap, rx: 2 }),
+      s("rect", { class: tint(worth.q), x: x + gap / 2, y: level * step, width: Math.max(0.5, w - gap), height: step - gap, rx: 2 }),
       w > 26 && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(name, w) }));
     const visit = () => open({ root: base.root, line: [...base.line, ...moves] });
     cell.addEventListener("click", visit);
@@ -124,13 +126,13 @@ function drawIcicle(host, found, base) {
     const below = branch.branches.reduce((sum, each) => sum + each.n, 0);
     for (const each of branch.branches) {
       const part = w * Math.min(each.n / branch.n, each.n / Math.max(1, below));
-      if (part > 1.5 && level + 1 < depth) draw(each, at, part, level + 1, moves);
+      if (part > 1.5 && level + 1 < depth) draw(each, at, part, level + 1, moves, branch.position);
       at += part;
     }
   };
   let x = 0;
-  for (const branch of tree.branches) { draw(branch, x, (width * branch.n) / total, 0, []); x += (width * branch.n) / total; }
-  put(host, svg, h("p", { class: "note" }, "Width: share of the visits. Colour: Q for the side that plays the move, ", key()));
+  for (const branch of tree.branches) { draw(branch, x, (width * branch.n) / total, 0, [], tree.position); x += (width * branch.n) / total; }
+  put(host, svg, h("p", { class: "note" }, "Width: share of the visits. Colour: Q from White's view, ", key()));
 }
 
 const fits = (text, width) => (text.length * 8 > width ? text.slice(0, Math.max(1, Math.floor(width / 8))) : text);
@@ -140,10 +142,11 @@ export function key() {
 }
 
 // ------------------------------------------------------------ the history
-function drawHistory(host, { points, evaluators }) {
+function drawHistory(host, { position, points: given, evaluators }) {
+  const points = given.map((point) => ({ ...point, ...forWhite(point, position), wdl: turnOf(position) === "w" ? [point.win, point.draw, point.loss] : [point.loss, point.draw, point.win] }));
   if (!points.length) { put(host, h("p", { class: "note", text: "The file has no history of this position as a root; searches write one at every save." })); return; }
   const searched = points.filter((point) => point.book === null);
-  put(host, searched.length > 0 && historyCurve(searched, evaluators), searched.length > 0 && h("p", { class: "note", text: "Q for the side to move against N, at every save; a ring where the best move changed, a line where another evaluator takes over." }), historyTable(points));
+  put(host, searched.length > 0 && historyCurve(searched, evaluators), searched.length > 0 && h("p", { class: "note", text: "Q from White's view against visits, at every save; a ring where the best move changed, a line where another evaluator takes over." }), historyTable(points));
 }
 
 function historyCurve(points, evaluators) {
@@ -161,7 +164,7 @@ function historyCurve(points, evaluators) {
       evaluator = point.evaluator;
       svg.append(s("line", { class: "grid", x1: x(point.n), x2: x(point.n), y1: TOP, y2: HEIGHT - BOTTOM }), s("text", { class: "tick", x: x(point.n) - 4, y: HEIGHT - BOTTOM - 6, "text-anchor": "end", text: evaluators[evaluator] || "" }));
     }
-    svg.append(s("circle", { class: point.changed ? "dot mistake" : "dot", cx: x(point.n), cy: y(point.q), r: point.changed ? 5 : 3 }, s("title", { text: `N ${count(point.n)}, Q ${signed(point.q)}, run ${point.run}, ${when(point.saved)}: ${point.line.join(" ") || point.best_san || "–"}` })));
+    svg.append(s("circle", { class: point.changed ? "dot mistake" : "dot", cx: x(point.n), cy: y(point.q), r: point.changed ? 5 : 3 }, s("title", { text: `${count(point.n)} visits, ${score(point)}, run ${point.run}, ${when(point.saved)}: ${point.line.join(" ") || point.best_san || "–"}` })));
     if (point.changed && point.best_san) svg.append(s("text", { class: "tick", x: x(point.n), y: y(point.q) - 9, "text-anchor": "middle", text: point.best_san }));
   }
   return svg;
@@ -171,7 +174,7 @@ function historyCurve(points, evaluators) {
 function historyTable(points) {
   const last = new Map(points.map((point) => [`${point.run} ${point.book}`, point]));
   const shown = points.filter((point) => point.changed || last.get(`${point.run} ${point.book}`) === point);
-  const rows = shown.map((point) => [when(point.saved), point.run, point.book ? `book ${point.book}` : point.kind || "", point.n, h("span", { class: `chip ${tint(point.q)}`, text: signed(point.q) }),
-    point.win === null ? "" : [point.win, point.draw, point.loss].map((part) => Math.round(100 * part)).join("/"), point.depth ?? "", `${point.best_san || ""}${point.changed ? " *" : ""}`, point.line.join(" ")]);
-  return table(["Saved", "Run", "Kind", "N", "Q", "WDL %", "Depth", "Best", "Line"], rows, { caption: "The last save of each run, and changes of the best move (*)" });
+  const rows = shown.map((point) => [when(point.saved), point.run, point.book ? `book ${point.book}` : point.kind || "", point.n, h("span", { class: `chip ${tint(point.q)}`, title: `Q ${signed(point.q)}`, text: score(point) }),
+    point.win === null ? "" : point.wdl.map((part) => Math.round(100 * part)).join(" "), point.depth ?? "", `${point.best_san || ""}${point.changed ? " *" : ""}`, point.line.join(" ")]);
+  return table(["Saved (UTC)", "Run", "Kind", "Visits", "Score", "W D L", "Depth", "Best", "Line"], rows, { caption: "The last save of each run, and changes of the best move (*)" });
 }

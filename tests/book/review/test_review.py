@@ -16,9 +16,8 @@ import chess.pgn
 import pytest
 
 from graphsearch.book.review.formulas import move_accuracy, weights, win_percent
-from graphsearch.book.review.results import GameReview
+from graphsearch.book.review.results import GameReview, ReviewReport
 from graphsearch.book.review.review import ReviewSettings, review
-from graphsearch.book.review.review_report import ReviewReport
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.view import show

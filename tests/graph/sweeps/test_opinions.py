@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from pathlib import Path
 
@@ -27,20 +26,8 @@ from ...store.records import batch_of, random_records
 from ...support.counting import CountingEvaluator
 from ...support.reference import HashEvaluator
 from .test_reevaluate import expected_of, is_evaluated, stopped
-from .test_refresh import Records, records_of, searched
-
-
-@pytest.fixture(scope="module")
-def _old_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(
-        tmp_path_factory.mktemp("old") / "old.graph", chess.STARTING_FEN, "e4", "d4 d5", "Nf3 Nf6"
-    )
-
-
-@pytest.fixture
-def old(_old_once: Path, tmp_path: Path) -> Path:
-    """A file of the evaluator `hash`."""
-    return Path(shutil.copy(_old_once, tmp_path / "old.graph"))
+from .test_reevaluate import old as old
+from .test_refresh import Records, records_of
 
 
 @pytest.fixture

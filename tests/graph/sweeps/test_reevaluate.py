@@ -40,33 +40,16 @@ from graphsearch.store.upkeep.verify import verify
 
 from ...store.records import batch_of, random_records
 from ...support.counting import CountingEvaluator
-from ...support.graphs import check_invariants
+from ...support.graphs import check_invariants, searched
 from ...support.reference import HashEvaluator, Node, ReferenceSearch
-from .test_refresh import ENDGAME, Records, records_of, refreshed_slowly, searched, staleness
-
-
-@pytest.fixture(scope="module")
-def _old_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(
-        tmp_path_factory.mktemp("old") / "old.graph", chess.STARTING_FEN, "e4", "d4 d5", "Nf3 Nf6"
-    )
-
-
-@pytest.fixture(scope="module")
-def _cyclic_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(tmp_path_factory.mktemp("cyclic") / "old.graph", ENDGAME, "Ra6+", "Rxh1", visits=500)
+from .test_refresh import Records, records_of, refreshed_slowly, staleness
+from .test_refresh import cyclic as cyclic
 
 
 @pytest.fixture
-def old(_old_once: Path, tmp_path: Path) -> Path:
+def old(tmp_path: Path) -> Path:
     """A file of the evaluator `hash`."""
-    return Path(shutil.copy(_old_once, tmp_path / "old.graph"))
-
-
-@pytest.fixture
-def cyclic(_cyclic_once: Path, tmp_path: Path) -> Path:
-    """A file with cycles, terminals and draws of the path."""
-    return Path(shutil.copy(_cyclic_once, tmp_path / "old.graph"))
+    return searched(tmp_path / "old.graph", chess.STARTING_FEN, "", "e4", "d4 d5", "Nf3 Nf6", visits=100)
 
 
 def expected_of(evaluator: Evaluator, board: chess.Board) -> tuple[float, int, bytes]:

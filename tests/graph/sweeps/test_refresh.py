@@ -14,14 +14,14 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch import Graph, Limits, analyze
 from graphsearch.errors import CapacityError, InvalidParameterError, StoreLockedError
 from graphsearch.graph.sweeps.parts import least_bytes, table_bytes
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, RefreshProgress, refresh, settle
 from graphsearch.graph.view import view
 from graphsearch.position.board import key_of, unpack
 from graphsearch.store.codec.bulk import take
-from graphsearch.store.record.node import NodeRecord, RecordBatch
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.node_layout import flags_with
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
@@ -30,55 +30,32 @@ from graphsearch.store.upkeep.verify import verify
 
 from ...query.handmade import node
 from ...store.records import batch_of, filled
-from ...support.graphs import check_invariants, visited_children
+from ...support.graphs import ENDGAME, MATES, check_invariants, searched, visited_children
 from ...support.reference import HashEvaluator, capped
 
-ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
-MATES = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
 EXACT = 1e-6
 
 Records = dict[int, tuple[chess.Board, NodeRecord]]
 
 
-def searched(path: Path, fen: str, *lines: str, visits: int = 150) -> Path:
-    """Returns a file of a search from a position, and then one below each line."""
-    root = chess.Board(fen)
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        for line in ("", *lines):
-            board = root.copy()
-            for san in line.split():
-                board.push_san(san)
-            analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=8))
-    return path
-
-
-@pytest.fixture(scope="module")
-def _stale_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("stale") / "stale.graph"
-    return searched(path, chess.STARTING_FEN, "e4", "e4 e5", "d4 d5", "Nf3 Nf6")
-
-
-@pytest.fixture(scope="module")
-def _cyclic_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(tmp_path_factory.mktemp("cyclic") / "cyclic.graph", ENDGAME, "Ra6+", "Rxh1", visits=500)
-
-
 @pytest.fixture
-def stale(_stale_once: Path, tmp_path: Path) -> Path:
+def stale(tmp_path: Path) -> Path:
     """A file in which positions were improved behind the backs of their other parents."""
-    return Path(shutil.copy(_stale_once, tmp_path / "stale.graph"))
+    return searched(
+        tmp_path / "stale.graph", chess.STARTING_FEN, "", "e4", "e4 e5", "d4 d5", "Nf3 Nf6", visits=100
+    )
 
 
 @pytest.fixture
-def cyclic(_cyclic_once: Path, tmp_path: Path) -> Path:
-    """A file with cycles, and visits that ended in draws of the path."""
-    return Path(shutil.copy(_cyclic_once, tmp_path / "cyclic.graph"))
+def cyclic(tmp_path: Path) -> Path:
+    """A file with cycles, terminals, and visits that ended in draws of the path."""
+    return searched(tmp_path / "cyclic.graph", ENDGAME, "", "Ra6+", "Rxh1", visits=300)
 
 
 @pytest.fixture
 def near_fifty(tmp_path: Path) -> Path:
     """A file with positions on both sides of clock 75, from where on the key holds the clock."""
-    return searched(tmp_path / "near.graph", ENDGAME.replace("0 1", "72 90"), "Ra6+", visits=200)
+    return searched(tmp_path / "near.graph", ENDGAME.replace("0 1", "72 90"), "", "Ra6+", visits=200)
 
 
 def records_of(path: Path) -> Records:
@@ -176,7 +153,7 @@ def test_a_root_takes_over_what_a_search_of_its_best_reply_found(tmp_path: Path)
     with Store.open(path) as store:
         node = view(store.read, chess.Board())
     assert node is not None
-    searched(path, chess.STARTING_FEN, node.moves[0].san, visits=400)
+    searched(path, chess.STARTING_FEN, "", node.moves[0].san, visits=400)
     refresh(path, EXACT)
     found = records_of(path)
     board = chess.Board()
@@ -286,27 +263,24 @@ def edge_to(records: Records, child: chess.Board) -> NodeRecord:
     return replace(record, edges=(record.edges[k],))
 
 
-def test_an_edge_whose_child_was_lost_and_evaluated_again_is_left_alone(stale: Path) -> None:
+def lose(store: Store, record: NodeRecord) -> None:
+    """Leaves a record as it is after its loss, evaluated again."""
+    store.append(batch_of([replace(record, edges=())]), fresh=0)
+
+
+def remove(store: Store, record: NodeRecord) -> None:
+    words = np.array(record.words, np.uint64)
+    rewrite(store, lambda batch: take(batch, np.nonzero((batch.words != words).any(1))[0]))
+
+
+@pytest.mark.parametrize(("spoil", "counted"), [(lose, "lost"), (remove, "missing")])
+def test_an_edge_whose_child_was_lost_is_left_alone(
+    stale: Path, spoil: Callable[[Store, NodeRecord], None], counted: str
+) -> None:
     records = records_of(stale)
-    lost = replace(records[key_of(after_e4())][1], edges=())
     with Store.open(stale) as store:
-        store.append(batch_of([lost]), fresh=0)
-    report = refresh(stale, EXACT)
-    assert report.lost > 0
-    assert edge_to(records_of(stale), after_e4()) == edge_to(records, after_e4())
-
-
-def test_an_edge_whose_child_is_gone_is_left_alone(stale: Path) -> None:
-    records = records_of(stale)
-    gone = records[key_of(after_e4())][1].words
-
-    def without(batch: RecordBatch) -> RecordBatch:
-        return take(batch, np.nonzero((batch.words != np.array(gone, np.uint64)).any(1))[0])
-
-    with Store.open(stale) as store:
-        rewrite(store, without)
-    report = refresh(stale, EXACT)
-    assert report.missing > 0
+        spoil(store, records[key_of(after_e4())][1])
+    assert refresh(stale, EXACT).as_dict()[counted] > 0
     assert edge_to(records_of(stale), after_e4()) == edge_to(records, after_e4())
     assert verify(stale).problems == []
 
@@ -396,7 +370,7 @@ def test_a_table_that_does_not_fit_gives_the_same_values_in_parts(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     path = (
-        searched(tmp_path / "mates.graph", MATES, "Rd8#")
+        searched(tmp_path / "mates.graph", MATES, "", "Rd8#")
         if name == "mates"
         else request.getfixturevalue(name)
     )

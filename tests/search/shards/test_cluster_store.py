@@ -11,7 +11,7 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.book.build import build
-from graphsearch.book.build_options import BuildLimits, Resources
+from graphsearch.book.config import BuildLimits, Resources
 from graphsearch.book.queue import NewItem, add, items
 from graphsearch.book.status import status
 from graphsearch.book.toml import parse_config

@@ -11,15 +11,18 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import pack
-from graphsearch.search.shards.job import ShardReport
+from graphsearch.search.shards import parting
+from graphsearch.search.shards.report import ShardReport
 from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.sharded.files import files_of, open_to_read
+from graphsearch.store.upkeep.verify import verify
 
-from ...support.clusters import records_of, search_shards
+from ...support.clusters import Records, records_of, search_shards
+from ...support.positions import KIWIPETE
 from ...support.reference import HashEvaluator
 
 ROOK_ENDING = "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"
 NEAR_MOVE_50 = "8/8/4k3/8/8/4K3/4P3/R6r w - - 93 80"
-MIDDLE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
 
 CASES: list[tuple[str, int, int, dict[str, Any]]] = [  # position, visits, shards, parameters
     (chess.STARTING_FEN, 2000, 1, {"minibatch_size": 1024}),
@@ -27,7 +30,7 @@ CASES: list[tuple[str, int, int, dict[str, Any]]] = [  # position, visits, shard
     (chess.STARTING_FEN, 60, 2, {"minibatch_size": 1}),
     (NEAR_MOVE_50, 1500, 2, {"minibatch_size": 128}),
     (ROOK_ENDING, 1500, 8, {"minibatch_size": 256, "catch_up_ratio": 2.0, "cpuct": 3.0}),
-    (MIDDLE, 600, 3, {"minibatch_size": 64, "fpu_value": 0.1}),
+    (KIWIPETE, 600, 3, {"minibatch_size": 64, "fpu_value": 0.1}),
 ]
 
 
@@ -162,3 +165,34 @@ def test_searchmoves_leave_the_root_of_a_cluster_as_it_was_and_go_on(tmp_path: P
         assert sum(report.evaluations for report in reports) > 100
         assert [(edge.n, edge.r) for edge in root().edges] == before
         assert "root" not in leader.as_dict()
+
+
+# ------------------------------------------------------------------ waves that overlap
+OVERLAPPED: dict[str, Any] = {"overlap": 1, "max_wave_share": 1.0, "minibatch_size": 32}
+
+# where the last wave completes a quarter fewer visits than it asks for: the search goes on to its limit
+ROOT = chess.Board(KIWIPETE)
+VISITS = 1500
+
+
+def records_overlapped(folder: Path, shards: int) -> Records:
+    """Returns what so many shards make of a search whose waves overlap; checks that no visit is lost."""
+    evaluator = HashEvaluator()
+    parting.new_cluster(folder, shards=shards, identity=evaluator.identity)
+    reports = search_shards(folder, evaluator, ROOT, shards, Limits(visits=VISITS), **OVERLAPPED)
+    with open_to_read(folder) as whole:
+        root = whole.read(ROOT)
+    assert root is not None
+    assert root.visits == sum(report.visits for report in reports) >= VISITS
+    assert sum(report.evaluations for report in reports) == len(evaluator.asked) == len({*evaluator.asked})
+    assert verify(folder).ok
+    return records_of(files_of(folder))
+
+
+def test_overlapped_waves_make_the_same_records_with_any_number_of_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlapped = records_overlapped(tmp_path / "1", 1)
+    assert records_overlapped(tmp_path / "3", 3) == overlapped
+    monkeypatch.setitem(OVERLAPPED, "overlap", 0)
+    assert records_overlapped(tmp_path / "alone", 1) != overlapped

@@ -8,10 +8,10 @@ import shutil
 import signal
 import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,20 +25,20 @@ from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParamete
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import attempt, host, hosts, master, mesh, parting
 from graphsearch.search.shards.host import Setting
-from graphsearch.search.shards.job import SearchJob
 from graphsearch.search.shards.lines_kernel import SOCKET
+from graphsearch.search.shards.master import ATTEMPTS
+from graphsearch.search.shards.memory import ShardContext
+from graphsearch.search.shards.mesh import Talk
 from graphsearch.search.shards.saved_waves import saves_of
 from graphsearch.search.shards.session import ShardSearch
-from graphsearch.search.shards.shard_context import ShardContext
-from graphsearch.search.shards.shards import ATTEMPTS
-from graphsearch.search.shards.talk import Talk
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import NAME
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.workers.ray_cluster import ENVIRONMENT
+from graphsearch.workers.ray_workers import ENVIRONMENT
 
 from ...support.clusters import ThreadLauncher, records_of, search_shards, use
 from ...support.pools import children, is_alive, run_script, until
@@ -61,8 +61,12 @@ def cluster(searched: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(searched, tmp_path / "a.cluster"))
 
 
+def job_of(visits: int, params: SearchParams = PARAMS, **fields: Any) -> SearchJob:
+    return SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=params, **fields)
+
+
 def search(folder: Path, visits: int) -> Any:
-    return master.analyze(folder, chess.Board(), Limits(visits=visits), PARAMS)
+    return master.analyze(folder, job_of(visits))
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -123,22 +127,16 @@ def test_an_evaluator_that_cannot_be_made_on_one_machine_is_named_and_nothing_wr
 
 
 # ------------------------------------------------------------------ machines that do not fit
-def elsewhere(setting: Setting) -> Setting:
-    return replace(setting, folder="/no/such/folder")
-
-
-def other_cluster(setting: Setting) -> Setting:
-    return replace(setting, cluster="0" * 32)
 
 
 MACHINES: dict[str, tuple[Callable[[Setting], Setting], str, Any, str]] = {
     "no folder": (
-        elsewhere,
+        partial(replace, folder="/no/such/folder"),
         "",
         HashEvaluator,
         "/no/such/folder cannot be reached; put the cluster on storage",
     ),
-    "another cluster": (other_cluster, "", HashEvaluator, "is another cluster here"),
+    "another cluster": (partial(replace, cluster="0" * 32), "", HashEvaluator, "is another cluster here"),
     "evaluator": (replace, "", UniformEvaluator, "another evaluator: evaluator hash there, uniform here"),
     "version": (replace, "0.0.1", HashEvaluator, "install the same version on all machines"),
 }
@@ -217,8 +215,8 @@ MESSAGES = {
 def test_what_is_no_message_ends_the_search_saved_and_its_sender_is_named(
     cluster: Path, monkeypatch: pytest.MonkeyPatch, message: bytes, closes: bool, line: str
 ) -> None:
-    def shard(graph: Graph, job: SearchJob, place: ShardContext, stop: threading.Event) -> ShardSearch:
-        return (Spoiled if place.number else ShardSearch)(graph, job, place, stop)
+    def shard(graph: Graph, job: SearchJob, place: ShardContext, *others: Any, **more: Any) -> ShardSearch:
+        return (Spoiled if place.number else ShardSearch)(graph, job, place, *others, **more)
 
     before = records_of(files_of(cluster))
     use(monkeypatch, ThreadLauncher(), *[HashEvaluator() for _ in range(2 * ATTEMPTS)])
@@ -265,8 +263,8 @@ FILES: list[tuple[Callable[[Path], None], str]] = [
     (scribble, "is not a graph file"),
     (empty, "is empty, not a graph file"),
     (put_a_folder, "is no file; move it away"),
-    (link_to_nothing, "is missing; restore it, or have it made empty with `graphsearch store mend"),
-    (Path.unlink, "is missing; restore it, or have it made empty with `graphsearch store mend"),
+    (link_to_nothing, "is missing; restore it, or have it made empty with `graphsearch lab mend"),
+    (Path.unlink, "is missing; restore it, or have it made empty with `graphsearch lab mend"),
 ]
 
 
@@ -294,12 +292,12 @@ def test_what_cannot_be_begun_leaves_no_new_cluster_behind(
         ({"shards": 2, "pool": "ray:127.0.0.1:1"}, EvaluatorError, "no Ray cluster answers"),
     ):
         with pytest.raises(kind, match=line):
-            master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), **wrong)
+            master.analyze(tmp_path / "new", job_of(9), **wrong)
         assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(host, "create", lambda spec: 1 / 0)
     monkeypatch.setattr(master, "launcher_for", lambda pool, shards: ThreadLauncher())
     with pytest.raises(EvaluatorError, match="division by zero"):
-        master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), shards=2)
+        master.analyze(tmp_path / "new", job_of(9), shards=2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -321,13 +319,15 @@ SCRIPT = """
 import sys
 import chess
 from graphsearch import SearchParams
+from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import master
 from graphsearch.evaluators.factory import EvaluatorSpec
 
 if __name__ == "__main__":
     uniform, params = EvaluatorSpec(evaluator="uniform"), SearchParams(minibatch_size=128)
-    folder, ready = sys.argv[0] + ".cluster", lambda: print("ready", flush=True)
-    master.analyze(folder, chess.Board(), None, params, evaluator=uniform, shards=2, on_ready=ready)
+    folder, control = sys.argv[0] + ".cluster", Control(on_ready=lambda: print("ready", flush=True))
+    job = SearchJob(board=chess.Board(), params=params)
+    master.analyze(folder, job, control, evaluator=uniform, shards=2)
 """
 
 
@@ -346,7 +346,7 @@ def test_shards_end_with_a_master_that_is_killed_and_the_next_one_may_search(tmp
     folder = tmp_path / "a.py.cluster"
     assert verify(folder).ok
     uniform = EvaluatorSpec(evaluator="uniform")
-    assert master.analyze(folder, chess.Board(), Limits(visits=10), PARAMS, evaluator=uniform).losses == []
+    assert master.analyze(folder, job_of(10), evaluator=uniform).losses == []
 
 
 @pytest.fixture
@@ -384,15 +384,11 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
         alone = analyze(graph, chess.Board(), limits, params)
     found = master.analyze(
         tmp_path / "a.cluster",
-        chess.Board(),
-        limits,
-        params,
+        job_of(100_000, params, save_seconds=0.1),
+        Control(on_progress=kill, interval=0.05),
         evaluator=EvaluatorSpec(evaluator="uniform"),
         shards=2,
         pool=f"ray:{ray_address}",
-        on_progress=kill,
-        interval=0.05,
-        save_seconds=0.1,
     )
     assert len(started) == 4, "killed once, started again"
     assert len(found.losses) == 1

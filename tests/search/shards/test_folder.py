@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, analyze
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.exchange.pgn_import import import_pgn
@@ -24,7 +24,8 @@ from graphsearch.jit.places import COMPILING
 from graphsearch.position.board import board_of
 from graphsearch.query.disagree import disagree
 from graphsearch.query.ways import count_all
-from graphsearch.search.shards import parting, upkeep
+from graphsearch.search.job import SearchJob
+from graphsearch.search.shards import master, parting, upkeep
 from graphsearch.store.info import info
 from graphsearch.store.lock import WriteLock
 from graphsearch.store.record.provenance import EvaluatorIdentity
@@ -68,28 +69,32 @@ FOUND: dict[str, list[object]] = {  # commands with more to find than those of C
     "book build": ["{book}", "--store", "{graph}", "--evaluations", 10],
     "book why": ["startpos", "--moves", "e4", "--store", "{graph}"],
     "book todo": ["w", "--store", "{graph}"],
-    "export csv": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
-    "export epd": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
-    "export jsonl": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
-    "export pgn": ["--min-visits", 2, "--store", "{graph}", "-o", "{out}"],
-    "export polyglot": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
-    "import polyglot": ["{bin}", "--store", "{graph}"],
+    "export --format csv": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
+    "export --format epd": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
+    "export --format jsonl": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
+    "export --format pgn": ["--min-visits", 2, "--store", "{graph}", "-o", "{out}"],
+    "export --format polyglot": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
+    "import --format polyglot": ["{bin}", "--store", "{graph}"],
     "mate": ["startpos", "--visits", 5, "--store", "{graph}"],
-    "nodetypes": ["startpos", "--store", "{graph}"],
-    "query diff": ["{graph}", "{other}", "--top", 3],
-    "query find": ["--min-n", 20, "--store", "{graph}"],
-    "query game": ["1:1", "--store", "{graph}", "--file", "{pgn}"],
-    "query line": ["startpos", "--moves", "e4 e5", "--store", "{graph}"],
-    "query novelties": ["startpos", "--min-games", 1, "--min-visits", 1, "--store", "{graph}"],
-    "query path": ["startpos", "--moves", "e4 e5 Nf3 Nc6", "--store", "{graph}"],
-    "query prepare": ["--player", "Adams", "--store", "{graph}"],
-    "query sql": ["SELECT fen, move, move_n FROM position_moves ORDER BY 1, 2", "--store", "{graph}"],
-    "query transpositions": ["--all", "--store", "{graph}"],
+    "lab nodetypes": ["startpos", "--store", "{graph}"],
+    "diff": ["{graph}", "{other}", "--lines", 3],
+    "find": ["--min-visits", 20, "--store", "{graph}"],
+    "lab game": ["1:1", "--store", "{graph}", "--file", "{pgn}"],
+    "curve": ["startpos", "--moves", "e4 e5", "--store", "{graph}"],
+    "novelties": ["startpos", "--min-games", 1, "--min-visits", 1, "--store", "{graph}"],
+    "lab path": ["startpos", "--moves", "e4 e5 Nf3 Nc6", "--store", "{graph}"],
+    "prepare": ["--player", "Adams", "--store", "{graph}"],
+    "lab sql": ["SELECT fen, move, move_n FROM position_moves ORDER BY 1, 2", "--store", "{graph}"],
+    "lab transpositions": ["--all", "--store", "{graph}"],
     "store merge": ["{graph}", "-o", "{new}"],
     "store salvage": ["{graph}", "{out}"],
     "store backup": ["{graph}", "{out}"],
 }
-MORE_OF_A_KIND = ("export csv", "export jsonl", "export epd")
+FORMATS = tuple(
+    f"export --format {form}"
+    for form in ["pgn", "epd", "polyglot", "jsonl", "csv", "parquet", "svg", "dot", "site"]
+)
+MORE_OF_A_KIND = ("export --format csv", "export --format jsonl", "export --format epd")
 AT_WORK = ("uci",)  # shown where the engine is tested
 
 
@@ -172,8 +177,8 @@ KINDS = (
 
 
 def documented() -> dict[str, str]:
-    """Returns what docs/cluster.md says of every command."""
-    text = (ROOT / "docs" / "cluster.md").read_text()
+    """Returns what docs/contributing/cluster.md says of every command."""
+    text = (ROOT / "docs" / "contributing" / "cluster.md").read_text()
     part = text.partition("## A folder in place of a file")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*`) \| (.*) \|$", part, re.MULTILINE)
     return {name: what for names, what in rows for name in re.findall("`([^`]+)`", names)}
@@ -200,7 +205,8 @@ def arguments(name: str, pair: Pair, graph: Path, folder: Path) -> list[str]:
     found["epd"].write_text("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4;\n")
     found["book"].write_text(BOOK)
     found["bin"].write_bytes(bytes.fromhex("463b96181691fc9c 031c 0001 00000000"))  # startpos, e4
-    words = FOUND.get(name, COMMANDS[name])
+    usual: list[object] = ["--store", "{graph}", "-o", "{out}"]  # of an export
+    words = FOUND.get(name) or COMMANDS.get(name, usual)
     return [str(word).format(graph=graph, other=pair.before, **found) for word in words]
 
 
@@ -225,7 +231,7 @@ def test_a_question_to_a_cluster_has_the_answer_of_the_merged_file(
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in MORE_OF_A_KIND)) for name in named("write what")],
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in MORE_OF_A_KIND)) for name in FORMATS],
 )
 def test_an_export_of_a_cluster_is_that_of_the_merged_file(
     cli: Cli, made: Pair, tmp_path: Path, name: str
@@ -274,7 +280,7 @@ def test_what_needs_one_file_says_so_in_one_line_with_the_remedy(
 
 
 def test_books_and_imports_are_read_and_written_in_a_cluster(cli: Cli, pair: Pair, tmp_path: Path) -> None:
-    for name in ("book build", *named("read and write")):
+    for name in ("book build", *named("read and write"), "import --format polyglot"):
         outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"))
         assert outcome.code == 0, (name, outcome.err)
     assert verify(pair.cluster).ok
@@ -282,11 +288,11 @@ def test_books_and_imports_are_read_and_written_in_a_cluster(cli: Cli, pair: Pai
 
 def test_merging_several_and_splitting_take_files_only(cli: Cli, pair: Pair, tmp_path: Path) -> None:
     for words in (
-        ("merge", pair.cluster, pair.merged, "-o", tmp_path / "a.graph"),
-        ("merge", pair.merged, "--into", pair.cluster),
-        ("split", pair.cluster, tmp_path / "b", "--shards", 2),
+        ("store", "merge", pair.cluster, pair.merged, "-o", tmp_path / "a.graph"),
+        ("store", "merge", pair.merged, "--into", pair.cluster),
+        ("lab", "split", pair.cluster, tmp_path / "b", "--shards", 2),
     ):
-        outcome = cli("store", *words)
+        outcome = cli(*words)
         assert (outcome.code, "is a cluster, and this needs one file" in outcome.err) == (1, True), words
     with pytest.raises(StoreError, match="is a cluster, and this needs one file"):
         Graph.open(pair.cluster, evaluator="uniform")
@@ -295,20 +301,19 @@ def test_merging_several_and_splitting_take_files_only(cli: Cli, pair: Pair, tmp
 def test_nothing_is_written_into_the_folder_of_the_cluster_that_is_read(cli: Cli, pair: Pair) -> None:
     before = sorted(pair.cluster.iterdir())
     for words in (("pgn", "-o", files_of(pair.cluster)[0]), ("site", "-o", pair.cluster / "site")):
-        outcome = cli("export", words[0], "--store", pair.cluster, *words[1:])
+        outcome = cli("export", "--format", words[0], "--store", pair.cluster, *words[1:])
         assert (outcome.code, "lies in the folder of the cluster" in outcome.err) == (1, True)
     assert sorted(pair.cluster.iterdir()) == before
 
 
 # ------------------------------------------------------------------ the same as of one file
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Holds a cluster as a search does."""
-    lock = WriteLock(folder / NAME)
-    try:
-        yield
-    finally:
-        lock.release()
+
+
+def _held(folder: Path) -> ExitStack:
+    """Holds a cluster as a search does, until the context ends."""
+    stack = ExitStack()
+    stack.callback(WriteLock(folder / NAME).release)
+    return stack
 
 
 def test_ways_and_opinions_of_a_cluster_are_those_of_the_merged_file(pair: Pair) -> None:
@@ -400,8 +405,6 @@ def test_a_reader_of_a_cluster_finds_each_record_with_its_owner_in_the_order_ask
 
 
 def test_a_cluster_is_searched_with_flow_alone(pair: Pair) -> None:
-    from graphsearch import SearchParams
-    from graphsearch.search.shards.master import analyze as search
-
+    job = SearchJob(board=chess.Board(), params=SearchParams(gather="classic"))
     with pytest.raises(InvalidParameterError, match="Gather=flow only"):
-        search(pair.cluster, chess.Board(), Limits(visits=1), SearchParams(gather="classic"))
+        master.analyze(pair.cluster, job)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import hosts, master, parting
 from graphsearch.search.shards.host import Setting
 from graphsearch.search.shards.saved_waves import go_back, saves_of
@@ -26,6 +26,7 @@ from graphsearch.store.upkeep.verify import verify
 from ...support.clusters import records_of, search_shards
 
 UNIFORM = EvaluatorSpec(evaluator="uniform")
+JOB = SearchJob(board=chess.Board(), limits=Limits(visits=10))
 PARAMS: dict[str, Any] = {"overlap": 0, "minibatch_size": 128}
 
 
@@ -89,7 +90,7 @@ def test_a_missing_shard_is_made_anew_and_its_positions_evaluated_again(cluster:
     file = files_of(cluster)[lost]
     before = records_of(files_of(cluster))
     file.unlink()
-    with pytest.raises(StoreError, match=rf"shard {lost}, shard-00{lost}.graph, is missing.*store mend"):
+    with pytest.raises(StoreError, match=rf"shard {lost}, shard-00{lost}.graph, is missing.*lab mend"):
         go_back(cluster, read_manifest(cluster))
     assert parting.mend(cluster) == [lost]
     assert parting.mend(cluster) == []
@@ -107,7 +108,7 @@ def test_a_missing_shard_is_made_anew_and_its_positions_evaluated_again(cluster:
 # ------------------------------------------------------------------ files that do not belong together
 def refused(folder: Path) -> str:
     with pytest.raises(StoreError) as found:
-        master.analyze(folder, chess.Board(), Limits(visits=10), evaluator=UNIFORM)
+        master.analyze(folder, JOB, evaluator=UNIFORM)
     assert "\n" not in str(found.value)
     return str(found.value)
 
@@ -130,9 +131,9 @@ def test_a_shard_twice_and_a_foreign_file_are_refused_by_name(cluster: Path, tmp
 def test_another_number_of_shards_and_another_evaluator_are_refused(cluster: Path) -> None:
     before = records_of(files_of(cluster))
     with pytest.raises(StoreError, match="has 3 shards, not 4"):
-        master.analyze(cluster, chess.Board(), Limits(visits=10), evaluator=UNIFORM, shards=4)
+        master.analyze(cluster, JOB, evaluator=UNIFORM, shards=4)
     with pytest.raises(StoreError, match="builtin"):
-        master.analyze(cluster, chess.Board(), Limits(visits=10))
+        master.analyze(cluster, JOB)
     assert records_of(files_of(cluster)) == before
 
 
@@ -161,14 +162,6 @@ def test_a_manifest_that_is_none_is_refused_in_one_line(
     assert "\n" not in str(found.value)
 
 
-def test_two_masters_on_one_cluster_are_one_too_many(cluster: Path) -> None:
-    from graphsearch.store.lock import WriteLock
-
-    lock = WriteLock(cluster / NAME)
-    assert "is being written by process" in refused(cluster)
-    lock.release()
-
-
 # ------------------------------------------------------------------ processes
 def test_a_killed_shard_costs_no_visit_that_was_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -191,16 +184,10 @@ def test_a_killed_shard_costs_no_visit_that_was_saved(
     lines: list[str] = []
     found = master.analyze(
         tmp_path / "a.cluster",
-        chess.Board(),
-        limits,
-        params,
+        SearchJob(board=chess.Board(), limits=limits, params=params, save_seconds=0.1),
+        Control(on_progress=kill, on_loss=lines.append, interval=0.05),
         evaluator=UNIFORM,
         shards=2,
-        on_progress=kill,
-        on_loss=lines.append,
-        interval=0.05,
-        save_seconds=0.1,
-        stop=threading.Event(),
     )
     assert len(started) == 4, "killed once, started again"
     assert len(lines) == 1

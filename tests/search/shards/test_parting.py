@@ -10,16 +10,11 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.errors import InvalidParameterError, ShardLostError, StoreError
+from graphsearch.errors import ShardLostError, StoreError
 from graphsearch.position.board import key_of, pack
-from graphsearch.query.find import find
-from graphsearch.query.history import history
-from graphsearch.query.moves import moves
-from graphsearch.query.pv import pv
 from graphsearch.search.shards import parting
-from graphsearch.search.shards.mesh import Mesh
-from graphsearch.search.shards.shard_context import ShardContext
-from graphsearch.search.shards.talk import Talk
+from graphsearch.search.shards.memory import ShardContext
+from graphsearch.search.shards.mesh import Mesh, Talk
 from graphsearch.search.shards.wave import ShardWaves
 from graphsearch.store.info import info
 from graphsearch.store.segments import keys_of
@@ -86,26 +81,9 @@ def test_verify_finds_a_record_that_lies_with_the_wrong_shard(cluster: Path, tmp
     assert "belongs to another shard" in report.problems[0]
 
 
-def test_questions_to_a_cluster_have_the_answers_of_one_file(one: Path, cluster: Path) -> None:
-    board = chess.Board()
-    assert moves(cluster, board).as_dict() == moves(one, board).as_dict()
-    assert pv(cluster, board, lines=3).as_dict() == pv(one, board, lines=3).as_dict()
-    assert history(cluster, board).as_dict() == history(one, board).as_dict()
-    from graphsearch.query.filters import Filters
-
-    def found(path: Path) -> list[str]:
-        return sorted(hit.position for hit in find(path, Filters(min_n=20)))
-
-    assert found(cluster) == found(one)
-
-
-def test_what_needs_one_file_says_so(cluster: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"is a cluster, and this needs one file.*store merge"):
-        Graph.open(cluster, evaluator="uniform")
+def test_a_cluster_is_not_split_into_itself(cluster: Path) -> None:
     with pytest.raises(StoreError, match="is a cluster already"):
         parting.split(files_of(cluster)[0], cluster, shards=2)
-    with pytest.raises(InvalidParameterError, match="shards must be 1 to 256"):
-        parting.split(files_of(cluster)[0], tmp_path / "c", shards=257)
 
 
 # ------------------------------------------------------------------ connections

@@ -12,12 +12,13 @@ import chess
 import pytest
 
 from graphsearch import Limits, SearchParams
+from graphsearch.book.review.results import ReviewProgress, ReviewReport
 from graphsearch.book.review.review import ReviewSettings, review
-from graphsearch.book.review.review_report import ReviewProgress, ReviewReport
 from graphsearch.book.review.sessions import UNKEPT
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.sources import GivenFile
+from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import master, parting
 from graphsearch.search.shards.host import Setting
 from graphsearch.store.info import info
@@ -111,12 +112,13 @@ def test_shards_that_stay_find_what_new_ones_find_and_a_lost_one_is_replaced(
 ) -> None:
     stay = Rig(tmp_path / "stay.cluster", monkeypatch, CountedLauncher(dies))
     lines: list[str] = []
-    with master.searching(stay.folder, on_loss=lines.append) as shards:
-        found = [shards.analyze(board, Limits(visits=200), PARAMS) for board in BOARDS]
+    jobs = [SearchJob(board=board, limits=Limits(visits=200), params=PARAMS) for board in BOARDS]
+    with master.searching(stay.folder) as shards:
+        found = [shards.search(job, Control(on_loss=lines.append)) for job in jobs]
     assert stay.launcher.started == started
     assert len(lines) == len(found[1].losses) == (started - 2) // 2
     new = Rig(tmp_path / "new.cluster", monkeypatch, CountedLauncher())
-    alone = [master.analyze(new.folder, board, Limits(visits=200), PARAMS) for board in BOARDS]
+    alone = [master.analyze(new.folder, job) for job in jobs]
     assert new.launcher.started == 4
     assert records_of(files_of(stay.folder)) == records_of(files_of(new.folder))
     for one, other in zip(found, alone, strict=True):
@@ -133,11 +135,12 @@ def test_a_cluster_is_held_while_its_shards_stay_and_free_again_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path / "a.cluster", monkeypatch, CountedLauncher())
+    job = SearchJob(board=BOARDS[1], limits=Limits(visits=20), params=PARAMS)
     with master.searching(rig.folder) as shards:
-        shards.analyze(BOARDS[1], Limits(visits=20), PARAMS)
+        shards.search(job)
         with pytest.raises(StoreLockedError):
-            master.analyze(rig.folder, BOARDS[1], Limits(visits=20), PARAMS)
-    assert master.analyze(rig.folder, BOARDS[1], Limits(visits=20), PARAMS).result.new_visits >= 20
+            master.analyze(rig.folder, job)
+    assert master.analyze(rig.folder, job).result.new_visits >= 20
 
 
 # ------------------------------------------------------------------ reviews

@@ -12,23 +12,21 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import StoreError, UnknownPositionError
+from graphsearch.errors import UnknownPositionError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.position.board import key_of, legal_moves, pack
 from graphsearch.position.scores import MATE
 from graphsearch.solvers.alphabeta.nodetypes.classify import Classification, classify, classify_file
-from graphsearch.solvers.alphabeta.nodetypes.formulas import minimal, minimal_of
-from graphsearch.solvers.alphabeta.nodetypes.rules import CUT, PV, Arrival, Rules, expected
-from graphsearch.solvers.alphabeta.nodetypes.stored import (
+from graphsearch.solvers.alphabeta.nodetypes.stored_steps_kernel import CAPTURE, CHECK, index_entries
+from graphsearch.solvers.alphabeta.nodetypes.theory import Arrival, Rules, expected, minimal, minimal_of
+from graphsearch.solvers.alphabeta.nodetypes.walk import (
     NO_DISTANCE,
     Bounds,
-    NoProofs,
     RecordProofs,
     Words,
     entries_of,
+    walk,
 )
-from graphsearch.solvers.alphabeta.nodetypes.stored_steps_kernel import CAPTURE, CHECK, index_entries
-from graphsearch.solvers.alphabeta.nodetypes.walk import walk
 from graphsearch.store.record.transposition import TYPES, Entry, EntryTable, encoded
 from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store
@@ -319,10 +317,11 @@ def test_marks_of_the_best_move() -> None:
     assert nodes.best_marks.tolist() == [1 | CAPTURE | CHECK]
 
 
-class Told(NoProofs):
+class Told(RecordProofs):
     """One proof for every position that is asked for."""
 
     def __init__(self, lower: int, upper: int) -> None:
+        super().__init__()
         self._lower, self._upper = lower, upper
 
     def bounds(self, words: Words) -> Bounds:
@@ -442,16 +441,3 @@ def test_a_position_without_an_entry_is_named(entries_file: Path) -> None:
     board.push_san("b3")
     with pytest.raises(UnknownPositionError, match="no fixed-depth search"):
         classify_file(entries_file, board)
-
-
-def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError):
-        classify_file(tmp_path / "none.graph", chess.Board())
-
-
-def test_actual_types_are_the_bounds() -> None:
-    found = classified([("", "exact", "e4", "", 0), ("e4", "exact", "", "", 0), ("d4", "exact", "", "", 0)])
-    assert found.agreement["garms"].matrix == ((2, 0, 0), (1, 0, 0), (0, 0, 0))
-    assert found.agreement["search"].nodes == 0
-    assert found.agreement["search"].kappa is None
-    assert (PV, CUT) == ("pv", "cut")

@@ -20,12 +20,9 @@ from graphsearch.graph.graph import Graph
 from graphsearch.position.board import key_of
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits
-from graphsearch.solvers.alphabeta.alone import nodes_within
-from graphsearch.solvers.alphabeta.limits import DepthLimits
-from graphsearch.solvers.alphabeta.ordering import bring_visited
-from graphsearch.solvers.alphabeta.outcome import AlphaBetaResult
-from graphsearch.solvers.alphabeta.results import DepthResult
-from graphsearch.solvers.alphabeta.session import search_to_depth
+from graphsearch.solvers.alphabeta.engine import nodes_within
+from graphsearch.solvers.alphabeta.results import AlphaBetaResult, DepthLimits, DepthResult
+from graphsearch.solvers.alphabeta.session import bring_visited, search_to_depth
 from graphsearch.store.info import info
 from graphsearch.store.record.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.store.record.transposition import LEAST_PLACES, Entry
@@ -154,8 +151,7 @@ def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path) -> None:
 KILLED = """
 import sys, chess
 from graphsearch.solvers.alphabeta import session
-from graphsearch.solvers.alphabeta.alone import nodes_within
-from graphsearch.solvers.alphabeta.limits import MOST_DEPTH, DepthLimits
+from graphsearch.solvers.alphabeta.results import DepthLimits
 from graphsearch.graph.graph import Graph
 session.SAVE_SECONDS = 0.05
 told = lambda found: print(found.depth, flush=True)

@@ -23,10 +23,6 @@ def by_trying(board: chess.Board, plies: int) -> chess.Move | None:
     return None
 
 
-def always(text: str) -> object:
-    return lambda board, plies: chess.Move.from_uci(text)
-
-
 def test_a_sound_claim_stands_with_its_longest_defence() -> None:
     found = check_mate(chess.Board(MORPHY), 2, by_trying)
     assert found.plies == len(found.line) == 3
@@ -82,10 +78,3 @@ def test_a_third_repetition_on_the_way_refutes() -> None:
         board.push_uci(move)
     with pytest.raises(MateRefutedError, match="third time"):
         check_mate(board, 2, by_trying)
-
-
-def test_trying_everything_finds_the_shortest() -> None:
-    assert mates_within(chess.Board(MORPHY), 5) == 3
-    assert mates_within(chess.Board(MORPHY), 2) is None
-    assert mates_within(chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"), 4, attacks=False) == 0
-    assert mates_within(chess.Board(), 2) is None

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from graphsearch.book.workers import ledger
-from graphsearch.evaluators.lc0.canonical import planes_and_transforms
 from graphsearch.evaluators.lc0.form import INPUTS
-from graphsearch.exchange import columns, scratch
+from graphsearch.evaluators.lc0.planes import planes_and_transforms
+from graphsearch.exchange import columns
 from graphsearch.position.board import Words, pack
 from graphsearch.position.fens import fens
 from graphsearch.query import diff, filters, steps
-from graphsearch.solvers.alphabeta.nodetypes import stored
+from graphsearch.solvers.alphabeta.nodetypes import walk as stored
 from graphsearch.store import order, segments
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.soundness import unsound
@@ -44,10 +44,9 @@ OF_WORDS: dict[str, Callable[[Words], Any]] = {
     "sort keys of the kernel": lambda words: _of_arrays(bulk.sort_keys(words)),
     "keys": lambda words: _of_arrays(segments.keys_of(words)),
     "names of a book's ledger": ledger.names_of,
-    "identities of an export": scratch.identity_of,
     "FENs": fens,
     "legal moves": lambda words: _of_arrays(steps.legal_codes(words)),
-    "clocks of an export": lambda words: _of_arrays(columns._clocks(words)),
+    "clocks of an export": lambda words: _of_arrays(columns.clocks_of(words)),
     "clocks of node types": lambda words: _of_arrays(stored._clocks(words)),
 } | {
     f"planes {kind}": lambda words, kind=kind: _of_arrays(
@@ -64,7 +63,7 @@ OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
 CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "encode": bulk.encode_blocks,
     "encode a chunk": bulk.encode_chunk,
-    "sort": lambda batch: order.newest_in_order(batch.words, order.sort_keys(batch.words)),
+    "sort": lambda batch: bulk.newest_in_order(batch.words, order.sort_keys(batch.words)),
     "take": lambda batch: bulk.take(batch, np.arange(len(batch))[::-1].copy()),
     "soundness": unsound,
     "columns of a batch": bulk.columns_of,

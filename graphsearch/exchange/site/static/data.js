@@ -22,16 +22,19 @@ function loadPart(number) {
 
 const scaled = (x) => (x === null ? null : x / SCALE);
 
-function moveOf([uci, san, child, n, p, q, cp, value = q, rule = ""]) {
-  return { uci, san, child, n, p: scaled(p), q: scaled(q), cp, value: scaled(value), rule };
+function moveOf([uci, san, child, n, p, q, cp, value = q, rule = ""], white) {
+  return { uci, san, child, n, p: scaled(p), q: scaled(q), cp, value: scaled(value), rule, white };
 }
+
+// what the side to move sees, as White sees it
+const forWhite = (move, x) => (x === null || move.white ? x : 0 - x);
 
 // what is known of a position: q is seen by the side to move, as the q and value of its moves are
 async function positionOf(number) {
   const rows = await loadPart(Math.floor(number / SITE.partSize));
   const [fen, n, q, mate, note, level, state, moves, ways] = rows[number % SITE.partSize];
   const white = fen.split(" ")[1] === "w";
-  const found = { number, fen, white, n, q: scaled(q), mate, note, level, state, moves: moves.map(moveOf) };
+  const found = { number, fen, white, n, q: scaled(q), mate, note, level, state, moves: moves.map((move) => moveOf(move, white)) };
   found.whiteQ = found.q === null ? null : white ? found.q : -found.q;
   found.ways = ways.map(([from, san, visits]) => ({ from, san, n: visits }));
   return found;

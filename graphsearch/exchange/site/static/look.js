@@ -40,7 +40,7 @@ const signed = (q, digits = 3) => {
   const text = Math.abs(q).toFixed(digits);
   return Number(text) === 0 ? text : (q > 0 ? "+" : "\u2212") + text;
 };
-const centipawns = (cp) => (cp === null ? "" : signed(cp, 0));
+const pawns = (cp) => (cp === null ? "" : signed(cp / 100, 2));
 
 function mateText(plies) {
   return plies === null ? "" : `#${plies < 0 ? "\u2212" : ""}${Math.ceil(Math.abs(plies) / 2)}`;

@@ -5,11 +5,11 @@ const BOX = { width: 104, height: 36, across: 190, down: 48, margin: 16, head: 7
 // ------------------------------------------------------------ moves
 const COLUMNS = [
   { name: "Move", key: (move) => move.san, show: (move) => el("b", {}, move.san), text: true },
-  { name: "N", key: (move) => move.n, show: (move, most) => barred(count(move.n), most.n ? move.n / most.n : 0) },
-  { name: "P", key: (move) => move.p ?? -1, show: (move) => percent(move.p) },
-  { name: "Q", key: (move) => move.q ?? -2, show: (move) => signed(move.q), about: "for the side to move" },
-  { name: "cp", key: (move) => move.cp ?? -1e9, show: (move) => centipawns(move.cp), about: "centipawns, for the side to move" },
-  { name: "Value", key: (move) => move.value ?? -2, show: (move) => signed(move.value), about: "in the book, for the side to move", book: true },
+  { name: "Score", key: (move) => move.cp ?? -1e9, show: (move) => pawns(forWhite(move, move.cp)), about: "in pawns, White's view" },
+  { name: "Visits", key: (move) => move.n, show: (move, most) => barred(count(move.n), most.n ? move.n / most.n : 0) },
+  { name: "P", key: (move) => move.p ?? -1, show: (move) => percent(move.p), about: "prior of the evaluator" },
+  { name: "Q", key: (move) => move.q ?? -2, show: (move) => signed(forWhite(move, move.q)), about: "expected result, White's view" },
+  { name: "Value", key: (move) => move.value ?? -2, show: (move) => signed(forWhite(move, move.value)), about: "Q in the book, White's view", book: true },
   { name: "Why", key: (move) => move.rule, show: (move) => move.rule, text: true, about: "the rule that took it into the book", book: true },
 ];
 
@@ -62,11 +62,11 @@ function picture({ nodes, edges }, room, go) {
   const labels = [];
   const lines = edges.map((edge) => {
     const [from, to] = [nodes.get(edge.from), nodes.get(edge.to)];
-    const q = edge.move.value ?? edge.move.q;
-    const paint = colour(q === null ? 0 : from.position.white ? q : -q, edgeEven());
+    const q = forWhite(edge.move, edge.move.value ?? edge.move.q);
+    const paint = colour(q ?? 0, edgeEven());
     const bend = curve(corner(from), corner(to), to.level > from.level, from.level - to.level);
     if (!edge.main) labels.push(svg("text", { class: "edge-name", x: bend.label[0], y: bend.label[1] + 4 }, edge.move.san));
-    const about = `${edge.move.san}: N ${count(edge.move.n)}, Q ${signed(q)}`;
+    const about = `${edge.move.san}: ${count(edge.move.n)} visits, Q ${signed(q)} for White`;
     return svg("g", {}, svg("title", {}, about),
       svg("path", { d: bend.line, fill: "none", stroke: paint, "stroke-width": widthOf(edge.move.n, most).toFixed(1), "stroke-dasharray": to.level > from.level ? null : "6 4" }),
       svg("path", { d: bend.head, fill: paint }));

@@ -17,12 +17,20 @@ from ....position.board import fen_of
 from ....store.record.transposition import TYPES
 from ....store.store import Store
 from ....store.transpositions.saved import load
-from .agreement import Agreement
-from .formulas import Minimal, minimal, minimal_of
-from .rules import KINDS
-from .stored import ALL_CODE, CUT_CODE, NO_DISTANCE, Codes, Nodes, RecordProofs, Walked
 from .stored_steps_kernel import CAPTURE, CHECK, index_entries
-from .walk import MAX_NODES, OnProgress, walk
+from .theory import KINDS, Agreement, Minimal, minimal, minimal_of
+from .walk import (
+    ALL_CODE,
+    CUT_CODE,
+    MAX_NODES,
+    NO_DISTANCE,
+    Codes,
+    Nodes,
+    OnProgress,
+    RecordProofs,
+    Walked,
+    walk,
+)
 
 HYATT = 0.9  # of the Cut nodes, and more, are cut by the first move (Hyatt)
 MAKE_ENTRIES = "graphsearch alphabeta POSITION --depth D --store FILE"
@@ -122,7 +130,7 @@ class Classification:
         return self.first_cuts / self.cuts if self.cuts else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch nodetypes POSITION`."""
+        """Returns the JSON object of `graphsearch lab nodetypes POSITION`."""
         return {
             "position": self.position,
             "start": self.start,

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import GraphSearchError
+from ....errors import MissingPackageError
 from ....version import __version__
-from .agreement import Agreement
-from .formulas import minimal
-from .rules import ALL, CUT, KINDS, PV, Rules
+from .theory import ALL, CUT, KINDS, PV, Agreement, Rules, minimal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,11 +66,11 @@ class _Picture:
 
 
 def check_library() -> None:
-    """Raises GraphSearchError, with the command to install it, if the drawing library is missing."""
+    """Raises MissingPackageError, with the command to install it, if the drawing library is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise GraphSearchError(
+        raise MissingPackageError(
             "a plot needs matplotlib: pip install '.[plot]' in the folder of graphsearch"
         ) from None
 
@@ -166,7 +164,6 @@ def _draw_counts(axes: Axes, picture: _Picture) -> None:
 
 
 def _apart(kind: str, plies: int) -> float:
-    """Returns how far from its ply a type is drawn, in plies."""
     return math.copysign(min(abs(APART[kind]), WIDEST * max(1, plies)), APART[kind]) if APART[kind] else 0.0
 
 

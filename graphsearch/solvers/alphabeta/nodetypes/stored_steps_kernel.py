@@ -51,7 +51,6 @@ def _entry_at(
     key: uint64,
     check: uint64,
 ) -> int64:
-    """Returns the place of a position's entry, -1 if there is none."""
     part = int64(key >> U(64 - bits))
     for i in range(firsts[part], firsts[part + 1]):
         if keys[i] == key and is_of(data[i], check):
@@ -61,7 +60,6 @@ def _entry_at(
 
 @inner
 def _mark_of(T: BoardTable, s: Position, c: Position, m: uint16, best: int64) -> int64:
-    """Returns the marks of a move from `s` to `c`."""
     mark = int64(BEST) if int64(m) == best else int64(0)
     if popc(c[WHITE] | c[BLACK]) < popc(s[WHITE] | s[BLACK]):
         mark |= CAPTURE
@@ -155,7 +153,6 @@ def list_steps(
 
 @inner
 def _bits(parts: int64) -> int64:
-    """Returns the exponent of a power of two."""
     bits = int64(0)
     while (int64(1) << bits) < parts:
         bits += 1

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from ....errors import CapacityError, InvalidParameterError
 from ....jit.types import uint64
-from .agreement import Agreement
-from .formulas import Minimal, minimal, random_branching
-from .rules import KINDS, Rules
+from .theory import KINDS, Agreement, Minimal, Rules, minimal, random_branching
 
 PERFECT, RANDOM = "perfect", "random"
 MOST_BRANCHING, MOST_DEPTH = 1000, 100
@@ -203,7 +201,7 @@ class Synthetic:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch nodetypes --synthetic`."""
+        """Returns the JSON object of `graphsearch lab nodetypes --synthetic`."""
         tree = self.tree
         return {
             "branching": tree.branching,

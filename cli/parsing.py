@@ -1,0 +1,232 @@
+"""How a command line is read: the graph file may come first; help is short or long; wrong use is one line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from graphsearch.faults import watch_logs
+
+from .output import INTERRUPTED, PIPE_CLOSED, failed, one_line, say
+from .program import PROGRAM
+from .settings import NAME, STORE_VARIABLE, settings
+
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+SUFFIXES = {".graph", ".cluster"}
+MANIFEST = "manifest.json"  # of a cluster, which is a folder
+SQLITE = b"SQLite format 3\0"
+NO_STORE = f"name a graph file: as first argument, with --store FILE, in {STORE_VARIABLE} or in {NAME}"
+# moves and FENs that somebody has not quoted
+POSITION_WORD = re.compile(r"\d+\.|[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8]|startpos|chess960:|[1-8pnbrqkPNBRQK]+/")
+SHORT = "graphsearch.short_help"  # in the notes of a context: `-h` was typed
+
+# Typer's exception for wrong use; its name for it is private
+Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+class ProgramCommand(TyperCommand):
+    """A command that takes its graph file with `--store` or as its first argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments.
+
+        Raises:
+          typer.BadParameter: if a graph file is needed and none is named.
+        """
+        ctx.meta[SHORT] = _asks_short(args)
+        if not ctx.resilient_parsing and not {"-h", "--help"} & set(args):
+            args = self._with_defaults(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _with_defaults(self, ctx: Any, args: list[str]) -> list[str]:
+        """Returns the arguments with the graph file as an option; the context gets the settings."""
+        ctx.default_map = _settings_of(self, args)
+        store = _store_option(self)
+        if store is None:
+            return args
+        args = _with_store(self, store, args, has_default=store.name in ctx.default_map)
+        if store.required and not _is_given(store, args) and store.name not in ctx.default_map:
+            raise typer.BadParameter(NO_STORE, ctx=ctx)
+        return args
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Returns the parts of the usage line, the graph file among them."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [*pieces[:1], "[FILE]", *pieces[1:]] if _store_option(self) is not None else pieces
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Writes what the command does; in short help one line."""
+        if not ctx.meta.get(SHORT):
+            super().format_help_text(ctx, formatter)
+            return
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(self.short_help or "")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes arguments and options; in short help the first sentence of each."""
+        if not ctx.meta.get(SHORT):
+            super().format_options(ctx, formatter)
+            return
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            found = [one for one in self.get_params(ctx) if one.param_type_name == kind]
+            records = [record for one in found if (record := one.get_help_record(ctx))]
+            if records:
+                with formatter.section(title):
+                    width = formatter.width - 6 - min(max(len(name) for name, _ in records), 30)
+                    formatter.write_dl([(name, _first_words(text, width)) for name, text in records])
+
+
+class ProgramGroup(TyperGroup):
+    """A command group whose commands end with one clear line and an exit code, whatever goes wrong.
+
+    Attributes:
+      headings: of its help, in their order.
+    """
+
+    headings: tuple[str, ...] = ()
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command and returns its result.
+
+        Raises:
+          typer.Exit: with the exit code, after printing the error.
+        """
+        watch_logs(lambda line: say(f"{PROGRAM}: {line}"))
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(PIPE_CLOSED) from None
+        except KeyboardInterrupt:
+            say("Interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        except (typer.Exit, typer.Abort, Refusal):
+            raise
+        except Exception as error:
+            raise typer.Exit(failed(error)) from None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the commands under their headings."""
+        headings: dict[str, list[tuple[str, str]]] = {heading: [] for heading in self.headings}
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for name in self.list_commands(ctx):
+            one = self.commands[name]
+            row = (name, one.get_short_help_str(width))
+            headings.setdefault(getattr(one, "rich_help_panel", None) or "Commands", []).append(row)
+        for heading, found in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(found, col_max=max(map(len, self.commands)) + 2)
+
+
+def refuse(error: Any) -> int:
+    """Prints what is wrong with a command line, and where help is; returns the exit code."""
+    ctx = error.ctx
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        text = one_line(error.format_message()).removeprefix("Invalid value: ")
+        hint = "; put moves and a FEN in quotes" if "unexpected extra argument" in text else ""
+        say(f"{PROGRAM}: {text}{hint}")
+        if ctx is not None:
+            say(f"Try '{ctx.command_path} --help'.")
+    return int(error.exit_code)
+
+
+def _asks_short(args: list[str]) -> bool:
+    before = args[: args.index("--")] if "--" in args else args
+    return "-h" in before and "--help" not in before
+
+
+def _first_words(text: str, width: int) -> str:
+    """Returns the first sentence of a help text, or as many of its words as fit.
+
+    >>> _first_words("Moves to play. All of them.  [default: x]", 80), _first_words("Moves to play", 12)
+    ('Moves to play.', 'Moves to...')
+    """
+    sentence = text.split(". ", 1)[0].split("  [", 1)[0].rstrip(".") + "."
+    return shorten(sentence, width, placeholder="...")
+
+
+# ---------------------------------------------------------------- settings and the graph file
+def _settings_of(command: TyperCommand, args: list[str]) -> dict[str, object]:
+    """Returns the defaults of a command's options that the settings name, by parameter."""
+    found = settings()
+    if "color" in found and not found["color"].value:
+        os.environ["NO_COLOR"] = "1"
+    options = _options(command)
+    given = {arg.partition("=")[0] for arg in args}
+    if "--policy" not in options or command.name == "reevaluate" or given & {"--policy", "--value"}:
+        found.pop("evaluator", None)  # it is a filter there, or the choice of the command line
+    return {options[f"--{name}"].name: one.value for name, one in found.items() if f"--{name}" in options}
+
+
+def _options(command: TyperCommand) -> dict[str, TyperOption]:
+    return {name: one for one in command.params if isinstance(one, TyperOption) for name in one.opts}
+
+
+def _store_option(command: TyperCommand) -> TyperOption | None:
+    return _options(command).get("--store")
+
+
+def _is_given(store: TyperOption, args: list[str]) -> bool:
+    return any(arg.partition("=")[0] in store.opts for arg in args)
+
+
+def _with_store(
+    command: TyperCommand, store: TyperOption, args: list[str], *, has_default: bool
+) -> list[str]:
+    """Returns the arguments, with `--store` before a graph file that stands first."""
+    if _is_given(store, args):
+        return args
+    places = list(_places(command, args))
+    if not places or not _is_store(command, args[places[0]], len(places), has_default):
+        return args
+    first = places[0]
+    return ["--store", args[first], *args[:first], *args[first + 1 :]]
+
+
+def _places(command: TyperCommand, args: list[str]) -> Iterator[int]:
+    """Yields the indices of the arguments that are neither options nor their values."""
+    options = _options(command)
+    skipped = 0
+    for place, arg in enumerate(args):
+        if skipped:
+            skipped -= 1
+        elif arg == "--":
+            yield from range(place + 1, len(args))
+            return
+        elif len(arg) < 2 or not arg.startswith("-"):
+            yield place
+        elif arg in options and not options[arg].is_flag:
+            skipped = options[arg].nargs
+
+
+def _is_store(command: TyperCommand, text: str, words: int, has_default: bool) -> bool:
+    """Returns whether the first of so many words is the graph file, and not what the command takes."""
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    if has_default and words <= sum(one.required for one in arguments):
+        return False
+    if all(one.nargs == 1 for one in arguments) and words > len(arguments) and not POSITION_WORD.match(text):
+        return True
+    return looks_like_store(Path(text))
+
+
+def looks_like_store(path: Path) -> bool:
+    """Returns whether a path is that of a graph file or a cluster, by its content or its name."""
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            from graphsearch.limits import open_file
+
+            with open_file(path) as file:
+                return file.read(len(SQLITE)) == SQLITE or path.suffix in SUFFIXES
+        if path.is_dir():
+            return (path / MANIFEST).is_file() or path.suffix in SUFFIXES
+    return path.suffix in SUFFIXES

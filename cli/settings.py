@@ -1,0 +1,101 @@
+"""Settings: defaults of options from `graphsearch.toml`, and the graph file from GRAPHSEARCH_STORE.
+
+The nearest graphsearch.toml from the current folder upwards comes first, then that of the user, in
+$XDG_CONFIG_HOME/graphsearch or ~/.config/graphsearch. Options of the command line come before all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphsearch.errors import InvalidParameterError
+
+NAME = "graphsearch.toml"
+STORE_VARIABLE = "GRAPHSEARCH_STORE"
+KEYS = {  # setting -> its type, and what it says
+    "store": (str, "the graph file"),
+    "evaluator": (str, "as --evaluator"),
+    "ram": (str, "memory limit, as --ram"),
+    "threads": (int, "as --threads"),
+    "syzygy": (str, "folder of Syzygy tablebases, as --syzygy"),
+    "score-type": (str, "WDL_mu or centipawn, as --score-type"),
+    "color": (bool, "false: no colours; the variable NO_COLOR says the same"),
+}
+PATHS = ("store", "syzygy")  # relative to the folder of their file
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value, and where it is from: a file or an environment variable."""
+
+    name: str
+    value: str | int | bool
+    origin: str
+
+
+def settings() -> dict[str, Setting]:
+    """Returns the settings that hold here, by name.
+
+    Raises:
+      InvalidParameterError: if a file of settings cannot be read, or says something unknown.
+    """
+    found: dict[str, Setting] = {}
+    for path in files(Path.cwd()):
+        for setting in _read(path):
+            found.setdefault(setting.name, setting)
+    if STORE_VARIABLE in os.environ:
+        named = os.environ[STORE_VARIABLE]
+        found.pop("store", None)
+        if named:
+            found["store"] = Setting("store", named, STORE_VARIABLE)
+    return found
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Yields the files of settings that hold in a folder, the nearest first."""
+    for above in (folder, *folder.parents):
+        if (above / NAME).is_file():
+            yield above / NAME
+            break
+    user = user_file()
+    if user.is_file():
+        yield user
+
+
+def user_file() -> Path:
+    """Returns where the user's own settings are."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "graphsearch" / NAME
+
+
+def _read(path: Path) -> tuple[Setting, ...]:
+    from graphsearch.limits import TOML, read_file, toml_tables
+
+    try:
+        found = toml_tables(read_file(path, TOML).decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidParameterError(f"{path}: {error}") from None
+    return tuple(_setting(path, name, value) for name, value in found.items())
+
+
+def _setting(path: Path, name: str, value: Any) -> Setting:
+    """Returns a setting of a file.
+
+    Raises:
+      InvalidParameterError: if it is unknown, or has another type.
+    """
+    if name not in KEYS:
+        raise InvalidParameterError(f"{path}: there is no setting {name!r}; known are {', '.join(KEYS)}")
+    kind = KEYS[name][0]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InvalidParameterError(f"{path}: {name} must be a {TYPES[kind]}, not {value!r}")
+    if name in PATHS and isinstance(value, str):
+        value = str(path.parent / Path(value).expanduser())
+    return Setting(name, value, str(path))
+
+
+TYPES = {str: "text", int: "whole number", bool: "true or false"}

@@ -1,0 +1,105 @@
+"""`graphsearch help`: pages on what all commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .commands import command
+from .options import argument
+
+TOPICS = {
+    "files": (
+        "where the graph file comes from",
+        """The graph file holds searches, games and books. Name it with --store FILE, or first:
+
+  graphsearch show first.graph "1. e4 e5"
+  graphsearch show "1. e4 e5" --store first.graph
+
+Without either, the variable GRAPHSEARCH_STORE names it, then `store` in graphsearch.toml (see `help
+settings`). A search without any file is not saved.""",
+    ),
+    "positions": (
+        "how to write a position",
+        """POSITION is one of these; by default the start position, for some commands the file's roots.
+
+  startpos                      the start position
+  "1. e4 e5 2. Nf3"             moves from there, in SAN or UCI, with or without numbers
+  "FEN"                         a FEN, in quotes
+  "FEN moves e2e4 e7e5"         moves from there; --moves MOVES does the same
+  chess960:518                  a start position of Chess960
+  games.pgn                     the last position of its first game; --game K and --ply P choose others
+  positions.epd                 its first position; --game K chooses another
+
+`mate`, `evaluate` and `book queue` take every position of an EPD file.""",
+    ),
+    "evaluators": (
+        "who evaluates positions",
+        """--evaluator NAME:
+
+  builtin          the program's own networks; the default
+  uniform          knows only the rules, for benchmarks
+  nnue:FILE        Stockfish's network: a .nnue file, or nnue:stockfish for the installed program's
+  lc0:FILE         a network of Leela Chess Zero, .pb.gz or .onnx
+  uci:PROGRAM      any UCI engine
+
+--policy and --value take priors and values from two of them, --evaluator-option sets their options,
+--syzygy adds tablebases. A file belongs to the evaluator that filled it; `reevaluate` changes that.""",
+    ),
+    "numbers": (
+        "counts, times and sizes",
+        """Counts: 5000, 10k, 2M. Times: 30 (seconds), 90s, 5m, 2h. Sizes: 256MB, 4GB. Ranges: 10..20, 0.3..
+Dates: 2024, 2024-05, 2024-05-17.""",
+    ),
+    "output": (
+        "tables, JSON and exit codes",
+        """Data goes to stdout, messages to stderr; --json prints JSON. Exit codes: 0 done; 1 failed,
+or not found; 2 wrong use, a missing file or a missing extra; 70 a defect of the program; 130 after
+Ctrl-C and 143 after SIGTERM, both saved first.""",
+    ),
+}
+
+
+def _page(topic: str) -> str:
+    if topic == "settings":
+        from .settings import KEYS, NAME, user_file
+
+        rows = "\n".join(f"  {name:<12}{text}" for name, (_, text) in KEYS.items())
+        return (
+            f"{NAME} sets defaults of options. The nearest one from this folder upwards holds, then\n"
+            f"{user_file()}. `graphsearch config` prints what holds here, and why.\n\n{rows}"
+        )
+    if topic == "parameters":
+        from graphsearch.search.params import SearchParams
+
+        rows = "\n".join(f"  {name} = {value}" for name, value in SearchParams().as_dict().items())
+        return f"--param NAME=VALUE sets one of these; docs/search.md explains them. Defaults:\n\n{rows}"
+    return TOPICS[topic][1]
+
+
+ABOUT = {name: about for name, (about, _) in TOPICS.items()} | {
+    "settings": "defaults in graphsearch.toml",
+    "parameters": "the names that --param takes",
+}
+
+
+@command(
+    "Explain what all commands share: files, positions, settings.",
+    "graphsearch help positions",
+    "graphsearch help show",
+    name="help",
+)
+def help_on(topic: Annotated[list[str] | None, argument("TOPIC...", "A topic or a command.")] = None) -> None:
+    """Explain a topic; of a command, print its help. Without TOPIC, list the topics."""
+    words = topic or []
+    if not words:
+        print("\n".join(f"{name:<12}{about}" for name, about in sorted(ABOUT.items())))
+        print("\n`graphsearch help COMMAND` is `graphsearch COMMAND --help`.")
+        return
+    if words[0] in ABOUT:
+        print(_page(words[0]))
+        return
+    from . import main
+
+    raise typer.Exit(main([*words, "--help"]))

@@ -1,0 +1,375 @@
+"""Moves that tables name, a thousand positions at once: those of a book, of imported games or entries.
+
+A book has values of its own, and may have positions that the graph lacks. Where the weights are those of
+games or entries, and there is no book, the moves that stand there count, whatever the graph knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..position.board import is_chess960
+from ..position.fens import key_texts
+from ..position.values import negate
+from ..position.words import BLACK_TO_MOVE, KEY, KINGS, META, ROOKS, WHITE
+from ..query.steps import code_of, legal_codes
+from ..store.file import sql_errors
+from ..store.record.node import RecordBatch
+from ..store.store import Store
+from ..store.tables import games
+from ..store.tables.books import asked
+from .columns import edges_by_move, worth_of_edges
+from .output import ExportReport
+from .selection import Selection
+
+Weights = Literal["n", "q", "minimax", "games", "imported"]
+Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
+KEYS_AT_ONCE = 500  # of one statement
+UNTOLD = -1  # a count: the visits of the edge count
+
+
+class Weight(NamedTuple):
+    """What imported games or entries say of a move: its weight, learn field, and how often it was met."""
+
+    weight: int = 0
+    learn: int = 0
+    times: int = UNTOLD
+
+
+@dataclass(frozen=True, slots=True)
+class BookMove:
+    """A move of a book.
+
+    Attributes:
+      move: in UCI. child_value: of the position after it, for the side to move there; None before it was
+        searched. value: of the move when it was taken in.
+    """
+
+    move: str
+    p: float
+    value: float | None
+    child_value: float | None
+    rule: str
+    loss: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BookEntry:
+    """A position of a book: the row of `book_position` without what identifies it, and its moves."""
+
+    position: Mapping[str, Any]
+    moves: Sequence[BookMove]
+
+
+class Chosen(NamedTuple):
+    """What tables say of moves: P and value, NaN where they say nothing; weight, and learn field."""
+
+    p: Floats
+    value: Floats
+    weight: Ints
+    learn: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Moves of visited positions, those of each best first, then those without visits in descending P.
+
+    Attributes:
+      of: `[M]` the position. edge: its edge in the batch, -1 without one. index: place in canonical order.
+      code: the move. chosen: whether it is exported for itself, or as one without visits.
+      told: what tables say of them; None where the moves are those of a search.
+    """
+
+    of: Ints
+    edge: Ints
+    index: NDArray[np.int16]
+    code: NDArray[np.uint16]
+    chosen: Mask
+    told: Chosen | None = None
+
+    def some(self, rows: Mask) -> Moves:
+        """Returns some of them."""
+        told = self.told
+        if told:
+            told = Chosen(told.p[rows], told.value[rows], told.weight[rows], told.learn[rows])
+        return Moves(
+            self.of[rows], self.edge[rows], self.index[rows], self.code[rows], self.chosen[rows], told
+        )
+
+    def by_edge(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Returns the values of their edges, 0 for a move without one."""
+        return np.asarray(np.append(values, values.dtype.type(0))[self.edge])  # -1 is the zero at the end
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What tables say of some positions.
+
+    Attributes:
+      held: `[R]` whether they have the position. values: `[R]` of it, NaN without one.
+      moves: `[M, 8]` float64: position, code, P, value, value if the graph has none, weight, learn, count.
+      entries: of a book, by position. least: visits that a move needs in any case.
+      by_value: the best values come first, else the largest weights.
+    """
+
+    held: Mask
+    values: Floats
+    moves: Floats
+    entries: Sequence[BookEntry]
+    least: int
+    by_value: bool
+
+    def some(self, rows: Ints) -> Told:
+        """Returns what is said of some of the positions."""
+        place = np.full(len(self.held), -1.0)
+        place[rows] = np.arange(len(rows))
+        moves = self.moves[place[self.moves[:, 0].astype(np.int64)] >= 0]
+        moves[:, 0] = place[moves[:, 0].astype(np.int64)]
+        entries = [self.entries[i] for i in rows.tolist()] if self.entries else ()
+        return Told(self.held[rows], self.values[rows], moves, entries, self.least, self.by_value)
+
+    def chosen(
+        self, batch: RecordBatch, known: Mask, own: Mask, limits: Selection, report: ExportReport
+    ) -> Moves:
+        """Returns the legal moves with enough visits, best first."""
+        legal = legal_codes(batch.words)[1]
+        of, code = self.moves[:, 0].astype(np.int64), self.moves[:, 1].astype(np.uint16)
+        hits = (legal[of] == code[:, None]) & (code > 0)[:, None]
+        found = np.flatnonzero(hits.any(1))
+        report.left_out["moves_illegal"] += len(of) - len(found)
+        of, code, index = of[found], code[found], hits[found].argmax(1)
+        p, value, fallback, weight, learn, count = self.moves[found, 2:].T
+        edge = np.full(len(of), -1)
+        has = known[of] & (np.diff(batch.code_offsets)[of] > 0)
+        edge[has] = edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
+        n = np.append(batch.n, np.uint32(0))[edge].astype(np.int64)
+        edge_value = np.append(worth_of_edges(batch).q, 0.0)[edge]
+        value = np.where(np.isnan(value), np.where(n > 0, edge_value, fallback), value)
+        if self.by_value:
+            order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
+        else:
+            order = np.lexsort((code, -weight, of))
+        met = np.where(count == UNTOLD, n, count)[order]
+        enough = met >= max(limits.min_visits, self.least)
+        report.left_out["moves_few_visits"] += int((~enough).sum())
+        order = order[enough]
+        if limits.max_moves is not None:
+            sizes = np.bincount(of[order], minlength=len(batch))
+            rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            kept = ~own[of[order]] | (rank < limits.max_moves)
+            report.left_out["moves_beyond"] += int((~kept).sum())
+            order = order[kept]
+        told = Chosen(p[order], value[order], weight[order].astype(np.int64), learn[order].astype(np.int64))
+        places = index[order].astype(np.int16)
+        return Moves(of[order], edge[order], places, code[order], np.ones(len(order), bool), told)
+
+
+Weigh = Callable[[Words], list[dict[int, Weight]]]  # of each position: move code -> weight
+
+
+class Tables:
+    """Tells what the tables of a file say of positions."""
+
+    def __init__(self, store: Store, book: int | None, weigh: Weigh | None) -> None:
+        self._store, self._book, self._weigh = store, book, weigh
+
+    def ask(self, words: Words) -> Told:
+        """Returns what is said of positions, `[R, 10]`.
+
+        Raises:
+          StoreError: if the tables cannot be read.
+        """
+        weights: list[dict[int, Weight]] = self._weigh(words) if self._weigh else [{} for _ in words]
+        if self._book is None:
+            rows: list[tuple[Any, ...]] = [
+                (i, code, np.nan, np.nan, np.nan, *weight)
+                for i, found in enumerate(weights)
+                for code, weight in found.items()
+            ]
+            held = np.array([bool(found) for found in weights], bool)
+            return Told(held, np.full(len(words), np.nan), _table(rows), (), 1, by_value=False)
+        keys = key_texts(words)
+        there = book_entries(self._store, self._book, keys)
+        entries = [there.get(key, BookEntry({}, ())) for key in keys]
+        nothing = Weight(times=0) if self._weigh else Weight()
+        rows = [
+            (i, code, move.p, _behind(move), move.value, *weights[i].get(code, nothing))
+            for i, entry in enumerate(entries)
+            for move in entry.moves
+            for code in [code_of(move.move)]
+        ]
+        values = np.array([entry.position.get("value") for entry in entries], np.float64)
+        held = np.array([bool(entry.position) for entry in entries], bool)
+        return Told(held, values, _table(rows), entries, 0, by_value=True)
+
+
+def _table(rows: list[tuple[Any, ...]]) -> Floats:
+    return np.array(rows, np.float64).reshape(-1, 8)  # None becomes NaN
+
+
+def _behind(move: BookMove) -> float | None:
+    """Returns the value of a move by that of the position behind it."""
+    return None if move.child_value is None else negate(move.child_value)
+
+
+def tables_of(store: Store, book: int | None, weights: Weights = "n") -> Tables | None:
+    """Returns the tables that name the moves of an export; None: the graph does."""
+    weigh = {"games": _games_weights, "imported": _entry_weights}.get(weights)
+    if book is None and weigh is None:
+        return None
+    return Tables(store, book, weigh(store) if weigh else None)
+
+
+def _games_weights(store: Store) -> Weigh:
+    """Returns what gives moves their points in the imported games."""
+
+    def weigh(words: Words) -> list[dict[int, Weight]]:
+        keys = key_texts(words)
+        played = games.counts(store, keys)
+        white = (words[:, META] & np.uint64(BLACK_TO_MOVE) == 0).tolist()
+        return [
+            {code_of(row.move): Weight(row.points(turn), 0, row.games) for row in played.get(key, ())}
+            for key, turn in zip(keys, white, strict=True)
+        ]
+
+    return weigh
+
+
+def _entry_weights(store: Store) -> Weigh:
+    """Returns what gives moves the weights of imported entries, added up over the books."""
+
+    def weigh(words: Words) -> list[dict[int, Weight]]:
+        keys = [f"{key:016x}" for key in words[:, KEY].tolist()]
+        there: dict[str, list[PolyglotRow]] = {}
+        for row in _of_keys(store, f"{_ENTRY} WHERE", keys, "ORDER BY key, source, place", (), _CHECKED):
+            there.setdefault(row[0], []).append(_entry(row))
+        return [_added(row, there.get(key, ())) for key, row in zip(keys, words.tolist(), strict=True)]
+
+    return weigh
+
+
+def _added(words: Sequence[int], entries: Sequence[PolyglotRow]) -> dict[int, Weight]:
+    found: dict[int, Weight] = {}
+    for entry in entries:
+        code = _entry_code(words, entry.move)
+        old = found.get(code, Weight())
+        total = old.weight + entry.weight
+        found[code] = Weight(total, old.learn or entry.learn, total)
+    return found
+
+
+def _entry_code(words: Sequence[int], uci: str) -> int:
+    """Returns the code of an entry's move; castling may stand there as the king taking his rook."""
+    code = code_of(uci)
+    if is_chess960(words):
+        return code
+    origin, target = code & 63, code >> 6 & 63
+    own = words[WHITE + (words[META] & BLACK_TO_MOVE)]
+    if words[KINGS] & own & 1 << origin and words[ROOKS] & own & 1 << target:
+        code = origin | (origin + (2 if target > origin else -2)) << 6
+    return code
+
+
+def with_moves(batch: RecordBatch, known: Mask) -> RecordBatch:
+    """Returns records with all legal moves, also where the file has no record."""
+    if known.all():
+        return batch
+    sizes = np.diff(batch.code_offsets)
+    sizes[~known] = legal_codes(batch.words[~known])[0]
+    codes = np.ones(int(sizes.sum()), np.uint8)
+    codes[np.repeat(known, sizes)] = batch.codes
+    return replace(batch, codes=codes, code_offsets=np.concatenate([[0], np.cumsum(sizes)]))
+
+
+# ------------------------------------------------------------------ rows of tables
+_POSITION = ("ply", "state", "searches", "n", "value", "outside", "outside_move", "priority")
+_BOOK_MOVE = ("key", "move", "p", "value", "value?", "rule", "loss")
+
+
+def book_entries(store: Store, number: int, keys: Sequence[str]) -> dict[str, BookEntry]:
+    """Returns what a book says of positions, by key; those that it does not have are left out."""
+    positions = f"SELECT key, {', '.join(_POSITION)} FROM book_position WHERE book = ? AND"  # noqa: S608
+    columns = tuple(f"book_position.{name}" for name in ("key", *_POSITION))
+    found: dict[str, tuple[Mapping[str, Any], list[BookMove]]] = {
+        key: (dict(zip(_POSITION, row, strict=True)), [])
+        for key, *row in _of_keys(store, positions, keys, "", (number,), columns)
+    }
+    moves = (
+        "SELECT m.key, m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m LEFT JOIN"
+        " book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m."
+    )
+    columns = tuple(f"book_{'position' if '?' in name else 'move'}.{name}" for name in _BOOK_MOVE)
+    for key, *row in _of_keys(store, moves, keys, "ORDER BY m.key, m.move", (number,), columns):
+        if key in found:
+            found[key][1].append(BookMove(*row))
+    return {key: BookEntry(*entry) for key, entry in found.items()}
+
+
+def _of_keys(
+    store: Store, sql: str, keys: Sequence[str], order: str, values: tuple[Any, ...], columns: tuple[str, ...]
+) -> Iterator[Any]:
+    """Yields the rows of some keys; `sql` ends before the column of the keys."""
+    wanted = list(dict.fromkeys(keys))
+    for first in range(0, len(wanted), KEYS_AT_ONCE):
+        some = wanted[first : first + KEYS_AT_ONCE]
+        space = "" if sql.endswith(".") else " "
+        statement = f"{sql}{space}key IN ({', '.join('?' * len(some))}) {order}"
+        yield from asked(store, statement, (*values, *some), *columns)
+
+
+@dataclass(frozen=True, slots=True)
+class PolyglotRow:
+    """A row of `polyglot_entry`; `turn` is that of the position, None where it is not known."""
+
+    key: str
+    source: int
+    place: int
+    move: str
+    raw_move: int
+    weight: int
+    learn: int
+    turn: chess.Color | None
+
+
+_ENTRY_COLUMNS = ("key", "source", "place", "move", "raw_move", "weight", "learn", "fen")
+_ENTRY = f"SELECT {', '.join(_ENTRY_COLUMNS)} FROM polyglot_entry"  # noqa: S608 (constants)
+_CHECKED = tuple(f"polyglot_entry.{name}" for name in _ENTRY_COLUMNS)
+
+
+def has_rows(store: Store, table: str) -> bool:
+    """Returns whether a table of a file has any rows; `game_move`: whether games were imported."""
+    with sql_errors(store.path, "read it"):
+        return store.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
+
+
+def all_entries(store: Store) -> Iterator[PolyglotRow]:
+    """Yields all imported entries by key, source and place; the file may be written to meanwhile."""
+    last: tuple[str, int, int] = ("", 0, 0)
+    while True:
+        rows = asked(
+            store,
+            f"{_ENTRY} WHERE (key, source, place) > (?, ?, ?) ORDER BY key, source, place LIMIT {PAGE}",
+            last,
+            *_CHECKED,
+        )
+        yield from map(_entry, rows)
+        if len(rows) < PAGE:
+            return
+        last = (rows[-1][0], rows[-1][1], rows[-1][2])
+
+
+def _entry(row: Any) -> PolyglotRow:
+    key, source, place, move, raw_move, weight, learn, fen = row
+    turn = None if fen is None else fen.split()[1] == "w"
+    return PolyglotRow(key, source, place, move, raw_move, weight, learn, turn)

@@ -1,1 +1,0 @@
-"""Pictures of a neighbourhood or a book, for papers and for Graphviz."""

@@ -1,0 +1,87 @@
+"""Positions and moves of a walk, kept in temporary files for what is written after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .mapped import Rows
+from .pool import Ints
+from .walk import Visits
+
+
+class Tree:
+    """The positions that a walk has met, by id - 1, and their moves, best first, those of one together.
+
+    Every position has `visited`, `own`, where its moves begin (`first`) and how many it has (`size`), and
+    who leads there first: the position (`parent`, 0 for a root) and the move (`way`, an index). Every move
+    has the id of the position behind it (`child`), 0 if that was not met.
+    """
+
+    def __init__(self, folder: Path, positions: Mapping[str, Any], moves: Mapping[str, Any]) -> None:
+        """Takes where its temporary files go, and the types of more columns."""
+        self._open = ExitStack()
+        own = {"visited": np.uint8, "own": np.uint8, "first": np.int64, "size": np.int32}
+        ways = {"parent": np.int64, "way": np.int64}
+        self.positions = self._open.enter_context(Rows(folder, **own, **ways, **positions))
+        self.moves = self._open.enter_context(Rows(folder, child=np.int64, **moves))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def add(
+        self,
+        visits: Visits,
+        positions: Mapping[str, NDArray[Any]],
+        moves: Mapping[str, NDArray[Any]],
+        *,
+        adopted: int = 0,
+    ) -> None:
+        """Adds a batch of a walk: the further columns of its positions, and of its chosen moves.
+
+        Args:
+          adopted: of so many roots, each becomes part of another tree if a move leads there first.
+        """
+        rows, of = visits.ids - 1, visits.moves.of[visits.moves.chosen]
+        begin = len(self.moves)
+        self.positions.extend_to(visits.met)
+        counts = np.bincount(of, minlength=len(visits))
+        known = {
+            "visited": np.ones(len(rows), np.uint8),
+            "own": visits.own,
+            "first": begin + np.cumsum(counts) - counts,
+            "size": counts,
+        }
+        for name, values in (known | dict(positions)).items():
+            self.positions[name][rows] = values
+        new = visits.children[visits.new] - 1
+        self.positions["parent"][new] = visits.ids[of[visits.new]]
+        self.positions["way"][new] = begin + visits.new
+        self.moves.add(child=visits.children, **moves)
+        if adopted:
+            self._adopt(visits, of, begin, adopted)
+        self.positions.release()
+        self.moves.release()
+
+    def _adopt(self, visits: Visits, of: Ints, begin: int, adopted: int) -> None:
+        """Hangs roots below a move that leads to them, unless they lead to that move themselves."""
+        parent, way, children = self.positions["parent"], self.positions["way"], visits.children
+        for k in np.flatnonzero(visits.followed & (children > 0) & (children <= adopted)).tolist():
+            root, node = int(children[k]), int(visits.ids[of[k]])
+            if parent[root - 1] == 0 and root not in self.above(node):
+                parent[root - 1], way[root - 1] = node, begin + k
+
+    def above(self, node: int) -> list[int]:
+        """Returns a position and those that lead to it, up to a root."""
+        found = [node]
+        while node := int(self.positions["parent"][node - 1]):
+            found.append(node)
+        return found

@@ -1,0 +1,82 @@
+"""Names of openings by position, so that transpositions count; `openings.txt` is read when first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import islice
+
+import chess
+import chess.polyglot
+
+from .board import board_of
+
+DEEPEST = 40  # plies; the longest line of the table has fewer
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """An opening: its ECO code, its name such as `Sicilian Defense: Najdorf Variation`, its moves in SAN."""
+
+    eco: str
+    name: str
+    line: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Returns code and name."""
+        return f"{self.eco} {self.name}"
+
+    def as_dict(self) -> dict[str, str]:
+        """Returns it for JSON."""
+        return {"eco": self.eco, "name": self.name}
+
+
+def opening_at(board: chess.Board) -> Opening | None:
+    """Returns the opening that a position is, however it came about; None if the table does not have it.
+
+    >>> print(opening_at(chess.Board("rnbqkbnr/pp1ppppp/8/2p5/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2")))
+    B20 Sicilian Defense
+    """
+    return _table().get(chess.polyglot.zobrist_hash(board))
+
+
+def opening_of(board: chess.Board) -> Opening | None:
+    """Returns the opening of the game on a board's move stack: that of the last position with a name.
+
+    >>> board = chess.Board()
+    >>> for san in "Nf3 g6 e4 c5 a3".split():
+    ...     _ = board.push_san(san)
+    >>> print(opening_of(board))
+    B27 Sicilian Defense: Hyperaccelerated Dragon
+    """
+    walk = board.copy()
+    while len(walk.move_stack) > DEEPEST:
+        walk.pop()
+    found = opening_at(walk)
+    while not found and walk.move_stack:
+        walk.pop()
+        found = opening_at(walk)
+    return found
+
+
+def opening_after(start: str | None, sans: Iterable[str]) -> Opening | None:
+    """Returns the opening of moves in SAN from a FEN, None being the start position."""
+    board = chess.Board() if start is None else board_of(start)
+    for san in islice(sans, DEEPEST):
+        board.push_san(san)
+    return opening_of(board)
+
+
+@cache
+def _table() -> dict[int, Opening]:
+    """Returns the openings by Polyglot key; reading them takes some milliseconds."""
+    text = files(__package__).joinpath("openings.txt").read_text("utf-8")
+    found = {}
+    for row in text.splitlines():
+        if row[0] != "#":
+            head, _, moves = row.partition(" | ")
+            key, eco, name = head.split(" ", 2)
+            found[int(key, 16)] = Opening(eco, name, tuple(moves.split()))
+    return found

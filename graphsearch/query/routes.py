@@ -1,0 +1,170 @@
+"""Lines to positions of a file, as people name positions: moves from a root, and the opening. Reads only."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+
+import chess
+
+from ..position.board import board_of, fen_of, key_text
+from ..position.openings import Opening, opening_at, opening_of
+from .path import shortest_route
+from .source import RecordSource, after, key_after, opened, plain_key, steps_of
+
+WALKED = 400  # positions, the most visited ones first, that are read for all lines together
+READ = 60  # positions that are read for one line beside them
+READ_IN_ALL = 600  # for all lines
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A line to a position.
+
+    Attributes:
+      start: FEN of the root; None for the start position. line: the moves from there, in SAN.
+      opening: the last opening on the way; None if none has a name.
+    """
+
+    start: str | None
+    line: tuple[str, ...]
+    opening: Opening | None
+
+
+def routes(path: str | os.PathLike[str], positions: Iterable[str]) -> dict[str, Way]:
+    """Returns a line to each position (FEN) for which one is found, from a root of a file.
+
+    The best-visited part of the graph is read, then a little for each position that is not in it. So some
+    positions of a large file have no line.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    wanted = list(dict.fromkeys(positions))
+    if not wanted:
+        return {}
+    with opened(path) as source:
+        finder = Finder(source)
+        found = {fen: finder.way(board_of(fen)) for fen in wanted}
+    return {fen: way for fen, way in found.items() if way}
+
+
+@dataclass(slots=True)
+class _Met:
+    """A position on the walk, and how it was reached."""
+
+    board: chess.Board
+    before: _Met | None
+    move: chess.Move | None
+
+
+class Finder:
+    """Finds lines from the roots of a file."""
+
+    def __init__(self, source: RecordSource) -> None:
+        """Takes an open file; reads nothing yet."""
+        self._source = source
+        self._roots = [board_of(root.position) for root in source.store.roots()]
+        self._met: dict[str, _Met] = {}
+        self._heap: list[tuple[int, int, _Met]] = []
+        self._number = count()
+        self._left = READ_IN_ALL
+        self._walked = 0
+        for root in sorted(self._roots, key=lambda board: board.ply()):
+            self._add(_Met(root, None, None), key_text(root), 0)
+
+    def way(self, board: chess.Board) -> Way | None:
+        """Returns a line to a position, None if none is found."""
+        if fen_of(board) == chess.STARTING_FEN:
+            return Way(None, (), None)
+        key = key_text(board)
+        met = self._met.get(key)
+        while (met is None or met.move is None) and self._walked < WALKED and self._heap:
+            self._expand()
+            met = met or self._met.get(key)
+            if met is not None and met.move is not None:
+                break
+        if met is not None and met.move is not None:
+            return _way(met)
+        return self._looked_for(board) or _named(board) or (_way(met) if met else None)
+
+    def _add(self, met: _Met, key: str, n: int) -> None:
+        self._met[key] = met
+        heapq.heappush(self._heap, (-n, next(self._number), met))
+
+    def _expand(self) -> None:
+        """Reads the position of the most visited move that was not read yet."""
+        _, _, met = heapq.heappop(self._heap)
+        if met.move is not None and met.before is not None:
+            met.board = after(met.before.board, met.move)
+        record = self._source.read(met.board)
+        self._walked += 1
+        if record is None:
+            return
+        plain = plain_key(met.board)
+        for move, edge, _ in steps_of(record, met.board):
+            key = key_after(met.board, plain, move)
+            child = self._met.get(key)
+            if child is None:
+                self._add(_Met(met.board, met, move), key, edge.n)
+            elif child.move is None and child is not met and not _leads_to(child, met):
+                child.before, child.move = met, move  # a root that lies below another one
+
+    def _looked_for(self, board: chess.Board) -> Way | None:
+        """Returns a line by a search for this position alone."""
+        if self._left <= 0:
+            return None
+        before = self._source.reads
+        route = shortest_route(self._source, board, self._roots, limit=min(READ, self._left))
+        self._left -= self._source.reads - before
+        if route is None or not route.steps:
+            return None
+        walk = board_of(route.root)
+        for step in route.steps:
+            walk.push_uci(step.move)
+        return _of(walk)
+
+
+def _leads_to(met: _Met, other: _Met | None) -> bool:
+    """Returns whether a position lies on the way to another one."""
+    while other is not None:
+        if other is met:
+            return True
+        other = other.before
+    return False
+
+
+def _way(met: _Met) -> Way:
+    moves: list[chess.Move] = []
+    at: _Met = met
+    while at.before is not None and at.move is not None:
+        moves.append(at.move)
+        at = at.before
+    walk = at.board.copy(stack=False)
+    for move in reversed(moves):
+        walk.push(move)
+    return _of(walk)
+
+
+def _of(walk: chess.Board) -> Way:
+    """Returns the way of a game on a board's move stack."""
+    root = walk.root()
+    named = _named(root) if fen_of(root) != chess.STARTING_FEN else None
+    sans = []
+    at = root.copy(stack=False)
+    for move in walk.move_stack:
+        sans.append(at.san(move))
+        at.push(move)
+    if named:
+        return Way(None, (*named.line, *sans), opening_of(walk))
+    start = None if fen_of(root) == chess.STARTING_FEN else fen_of(root)
+    return Way(start, tuple(sans), opening_of(walk))
+
+
+def _named(board: chess.Board) -> Way | None:
+    """Returns the moves of the table of openings to a position that has a name."""
+    found = opening_at(board)
+    return Way(None, found.line, found) if found else None

@@ -1,0 +1,98 @@
+"""A search as one record, the same for one process and for every shard; and the calls that steer it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import chess
+
+from ..errors import InvalidPositionError
+from ..position.board import fen_of
+from ..position.chess960 import settled
+from ..position.notation import read_uci
+from .params import Limits, SearchParams
+
+if TYPE_CHECKING:
+    from .mates import MateFinder
+    from .results import Progress
+
+OnProgress = Callable[["Progress"], None]
+BatchLimit = Callable[[int, float], int]
+
+
+def nothing(*_: object) -> None:
+    """Does nothing, whatever it is called with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchJob:
+    """A search.
+
+    Attributes:
+      board: the root, with the game before it as move stack. Positions that stood twice in the game count as
+        draws.
+      limits: when to stop; without any, only `Control.stop` ends the search. They count additions.
+      params: of PUCT, the gatherer and the batch.
+      searchmoves: moves that it may take at the root; empty: all, or in one process the best ones if
+        tablebases know them.
+      run: number of a run of the file that the search adds to; None: it is a run of its own.
+      lists: whether the file lists the root, and its value after the search.
+      hurry: return before everything is saved, if nothing has been unsaved for long. The caller must then
+        call `Graph.save_soon`, `begin_saving` or `close`.
+      lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
+      save_seconds: between two saves of a cluster; None: as in a search of one process.
+    """
+
+    board: chess.Board
+    limits: Limits = field(default_factory=Limits)
+    params: SearchParams = field(default_factory=SearchParams)
+    searchmoves: tuple[chess.Move, ...] = ()
+    run: int | None = None
+    lists: bool = True
+    hurry: bool = False
+    lines: int | None = None
+    save_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Settles the board; castling may be given in either form.
+
+        Raises:
+          InvalidPositionError: if one of `searchmoves` is not a legal move.
+        """
+        board = settled(self.board)
+        object.__setattr__(self, "board", board)
+        try:
+            moves = tuple(read_uci(board, move.uci()) for move in self.searchmoves)
+        except ValueError as error:
+            raise InvalidPositionError(f"not a legal move: {error}") from None
+        if chess.Move.null() in moves:
+            raise InvalidPositionError(f"a null move is not a legal move of {fen_of(board)}")
+        object.__setattr__(self, "searchmoves", moves)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """How a caller watches and steers a search; it stays in the caller's process.
+
+    Attributes:
+      on_progress: called soon after the beginning, then about every `interval` seconds, and once at the end.
+      interval: seconds between two calls.
+      stop: set it, from any thread or a signal handler, to finish the wave, save and return.
+      pace: called before each wave, or slice of waves, with the number of leaves last evaluated and their
+        seconds (0, 0.0 at first); returns the most leaves of the next waves.
+      mates: looks for mates beside the search (`solvers.mate.beside.MateFinder`); its lines go into the
+        records. None, or with `searchmoves`: the search plays the first mate that it proves.
+      on_ready: called when all shards of a cluster are ready and the search begins.
+      on_loss: called when a shard was lost and the search resumes from the last save.
+    """
+
+    on_progress: OnProgress | None = None
+    interval: float = 0.5
+    stop: threading.Event = field(default_factory=threading.Event)
+    pace: BatchLimit | None = None
+    mates: MateFinder | None = None
+    on_ready: Callable[[], None] = nothing
+    on_loss: Callable[[str], None] = nothing

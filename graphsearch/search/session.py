@@ -1,0 +1,211 @@
+"""What every search has, in one process or in a shard: a root, counts, limits, saves and an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ..evaluators.lines import LINE_PLIES
+from ..graph import arena_kernel as arena
+from ..graph.graph import Graph
+from ..graph.saving import flush_nodes
+from ..position.board import (
+    NOT_TERMINAL,
+    fen_of,
+    game_before,
+    history_keys,
+    legal_moves,
+    pack,
+    terminal_kind,
+)
+from ..store.store import Store
+from ..store.tables import history
+from .forced import ForcedVisits
+from .job import SearchJob
+from .puct_kernel import set_listed, set_params
+from .results import Counts
+
+FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
+FLUSH_GROWTH = 3  # from one interval to the next: what changes in both is written twice
+COPY_BYTES = 200  # of a node while it is written: its copy, and the sort order
+MERGE_BYTES = 60_000_000  # of a merge step: the decompressors, and memory that the C library keeps
+RESERVED_PARTS = 3  # a budget is at least so many times the memory reserved for both
+LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
+IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
+
+
+class SaveClock:
+    """When a search saves: after so many unsaved `nodes`, and now and then."""
+
+    def __init__(self, graph: Graph, most_nodes: int, seconds: float | None = None) -> None:
+        """Reserves memory for saves beside waves that change up to `most_nodes` nodes.
+
+        Args:
+          seconds: between two saves; None: intervals that grow.
+        """
+        graph.pager.reserved = 0
+        self.nodes = flush_nodes(graph.pager.budget)
+        self._seconds, self._grows = seconds or FIRST_FLUSH_SECONDS, seconds is None
+        self._last = time.monotonic()
+        if graph.store:
+            graph.arena.reserve_log(2 * self.nodes, spare=most_nodes)
+            wanted = COPY_BYTES * self.nodes + MERGE_BYTES
+            graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
+
+    def is_due(self) -> bool:
+        """Returns whether the time between two saves is over."""
+        return time.monotonic() - self._last >= self._seconds
+
+    def begin(self) -> None:
+        """Starts the next interval."""
+        self._last = time.monotonic()
+        if self._grows:
+            self._seconds = min(FLUSH_GROWTH * self._seconds, FLUSH_SECONDS)
+
+
+class Session:
+    """One search of one root on one graph, or on one shard of it.
+
+    Attributes:
+      root, past: packed root; keys of the positions before it that stood twice.
+      params: with a batch in place of AUTO.
+      game: packed positions before the root, for an evaluator that wants lines.
+      reason: why the search has ended, empty before.
+      forced: the visits of its root that are not saved; None if it forces none, or not yet.
+    """
+
+    def __init__(self, graph: Graph, job: SearchJob, *, batch: int) -> None:
+        """Prepares a search; `batch` stands for AUTO."""
+        self.graph, self.arena, self.job, self.board = graph, graph.arena, job, job.board
+        self.root, self.past = pack(self.board), history_keys(self.board)
+        self.params = job.params.with_batch(batch)
+        set_params(self.arena.arrays, self.params)  # before waves are made: it decides which of them overlap
+        self.game = game_before(self.board, LINE_PLIES - 1) if graph.evaluator.wants_lines else []
+        self.reason = ""
+        self.forced: ForcedVisits | None = None
+        self.started = time.monotonic()
+        self._before = self.arena.counters.copy()
+        self._saved_before, self._read_before = graph.saved_nodes, graph.pager.read_back
+        self._found_at = (
+            0,
+            int(self._before[arena.VISITS]),
+        )  # evaluations, and visits when there were last any
+        self._is_over = terminal_kind(self.board) != NOT_TERMINAL
+
+    # ---------------------------------------------------------- counts
+    @property
+    def seconds(self) -> float:
+        """Wall time since the search began."""
+        return time.monotonic() - self.started
+
+    def added(self, counter: int) -> int:
+        """Returns the additions to a counter of the arena."""
+        return int(self.arena.counters[counter] - self._before[counter])
+
+    def pass_over(self, visits: int) -> None:
+        """Excludes visits from the counts."""
+        self._before[arena.VISITS] += visits
+
+    def counts(self) -> Counts:
+        """Returns the additions so far."""
+        return Counts(
+            visits=self.added(arena.VISITS),
+            evaluations=self.added(arena.EVALUATIONS),
+            catch_ups=self.added(arena.CATCH_UPS),
+            collisions=self.added(arena.COLLISIONS),
+            unkept=self.added(arena.HISTORY_DRAWS),
+            plies=self.added(arena.PLIES),
+            seldepth=int(self.arena.counters[arena.SELDEPTH]),
+            saved=self.graph.saved_nodes - self._saved_before,
+            read_back=self.graph.pager.read_back - self._read_before,
+        )
+
+    # ---------------------------------------------------------- limits
+    def why_stop(
+        self, visits: int, evaluations: int, *, nodes: int, stops: bool, is_held: bool, is_decided: bool
+    ) -> str:
+        """Returns why the search ends now; empty if it goes on.
+
+        Args:
+          visits, evaluations: so far. nodes: of the graph.
+          stops: its caller wants it to end. is_held: a reader keeps the log of a file.
+          is_decided: the root's result is proven, and with it a move that leads to it.
+        """
+        limits = self.job.limits
+        reasons = {
+            "visits": limits.visits is not None and visits >= limits.visits,
+            "evaluations": limits.evaluations is not None and evaluations >= limits.evaluations,
+            "time": limits.seconds is not None and self.seconds >= limits.seconds,
+            "stop": stops,
+            "reader": is_held,
+            "finished": self._is_over,
+            "proven": is_decided,
+            "exhausted": self._is_exhausted(evaluations, nodes),
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    def _is_exhausted(self, evaluations: int, nodes: int) -> bool:
+        """Returns whether so many visits in a row found nothing to evaluate that no more will."""
+        visits = int(self.arena.counters[arena.VISITS])  # with those that are passed over
+        if evaluations != self._found_at[0]:
+            self._found_at = evaluations, visits
+        idle = visits - self._found_at[1]
+        return idle > IDLE_VISITS and idle > IDLE_VISITS_PER_NODE * nodes
+
+    def may_wait(self) -> bool:
+        """Returns whether the search may wait for the file: with a time limit, for half of it."""
+        limit = self.job.limits.seconds
+        return limit is None or self.seconds < limit / 2
+
+    # ---------------------------------------------------------- begin and end
+    def begin(self, *, lists: bool) -> None:
+        """Prepares the graph, whose file lists the root if the search `lists` it."""
+        self.graph.begin_search(self.board, lists=lists)
+        self.arena.set_history(self.past)
+        self.arena.counters[arena.SELDEPTH] = 0
+
+    def begin_run(self, store: Store, number: int | None = None) -> int:
+        """Inserts a run into a file; returns its number."""
+        limits, params = self.job.limits.as_dict(), self.job.params.as_dict()
+        return store.begin_run(fen_of(self.board), limits, params, number=number)
+
+    def list_edges(self, moves: frozenset[str]) -> list[int]:
+        """Restricts the search to some moves of the known root, in UCI; returns their edges."""
+        record = self.graph.read(self.board)
+        assert record is not None, "the first wave records the root"
+        legal = legal_moves(self.board)
+        edges = [k for k, i in enumerate(record.order) if legal[i].uci() in moves]
+        set_listed(self.arena.arrays, edges)
+        return edges
+
+    def state_of_run(
+        self, visits: int, evaluations: int, *, finished: bool, depth: int | None = None
+    ) -> Callable[[Store, int], None]:
+        """Returns a function that writes the state of a run, and its root's value if it lists that."""
+        values = self.graph.root_values(self.board) if self._writes_root else None
+        if values and depth is not None:
+            values = replace(values, depth=depth)
+
+        def write(store: Store, run: int) -> None:
+            update = store.finish_run if finished else store.update_run
+            update(run, visits, evaluations)
+            if values:
+                history.write(store, run, values)
+
+        return write
+
+    @property
+    def _writes_root(self) -> bool:
+        return self.job.lists
+
+    def end(self) -> None:
+        """Takes back the visits that no file holds."""
+        set_listed(self.arena.arrays, None)
+        self.arena.take_back_overlay()
+        self.arena.forget_overlay()
+        if self.forced:
+            self.forced.end()
+        self.arena.set_history(np.zeros(0, np.uint64))

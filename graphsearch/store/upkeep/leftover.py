@@ -1,0 +1,34 @@
+"""Deletes graph files that hold nothing: what a command that failed has made."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from ..connection import connect
+
+# each has a row where a search, an import or a person has put something into the file
+CONTENTS = (
+    *("segment", "entry_piece", "game_move", "polyglot_entry", "epd_position", "game", "book_queue"),
+    "opinion",
+)
+PARTS = ("", "-wal", "-shm", "-journal")
+
+
+def delete_if_empty(path: Path) -> bool:
+    """Deletes a graph file without contents; returns whether it has. Whatever else stands there stays."""
+    if not path.is_file() or not _is_empty(path):
+        return False
+    for part in PARTS:
+        path.with_name(path.name + part).unlink(missing_ok=True)
+    return True
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        with closing(connect(path.absolute(), "mode=ro")) as file:
+            found = (file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in CONTENTS)  # noqa: S608
+            return not any(found)
+    except sqlite3.Error:  # another file, or one that somebody else is making
+        return False

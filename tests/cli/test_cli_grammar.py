@@ -1,0 +1,231 @@
+"""The grammar of commands: few names, files and positions in every form, settings, help, completion."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from graphsearch.evaluators.factory import NAMES
+
+from ..conftest import ROOT, Cli
+
+MOST_COMMANDS, MOST_OPTIONS = 35, 70
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+def commands() -> dict[str, Any]:
+    """Returns every command by its words."""
+
+    def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+        if not hasattr(command, "commands"):
+            yield words.strip(), command
+            return
+        for word, part in command.commands.items():
+            yield from walk(part, f"{words} {word}")
+
+    return dict(walk(typer.main.get_command(importlib.import_module("graphsearch.cli.app").app()), ""))
+
+
+def options(command: Any) -> set[str]:
+    """Returns the names of a command's options."""
+    return {name for one in command.params if one.param_type_name == "option" for name in one.opts}
+
+
+@pytest.fixture(autouse=True)
+def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("GRAPHSEARCH_STORE", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+# ------------------------------------------------------------------ names
+def test_a_user_sees_few_commands_and_few_options() -> None:
+    shown = {words: one for words, one in commands().items() if not words.startswith("lab ")}
+    assert len(shown) <= MOST_COMMANDS
+    names = {name for one in shown.values() for name in options(one) if name.startswith("--")} | {"--version"}
+    assert len(names) <= MOST_OPTIONS
+
+
+def named_texts() -> Iterator[tuple[str, str]]:
+    """Yields `(where, text)` of every help."""
+    for words, one in commands().items():
+        parts = [one.help or "", one.epilog or "", *(param.help or "" for param in one.params)]
+        yield words, "\n".join(parts)
+    for topic, (_, text) in importlib.import_module("graphsearch.cli.topics").TOPICS.items():
+        yield f"help {topic}", text
+
+
+@pytest.mark.parametrize(("where", "text"), list(named_texts()), ids=lambda value: str(value)[:30])
+def test_every_name_that_a_help_offers_is_accepted(where: str, text: str) -> None:
+    known = commands()
+    every = set().union(*map(options, known.values())) | {"--help", "--version"}
+    assert set(OPTION.findall(text)) <= every
+    for line in re.findall(r"^\s*graphsearch (.+)$", text, flags=re.MULTILINE):
+        line_is_accepted(line, known)
+    for name in re.findall(r"--evaluator ([a-z0-9]+)\b(?![-.])", text):
+        assert name in {known.partition(":")[0] for known in NAMES}
+
+
+def documents() -> list[Path]:
+    """Returns README and the pages of docs/."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", documents(), ids=lambda page: page.stem)
+def test_every_name_that_a_document_offers_is_accepted(page: Path) -> None:
+    known, text = commands(), page.read_text(encoding="utf-8").replace("\\\n", " ")
+    blocks = "".join(re.findall(r"^```\w*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL))
+    for line in re.findall(r"^(?:\$ )?graphsearch (.+)$", blocks, flags=re.MULTILINE):
+        line_is_accepted(line.partition(" | ")[0].partition("  #")[0], known)
+    for line in re.findall(r"`graphsearch ([^`]+)`", text):
+        line_is_accepted(line, known)
+    for name in re.findall(r"--evaluator ([a-z0-9]+)\b(?![-.])", text):
+        assert name in {known.partition(":")[0] for known in NAMES}
+
+
+def line_is_accepted(line: str, known: dict[str, Any]) -> None:
+    """Asserts that the command of a line exists, and has its options."""
+    words = shlex.split(line.partition(" > ")[0])
+    if words[0] in ("COMMAND", "help") or words in (["lab"], ["store"], ["book"]):
+        return
+    name = next(
+        (n for k in (3, 2, 1) if (n := " ".join(words[:k])) in known or (k == 1 and n.startswith("-"))), None
+    )
+    assert name is not None, line
+    if name in known:
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert given <= options(known[name]) | {"--help"}, line
+
+
+# ------------------------------------------------------------------ help
+def test_help_has_headings_and_is_short_or_long(cli: Cli) -> None:
+    out = cli("--help").out
+    places = [out.index(f"\n{heading}:") for heading in ("Search", "Look", "Games", "Books", "Files", "More")]
+    assert places == sorted(places)
+    short, long = cli("analyze", "-h").out, cli("analyze", "--help").out
+    assert "--evaluator NAME" in short
+    assert len(short) < 0.75 * len(long)
+    assert cli("help", "analyze").out == long
+    assert "chess960:518" in cli("help", "positions").out
+    assert "CPuct" in cli("help", "parameters").out
+    assert "score-type" in cli("help", "settings").out
+    assert "positions" in cli("help").out
+    assert cli("help", "nothing").code == 2
+
+
+# ------------------------------------------------------------------ the graph file
+def test_the_graph_file_comes_in_every_way(
+    cli: Cli, small_graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = cli("show", "--store", small_graph, "1. e4", "--json").out
+    assert wanted
+    assert cli("show", small_graph, "1. e4", "--json").out == wanted
+    assert cli("show", small_graph, "startpos", "--moves", "e4", "--json").out == wanted
+    missing = cli("show", "1. e4")
+    assert (missing.code, "name a graph file" in missing.err) == (2, True)
+    monkeypatch.setenv("GRAPHSEARCH_STORE", str(small_graph))
+    assert cli("show", "1. e4", "--json").out == wanted
+    monkeypatch.delenv("GRAPHSEARCH_STORE")
+    (tmp_path / "graphsearch.toml").write_text(f"store = '{small_graph.name}'\n")
+    small_graph.rename(tmp_path / small_graph.name)
+    assert cli("show", "1. e4", "--json").out == wanted
+    copied = cli("store", "backup", "copy.graph")
+    assert copied.code == 0, copied.err
+    assert cli("show", "copy.graph", "1. e4", "--json").out == wanted
+
+
+def test_settings_hold_by_their_place(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config" / "graphsearch").mkdir(parents=True)
+    user = tmp_path / "config" / "graphsearch" / "graphsearch.toml"
+    user.write_text('evaluator = "uniform"\nthreads = 2\n')
+    (tmp_path / "graphsearch.toml").write_text('threads = 1\nscore-type = "centipawn"\n')
+    monkeypatch.setenv("GRAPHSEARCH_STORE", "a.graph")
+    found = cli("config", "--json").json["settings"]
+    assert {name: (one["value"], one["origin"]) for name, one in found.items()} == {
+        "threads": (1, str(tmp_path / "graphsearch.toml")),
+        "score-type": ("centipawn", str(tmp_path / "graphsearch.toml")),
+        "evaluator": ("uniform", str(user)),
+        "store": ("a.graph", "GRAPHSEARCH_STORE"),
+    }
+    assert "a.graph" in cli("config").out
+    assert cli("analyze", "--visits", 20).code == 0
+    info = cli("store", "info", "--json").json
+    assert info["evaluator"]["kind"] == "uniform"
+    (tmp_path / "graphsearch.toml").write_text("stor = 1\n")
+    wrong = cli("config")
+    assert (wrong.code, "no setting 'stor'" in wrong.err) == (2, True)
+    (tmp_path / "graphsearch.toml").write_text('threads = "many"\n')
+    assert "must be a whole number" in cli("config").err
+
+
+@pytest.mark.parametrize("text", ["1. e4 e5 2. Nf3", "e2e4 e7e5 g1f3", "startpos moves e2e4 e7e5 g1f3"])
+def test_positions_are_written_as_moves(cli: Cli, text: str) -> None:
+    assert cli("lab", "perft", text, 1, "--json").json["nodes"] == 29
+
+
+@pytest.mark.parametrize(
+    "words", [("e4", "e5"), ("1.", "e4"), ("startpos", "e4"), ("8/8/8/k7/8/8/8/K7", "w")]
+)
+def test_a_position_without_quotes_is_no_file(cli: Cli, words: tuple[str, ...]) -> None:
+    wrong = cli("analyze", *words, "--visits", 5)
+    assert (wrong.code, "put moves and a FEN in quotes" in wrong.err) == (2, True)
+    assert not any(Path().iterdir())
+
+
+def test_times_have_units(cli: Cli) -> None:
+    assert cli("alphabeta", "--time", "0.001m", "--json").json["stop_reason"] == "time"
+    wrong = cli("alphabeta", "--time", "5 weeks")
+    assert (wrong.code, "such as 30, 5m or 2h" in wrong.err) == (2, True)
+
+
+# ------------------------------------------------------------------ completion
+def completed(line: str, folder: Path) -> list[str]:
+    """Returns what bash is offered for the last word of a line."""
+    environment = os.environ | {
+        "_GRAPHSEARCH_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(shlex.split(line.replace('"', ""))) - 1 if '"' not in line else 3),
+    }
+    code = "import sys; sys.argv[0] = 'graphsearch'; from graphsearch.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+def test_a_shell_completes_files_evaluators_and_moves(tmp_path: Path) -> None:
+    for name in ("first.graph", "games.pgn", "mid.pb.gz", "notes.md"):
+        (tmp_path / name).touch()
+    assert completed("graphsearch show --store f", tmp_path) == ["first.graph"]
+    assert completed("graphsearch show g", tmp_path) == ["games.pgn"]
+    assert "nnue:stockfish" in completed("graphsearch analyze --evaluator nn", tmp_path)
+    assert completed("graphsearch analyze --evaluator lc0:m", tmp_path) == ["lc0:mid.pb.gz"]
+    assert completed('graphsearch show --moves "e4 e', tmp_path) == ["e4 e5", "e4 e6"]
+    assert completed("graphsearch lab pe", tmp_path) == ["perft"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_has_a_script(cli: Cli, shell: str) -> None:
+    script = cli("completion", shell)
+    assert script.code == 0
+    assert f"complete_{shell}" in script.out
+
+
+def test_another_shell_is_refused(cli: Cli) -> None:
+    assert cli("completion", "csh").code == 2
+
+
+def test_the_package_has_no_settings_of_its_own() -> None:
+    assert not (ROOT / "graphsearch.toml").exists(), "it would hold in every checkout"

@@ -1,0 +1,144 @@
+"""Digests of what exports write: `python -m tests.exchange.golden_exports --write` makes them anew."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import chess
+
+from graphsearch.exchange.epd_export import export_epd
+from graphsearch.exchange.output import ExportReport
+from graphsearch.exchange.pgn_export import export_pgn
+from graphsearch.exchange.polyglot_export import WEIGHTS, export_polyglot
+from graphsearch.exchange.rows_export import export_csv, export_jsonl
+from graphsearch.exchange.selection import Selection
+from graphsearch.position.board import board_of
+from graphsearch.position.values import SCORE_TYPES, show_scores_by
+
+from .exported import CASTLES, CHESS960, ENDGAME, LINES, PROMOTES, add_book, add_games, searched
+
+PATH = Path(__file__).parents[1] / "golden" / "exports.json"
+MATES = "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 30"
+LATE = "8/8/4k3/8/8/4K3/4P3/R6r w - - 70 80"  # clocks beyond 75 are part of a position
+FILES = {
+    "lines": (chess.STARTING_FEN, LINES, 60),
+    "endgame": (ENDGAME, ("", "Ra6", "Kd4"), 120),
+    "late": (LATE, ("",), 250),
+    "mates": (MATES, ("",), 250),
+    "castles": (CASTLES, ("",), 150),
+    "chess960": (CHESS960, ("",), 150),
+    "promotions": (PROMOTES, ("",), 200),
+}
+LIMITS: list[dict[str, Any]] = [
+    {},
+    {"min_visits": 1},
+    {"min_visits": 3},
+    {"side": "white"},
+    {"side": "black", "max_moves": 1},
+    {"max_moves": 2, "depth": 3},
+    {"depth": 0},
+    {"depth": 2, "min_visits": 2},
+]
+BOOK = {
+    "e4": 0.1,
+    "e4 e5 Nf3": 0.15,
+    "d4 Nf6 Nf3": -0.1,
+    "Nf3 Nf6 d4": -0.1,
+    "a3 a6 h3 h6": 0.2,  # beyond the graph
+    "f3 e5 g4 Qh4#": 0.9,
+    "Nf3 Nf6 Ng1 Ng8": 0.0,
+}
+GAMES = {
+    "e4": (3, 1, 0),
+    "d4": (0, 0, 2),
+    "e4 e5 Nf3": (5, 2, 1, 1),
+    "a3 a6": (1, 0, 0),
+    "b4 b5 a3": (70_000, 3, 0),
+}
+EXPORTS: dict[str, Callable[..., ExportReport]] = {
+    "epd": export_epd,
+    "jsonl": export_jsonl,
+    "csv": export_csv,
+    "pgn": export_pgn,
+    **{
+        f"polyglot {weights}": lambda *args, weights=weights, **more: export_polyglot(
+            *args, weights=weights, **more
+        )
+        for weights in WEIGHTS
+    },
+}
+
+
+def make_graph(path: Path, name: str) -> Path:
+    """Returns a file of a search, one of them with imported games and a book."""
+    fen, lines, visits = FILES[name]
+    searched(path, fen, *lines, visits=visits)
+    if name == "lines":
+        add_games(path, GAMES)
+        add_book(path, "some", "white", [chess.STARTING_FEN], BOOK)
+    return path
+
+
+def selections(name: str) -> Iterator[Selection]:
+    """Yields what is exported of a file."""
+    yield from (Selection(**limits) for limits in LIMITS)
+    yield from (Selection(roots=(board_of(FILES[name][0]),), **limits) for limits in LIMITS[:3])
+    if name == "lines":
+        yield from (Selection(book="some", **limits) for limits in LIMITS)
+        yield Selection(book="some", roots=(chess.Board(),), side="both")
+
+
+def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[Any, bytes]:
+    """Returns the report of an export without what differs, and its output; the error if it fails."""
+    out.unlink(missing_ok=True)
+    try:
+        report = EXPORTS[form](path, out, selection).as_dict()
+    except Exception as error:  # part of the result
+        return f"{type(error)} {error}".replace(str(path), ""), b""
+    data = re.sub(rb'\[Date "[^"]*"\]', b"", out.read_bytes())
+    return {name: report[name] for name in report if name not in ("seconds", "path")}, data
+
+
+def digests(path: Path, name: str, folder: Path) -> dict[str, str]:
+    """Returns a digest for every form, and for those that show centipawns also with the other score type."""
+    found = {form: _digest(form, path, name, folder) for form in EXPORTS}
+    show_scores_by("centipawn")
+    try:
+        return found | {
+            f"{form} centipawn": _digest(form, path, name, folder) for form in ("epd", "csv", "pgn")
+        }
+    finally:
+        show_scores_by(SCORE_TYPES[0])
+
+
+def _digest(form: str, path: Path, name: str, folder: Path) -> str:
+    digest = hashlib.sha256()
+    for selection in selections(name):
+        report, data = result_of(form, path, folder / "out", selection)
+        digest.update(json.dumps(report).encode() + data)
+    return digest.hexdigest()[:16]
+
+
+def main() -> None:
+    """Prints the digests as they are now, or writes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            name: digests(make_graph(Path(folder) / f"{name}.graph", name), name, Path(folder))
+            for name in FILES
+        }
+    text = json.dumps(found, indent=1) + "\n"
+    if sys.argv[1:] == ["--write"]:
+        PATH.write_text(text)
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

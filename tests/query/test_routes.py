@@ -1,0 +1,54 @@
+"""Lines to the positions of a list: from a root, through transpositions, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch.query.routes import Way, routes
+
+from .handmade import LINES, board_after, graph_file
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return graph_file(tmp_path / "hand.graph", LINES)
+
+
+def _way(file: Path, line: str) -> Way | None:
+    fen = board_after(line).fen()
+    return routes(file, [fen]).get(fen)
+
+
+def test_a_stored_position_has_the_line_of_most_visits(file: Path) -> None:
+    found = _way(file, "Nf3 e5 e4 Nc6")
+    assert found is not None
+    assert (found.start, found.line) == (None, ("e4", "e5", "Nf3", "Nc6"))
+    assert str(found.opening) == "C44 King's Knight Opening: Normal Variation"
+
+
+def test_the_start_position_has_an_empty_line(file: Path) -> None:
+    assert _way(file, "") == Way(None, (), None)
+
+
+def test_a_position_that_no_visit_leads_to_is_known_by_its_name_only(file: Path) -> None:
+    named = _way(file, "c4 c5")
+    assert named is not None
+    assert (named.line, str(named.opening)) == (("c4", "c5"), "A30 English Opening: Symmetrical Variation")
+    assert _way(file, "h4 a5 Na3 Na6") is None
+
+
+def test_a_root_with_a_name_is_reached_by_its_moves(tmp_path: Path) -> None:
+    root = board_after("e4 c5").fen()
+    file = graph_file(tmp_path / "b.graph", {"": {"Nf3": (9, 0.1)}, "Nf3": None}, fen=root)
+    fen = board_after("e4 c5 Nf3").fen()
+    assert routes(file, [fen])[fen].line == ("e4", "c5", "Nf3")
+
+
+def test_a_root_without_a_name_begins_its_lines(tmp_path: Path) -> None:
+    root = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"
+    file = graph_file(tmp_path / "b.graph", {"": {"Kd4": (9, 0.1)}, "Kd4": None}, fen=root)
+    fen = board_after("Kd4", root).fen()
+    assert routes(file, [fen])[fen] == Way(chess.Board(root).fen(), ("Kd4",), None)

@@ -1,0 +1,191 @@
+"""Runs what the documents show, and writes what the program answers below it.
+
+python -m tools.update_samples [PAGE ...]
+
+A page runs from top to bottom in a folder of its own, which begins with the files of docs/samples/
+and what `BEGIN` makes of them. In a console, the lines below a command are its output, if there are
+any; a text block that follows a Python block at once is what the script prints. A line `...` stands
+for lines that are left out: as many lines stay before and after it as there were.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SAMPLES = ROOT / "docs" / "samples"
+BEGIN = ("graphsearch analyze startpos --visits 20000 --store first.graph",)
+FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+TERMINAL = {"TERM": "dumb", "COLUMNS": "118", "LINES": "50"}  # on which commands print
+ELSEWHERE = re.compile(r"pip install |graphsearch serve |python -m tools\.|graphsearch bench")
+STYLES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")  # colours and the like, of a terminal
+VARIES = (  # what differs from run to run
+    (re.compile(r"\d{4}\.\d\d\.\d\d"), "DATE"),
+    (re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\+00:00|Z)?)?"), "DATE"),
+    (re.compile(r"[\d.,]+k?(?= (?:s|ms|[KMG]B|bytes|per second)\b)"), "#"),
+    (re.compile(r"\b(visits/s|nodes/s|nps|time) [\d.,]+[kM]?"), r"\1 #"),
+    (re.compile(r"[ \u2500]+"), " "),
+)
+
+Run = Callable[[str, str], str]  # the kind of a block and its text, or one command -> what goes to stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of a page: its language, the file that it shows (if it says so), its text and place."""
+
+    kind: str
+    title: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a console."""
+        return [command for command, _ in transcript(self.text)]
+
+
+def blocks(text: str) -> list[Block]:
+    """Returns the fenced blocks of a page."""
+    found = FENCE.finditer(text)
+    return [Block(one[1], one[2] or "", one[3], one.start(), one.end()) for one in found]
+
+
+def masked(sample: str) -> list[str]:
+    """Returns the lines of a sample without what differs from run to run.
+
+    >>> masked("depth 11/40   11.3 s")
+    ['depth 11/40 # s']
+    """
+    for pattern, mark in VARIES:
+        sample = pattern.sub(mark, sample)
+    return [line.rstrip() for line in sample.strip().splitlines()]
+
+
+def shortened(output: str, sample: str) -> str:
+    """Returns an output with the lines left out that a sample leaves out; the sample, if it says the same.
+
+    >>> shortened("a b c d".replace(" ", chr(10)), "x ... y".replace(" ", chr(10))).split()
+    ['a', '...', 'd']
+    """
+    output = STYLES.sub("", output).strip("\n")
+    lines, shown = [line.rstrip() for line in output.splitlines()], sample.splitlines()
+    if "..." in shown:
+        first = shown.index("...")
+        last = len(shown) - first - 1
+        lines = [*lines[:first], "...", *lines[len(lines) - last :]]
+    new = "".join(f"{line}\n" for line in lines)
+    return sample if masked(new) == masked(sample) else new
+
+
+def regenerated(text: str, folder: Path, run: Run) -> str:
+    """Returns a page with its samples made anew; writes its files into the folder."""
+    parts, place, output, script_end = list[str](), 0, "", 0
+    for block in blocks(text):
+        if block.title:
+            (folder / block.title).write_text(block.text, encoding="utf-8")
+        new = block.text
+        if block.kind == "console":
+            new = "".join(_again(command, sample, folder, run) for command, sample in transcript(new))
+        elif block.kind == "python":
+            output, script_end = run("python", new), block.end
+        elif block.kind == "text" and block.start == script_end + 1:
+            new = shortened(output, new)
+        body = text.index("\n", block.start) + 1
+        parts += [text[place:body], new]
+        place = body + len(block.text)
+    return "".join([*parts, text[place:]])
+
+
+def transcript(text: str) -> list[tuple[str, str]]:
+    """Returns the commands of a console, each with what it printed, or "" if that is not shown.
+
+    >>> transcript("$ one\\n1\\n$ two\\n")
+    [('one', '1\\n'), ('two', '')]
+    """
+    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
+    return [(part.partition("\n")[0], part.partition("\n")[2]) for part in parts]
+
+
+def _again(command: str, sample: str, folder: Path, run: Run) -> str:
+    output = "" if ELSEWHERE.match(command) else run("console", command).replace(f"{folder}/", "")
+    return f"$ {command}\n" + (shortened(output, sample) if sample else "")
+
+
+def prepare(folder: Path) -> None:
+    """Makes the folder in which a page begins."""
+    shutil.copytree(SAMPLES, folder, dirs_exist_ok=True)
+    program = folder / "bin" / "graphsearch"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphsearch "$@"\n')
+    program.chmod(0o755)
+    for command in BEGIN:
+        in_a_process(folder)("console", command)
+
+
+def in_a_process(folder: Path) -> Run:
+    """Returns what runs a script, or a command on a terminal, in a folder and returns its output."""
+    environment = os.environ | TERMINAL | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+
+    def run(kind: str, text: str) -> str:
+        words = [sys.executable, "-c", text] if kind == "python" else ["bash", "-c", text]
+        reading, writing = os.pipe() if kind == "python" else pty.openpty()
+        with subprocess.Popen(
+            words, cwd=folder, env=environment, stdout=writing, stderr=subprocess.PIPE, text=True
+        ) as process:
+            os.close(writing)
+            output = read_all(reading)
+            errors = process.stderr.read() if process.stderr else ""
+        if process.returncode:
+            raise RuntimeError(f"{text}\n{output}{errors}")
+        return output
+
+    return run
+
+
+def read_all(descriptor: int) -> str:
+    """Returns what comes out of a pipe or a terminal until its last writer is gone; closes it."""
+    chunks = []
+    with suppress(OSError):  # Linux raises it at the end of a terminal
+        while chunk := os.read(descriptor, 1 << 16):
+            chunks.append(chunk)
+    os.close(descriptor)
+    return b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+def main() -> int:
+    """Makes the samples of all pages anew, or of those that are named; returns 1 if a page fails."""
+    failed = 0
+    chosen = [Path(name).resolve() for name in sys.argv[1:]] or PAGES
+    with tempfile.TemporaryDirectory() as name:
+        begin = Path(name) / "begin"
+        prepare(begin)
+        for k, page in enumerate(chosen):
+            folder = Path(name) / str(k)
+            shutil.copytree(begin, folder)
+            text = page.read_text(encoding="utf-8")
+            try:
+                new = regenerated(text, folder, in_a_process(folder))
+            except RuntimeError as error:
+                print(f"{page.relative_to(ROOT)}: {error}")
+                failed = 1
+            else:
+                page.write_text(new, encoding="utf-8")
+                print(f"{page.relative_to(ROOT)}: {'changed' if new != text else 'as it was'}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

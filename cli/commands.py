@@ -362,8 +362,8 @@ def named_values(bundle: object) -> dict[str, Any]:
 def _option_words(option: str, value: object) -> list[str]:
     """Returns an option with its value as words.
 
-    >>> _option_words("--json", True), _option_words("--by", ["x", "y"]), _option_words("--min-q", -0.5)
-    (['--json'], ['--by', 'x', '--by', 'y'], ['--min-q=-0.5'])
+    >>> _option_words("--json", True), _option_words("--by", ["x", "y"]), _option_words("--min-visits", -0.5)
+    (['--json'], ['--by', 'x', '--by', 'y'], ['--min-visits=-0.5'])
     """
     if value is True:
         return [option]

@@ -1,4 +1,4 @@
-"""Renders `graphsearch nodetypes`: counts by ply, expected and actual types, and a summary."""
+"""Renders `graphsearch lab nodetypes`: counts by ply, expected and actual types, and a summary."""
 
 from __future__ import annotations
 

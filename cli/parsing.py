@@ -13,6 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from graphsearch.errors import BookConfigError, InvalidParameterError, InvalidPositionError
 from graphsearch.faults import watch_logs
 
 from .output import INTERRUPTED, PIPE_CLOSED, failed, one_line, say
@@ -111,7 +112,9 @@ class ProgramGroup(TyperGroup):
         except (typer.Exit, typer.Abort, Refusal):
             raise
         except Exception as error:
-            raise typer.Exit(failed(error)) from None
+            code = failed(error)
+            say_where_help_is(error, f"{ctx.command_path} {ctx.invoked_subcommand}")
+            raise typer.Exit(code) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes the commands under their headings."""
@@ -133,11 +136,25 @@ def refuse(error: Any) -> int:
         error.show()
     else:
         text = one_line(error.format_message()).removeprefix("Invalid value: ")
-        hint = "; put moves and a FEN in quotes" if "unexpected extra argument" in text else ""
+        hint = "; put moves and a FEN in quotes" if _has_unquoted_position(text, ctx) else ""
         say(f"{PROGRAM}: {text}{hint}")
         if ctx is not None:
             say(f"Try '{ctx.command_path} --help'.")
     return int(error.exit_code)
+
+
+def say_where_help_is(error: Exception, command: str) -> None:
+    """Prints where help is, if an error is about what was typed."""
+    if isinstance(error, InvalidPositionError):
+        say(f"Try '{PROGRAM} help positions'.")
+    elif isinstance(error, InvalidParameterError) and not isinstance(error, BookConfigError):
+        say(f"Try '{command} --help'.")
+
+
+def _has_unquoted_position(text: str, ctx: Any) -> bool:
+    """Returns whether a message is about too many words for a command that takes a position."""
+    takes = ctx is not None and any(param.name in ("position", "positions") for param in ctx.command.params)
+    return takes and "unexpected extra argument" in text
 
 
 def _asks_short(args: list[str]) -> bool:

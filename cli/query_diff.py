@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
 # column -> the narrowest terminal that has it
-LEAST = WAY_LEAST | {"Score before": 60, "Best before": 80, "Best": 60, "Proven": 100}
+LEAST = WAY_LEAST | {
+    "Score before": 80,
+    "Best before": 100,
+    "Best": 80,
+    "Visits before": 80,
+    "Proven": 100,
+}
 
 Other = Annotated[Path | None, argument("NEWER", "The newer graph file.")]
 Cp = Annotated[int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)]

@@ -196,12 +196,12 @@ def sql(
     time: Time = 60.0,
     json: Json = False,
 ) -> None:
-    """Execute one read-only SQL statement over the tables and views of a graph file, described in
-    `schema/store.md`.
+    """Execute one read-only SQL statement over the tables and views of a graph file.
 
-    Views: runs, position_moves, game_moves, games_against_search, book_edges, book_open_leaves. Functions:
-    record(fen), the record of a position as JSON text, as in `show --json`, NULL if it is not stored;
-    key(fen); after(fen, moves); san(fen, move); cp(q, draw).
+    Views: runs, position_moves, game_moves, games_against_search, played_games, book_edges, book_open_leaves.
+    Tables: root, top_position, top_edge and more; `SELECT sql FROM sqlite_master` prints their columns, and
+    schema/store.md explains them. Functions: record(fen), the record of a position as JSON text, as in `show
+    --json`, NULL if it is not stored; key(fen); after(fen, moves); san(fen, move); cp(q, draw).
 
     A statement may work for --time seconds (0: no limit), hold 256 MiB, and make texts and BLOBs of 16 MiB.
 

@@ -149,12 +149,15 @@ def _details(parent: Parent) -> dict[str, str]:
 
 def _way(row: Transposition) -> dict[str, str]:
     """Returns the first columns of a row."""
+    import chess
+
     from graphsearch.position.openings import opening_after
     from graphsearch.query.routes import Way
 
     if row.line is None or row.root is None:
         return {"Line": row.position}
-    return way_cells(Way(row.root, row.line, opening_after(row.root, row.line)), row.position)
+    start = None if row.root == chess.STARTING_FEN else row.root
+    return way_cells(Way(start, row.line, opening_after(row.root, row.line)), row.position)
 
 
 def _transpositions(found: Transpositions) -> Iterator[Part]:

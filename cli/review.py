@@ -126,10 +126,10 @@ class Request:
 def review(request: Request) -> None:
     """Give every position of games N visits, and write what that says of their moves.
 
-    The annotated games have an evaluation of every move, ?!, ? and ?? for moves that lose 0.1, 0.2 and 0.3 of
-    Q, ! for an only good move, the better line as a variation, and N for the first move that no imported game
-    has played. Both sides are judged, whatever --player says. A table has the accuracy, the mean loss and the
-    marks of every player.
+    The annotated games have an evaluation of every move, ?!, ? and ?? for moves that lose 5, 10 and 15 % of
+    the expected score, ! for an only good move, the better line as a variation, and N for the first move that
+    no imported game has played. Both sides are judged, whatever --player says. A table has the accuracy, the
+    mean loss and the marks of every player.
 
     A position that has its visits in the graph file costs nothing, so games that share moves share work, and
     after Ctrl-C or a kill the same command resumes. Files are written at the end, whole. Broken games are

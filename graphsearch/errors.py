@@ -127,5 +127,9 @@ class ExportError(GraphSearchError):
     """An export that has nothing to write, or cannot write it."""
 
 
+class ExportTargetError(ExportError, InputFileError):
+    """A place where no export can be put: its folder does not exist, or something else is there."""
+
+
 class MissingPackageError(EvaluatorError, ExportError):
     """A package of an extra that is not installed; the text has the command that installs it."""

@@ -67,6 +67,11 @@ class Outcome:
         assert isinstance(data, dict)
         return data
 
+    @property
+    def faults(self) -> list[str]:
+        """The lines on stderr, but for the one that says where help is."""
+        return [line for line in self.err.splitlines() if not line.startswith("Try '")]
+
 
 Cli = Callable[..., Outcome]
 

@@ -1,4 +1,4 @@
-"""Loops around single board kernels, so that `graphsearch bench` measures them and not the calls."""
+"""Loops around single board kernels, so that `graphsearch lab bench` measures them and not the calls."""
 
 from __future__ import annotations
 

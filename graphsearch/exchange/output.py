@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..errors import ExportError
+from ..errors import ExportError, ExportTargetError
 from ..store.file import real_path
 
 Target = str | os.PathLike[str] | BinaryIO
@@ -67,7 +67,7 @@ def check_target(target: Target | None, *, store: Path, source: Path | None = No
     path = real_path(target)
     _check(path, store)
     if source is not None and path.exists() and source.exists() and path.samefile(source):
-        raise ExportError(f"{path} is the file that is read; name another file")
+        raise ExportTargetError(f"{path} is the file that is read; name another file")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ExportError(f"{path} cannot be written: no permission to write in {path.parent}")
 
@@ -81,13 +81,13 @@ def _opened(part: Path, path: Path) -> BinaryIO:
 
 def _check(path: Path, store: Path) -> None:
     if path.is_dir():
-        raise ExportError(f"{path} is a folder; name a file in it")
+        raise ExportTargetError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
-        raise ExportError(f"{path.parent} does not exist; make this folder first")
+        raise ExportTargetError(f"{path.parent} does not exist; make this folder first")
     if path.exists() and store.exists() and path.samefile(store):
-        raise ExportError(f"{path} is the graph file itself; name another file")
+        raise ExportTargetError(f"{path} is the graph file itself; name another file")
     if path.exists() and not path.is_file():
-        raise ExportError(f"{path} is not a regular file; name another one")
+        raise ExportTargetError(f"{path} is not a regular file; name another one")
     _check_outside(path, store)
 
 
@@ -129,16 +129,16 @@ def new_folder(
 
 def _check_folder(target: Path, store: Path, is_own: Callable[[Path], bool]) -> None:
     if not target.name:
-        raise ExportError(f"{target} is no name of a folder; name one that is to be made")
+        raise ExportTargetError(f"{target} is no name of a folder; name one that is to be made")
     _check_outside(target.resolve(), store)
     if not target.parent.is_dir():
-        raise ExportError(f"{target.parent} does not exist; make this folder first")
+        raise ExportTargetError(f"{target.parent} does not exist; make this folder first")
     if not target.exists():
         return
     if not target.is_dir() or target.is_symlink():
-        raise ExportError(f"{target} is a file; name a folder")
+        raise ExportTargetError(f"{target} is a file; name a folder")
     if any(target.iterdir()) and (not is_own(target) or store.is_relative_to(target.resolve())):
-        raise ExportError(f"{target} holds other files; name a new folder")
+        raise ExportTargetError(f"{target} holds other files; name a new folder")
 
 
 @contextmanager

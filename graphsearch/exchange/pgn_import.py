@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..errors import InvalidParameterError
+from ..errors import ImportFileError, InvalidParameterError
 from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
 from ..store.tables import games as tables
@@ -114,6 +114,9 @@ class _PgnImport:
                 self._importing.say()
                 if self._importing.stopped:
                     return
+            if self._reader.strays and not self._passed:
+                words = f"{len(self._reader.strays):,} words that are not moves"
+                raise ImportFileError(f"{self._report.name} has no games, only {words}; is it a PGN file?")
             finished = True
         finally:
             self._save(finished=finished)
@@ -168,7 +171,7 @@ class _PgnImport:
         strays = self._strays + len(self._reader.strays)
         for number, what in (
             (self._at_odds, "games whose Result contradicts their ending, counted as without result"),
-            (strays, "words that are not moves, skipped"),
+            (strays if self._passed else 0, "words that are not moves, skipped"),
             (self._player.cut_variations, "variations that were read up to a null move (--) only"),
         ):
             if number:

@@ -75,7 +75,7 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
     """
     check(board)
     if not board.move_stack:
-        raise InvalidPositionError(f"a line needs moves, and there are none to {fen_of(board)}")
+        raise InvalidPositionError(f"give moves or a PGN file: no line leads to {fen_of(board)}")
     walk, points = board.root(), []
     with opened(path) as source:
         for ply, move in enumerate([*board.move_stack, None]):

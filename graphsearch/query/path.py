@@ -103,13 +103,6 @@ def path(
         )
 
 
-def shortest_route(
-    source: RecordSource, board: chess.Board, roots: Sequence[chess.Board], *, limit: int = MOST_READ
-) -> Route | None:
-    """Returns the shortest line from one of some positions, None if none is found within the limit."""
-    return _Looking(source, board, limit).shortest(roots)
-
-
 def _roots(source: RecordSource, board: chess.Board, root: chess.Board | None) -> list[chess.Board]:
     if root is not None:
         source.wanted(root)

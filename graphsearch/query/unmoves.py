@@ -16,8 +16,10 @@ from itertools import product
 
 import chess
 
+from ..errors import InvalidPositionError
 from ..position.board import CLOCK_DRAW, FREE_CLOCK
 from ..position.chess960 import as_chess960
+from ..position.legality import check_rules
 from .source import plain_key
 
 _PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
@@ -70,11 +72,20 @@ def predecessors(board: chess.Board) -> Iterator[Predecessor]:
 def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
     """Returns whether a candidate's position and move are legal and lead to the position."""
     before, move = candidate.board, candidate.move
-    if before.status() != chess.STATUS_VALID or not before.is_legal(move):
+    if not _may_stand(before) or not before.is_legal(move):
         return False
     child = before.copy(stack=False)
     child.push(move)
     return child.board_fen() == board.board_fen() and plain_key(child) == plain_key(board)
+
+
+def _may_stand(board: chess.Board) -> bool:
+    """Returns whether a file may hold a position: one of seven queens and seven pawns is none."""
+    try:
+        check_rules(board)
+    except InvalidPositionError:
+        return False
+    return True
 
 
 def candidates(board: chess.Board) -> Iterator[Predecessor]:

@@ -394,7 +394,7 @@ def test_an_error_from_outside_is_one_line_that_says_what_to_do(
     outcome = cli("store", "info", "a.graph")
     assert outcome.code == code
     assert outcome.err.startswith(f"graphsearch: {text}" if text else "")
-    assert len(outcome.err.splitlines()) == bool(text)
+    assert len(outcome.faults) == bool(text)
 
 
 def test_without_a_place_for_the_file_the_line_says_so(

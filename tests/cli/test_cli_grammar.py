@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import re
@@ -20,6 +21,7 @@ from graphsearch.evaluators.factory import NAMES
 from ..conftest import ROOT, Cli
 
 MOST_COMMANDS, MOST_OPTIONS = 35, 70
+OF_RAY = {"--address", "--head"}  # options of the program `ray`
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -75,6 +77,36 @@ def test_every_name_that_a_help_offers_is_accepted(where: str, text: str) -> Non
         line_is_accepted(line, known)
     for name in re.findall(r"--evaluator ([a-z0-9]+)\b(?![-.])", text):
         assert name in {known.partition(":")[0] for known in NAMES}
+
+
+def literals() -> Iterator[tuple[str, str]]:
+    """Yields `(where, text)` of every text in the sources, messages among them."""
+    for path in [*(ROOT / "cli").rglob("*.py"), *(ROOT / "graphsearch").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+
+
+def test_every_page_command_and_topic_that_a_message_names_exists() -> None:
+    known = commands()
+    groups = {words.partition(" ")[0] for words in known if " " in words}
+    topics = importlib.import_module("graphsearch.cli.topics").ABOUT
+    for where, text in literals():
+        for page in re.findall(r"\b(?:docs|schema|examples)/[\w./-]+\w", text):
+            assert (ROOT / page).exists(), f"{where} names {page}"
+        for words in re.findall(r"`graphsearch ([a-z]+(?: [a-z]+)?)", text):
+            first, _, second = words.partition(" ")
+            name = words if first in groups and second else first
+            assert name in known or name in groups, f"{where} names {words}"
+            assert first != "help" or second in {*topics, ""}, f"{where} names {words}"
+
+
+def test_every_option_that_a_message_offers_is_accepted() -> None:
+    every = set().union(*map(options, commands().values())) | {"--help", "--version"}
+    for where, text in literals():
+        for sentence in re.findall(r"(?:; |\bwith |\buse )[^;`]*", text):
+            found = set(OPTION.findall(sentence))
+            assert found <= every | OF_RAY, f"{where} offers {found - every}"
 
 
 def documents() -> list[Path]:

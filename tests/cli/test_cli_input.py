@@ -26,7 +26,7 @@ def assert_refused(outcome: Outcome, code: int, *words: str) -> None:
     assert outcome.out == ""
     lines = [
         line
-        for line in outcome.err.splitlines()
+        for line in outcome.faults
         if not line.startswith(("note:", "No limit")) and COMPILING not in line
     ]
     assert len(lines) == 1, outcome.err
@@ -74,6 +74,7 @@ def test_every_command_has_help_with_an_example(cli: Cli, command: str) -> None:
         ("evaluate", "startpos", "--lines", "x"),
         ("evaluate", "startpos", "--param", "nonsense"),
         ("evaluate", "startpos", "--evaluator", "no-such"),
+        ("evaluate", "startpos", "--param", "Nonsense=1"),
     ],
 )
 def test_wrong_use_exits_with_2_and_names_the_fault(cli: Cli, args: tuple[str, ...]) -> None:

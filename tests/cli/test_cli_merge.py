@@ -57,7 +57,7 @@ def test_a_merge_prints_what_came_from_each_file(cli: Cli, files: tuple[Path, Pa
 def test_wrong_use_of_merge_is_one_line(cli: Cli, files: tuple[Path, Path], options: tuple[str, ...]) -> None:
     outcome = cli("store", "merge", *files, *options)
     assert outcome.code == 2
-    assert len(outcome.err.splitlines()) == 1
+    assert len(outcome.faults) == 1
 
 
 def test_what_is_left_out_is_listed_and_fails(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_diff_leaves_files_as_they_are_if_nothing_is_to_be_written(
     assert (same.code, out.read_text(), "left as it is" in same.err) == (0, "kept", True)
     for graph in files:
         refused = cli("diff", *files, "-o", graph)
-        assert (refused.code, refused.out) == (1, ""), "before anything is compared"
+        assert (refused.code, refused.out) == (2, ""), "before anything is compared"
 
 
 def test_a_merge_replaces_no_pipe_or_device(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
     late = (west + timedelta(hours=1)).isoformat()
     for wrong in ("9", "yesterday", "2099-01-01", "2026-13-45", late):
         outcome = cli("diff", a, "--since", wrong)
-        assert (outcome.code, len(outcome.err.splitlines())) == (2, 1)
+        assert (outcome.code, len(outcome.faults)) == (2, 1)
     assert cli("diff", a).code == 2
     assert cli("diff", a, a, "--kind", "colour").code == 2
 

@@ -156,7 +156,7 @@ def test_sql_prints_rows_and_refuses_what_writes(cli: Cli, file: Path) -> None:
     assert data["rows"] == [["01ff", "inf", 1.5]]
     assert len(data["columns"]) == 3
     refused = cli("lab", "sql", "DELETE FROM run", "--store", file)
-    assert (refused.code, refused.out, len(refused.err.splitlines())) == (2, "", 1)
+    assert (refused.code, refused.out, len(refused.faults)) == (2, "", 1)
     wrong = cli("lab", "sql", "SELECT x FROM y", "--store", file)
     assert wrong.code == 2
     assert "no such table: y" in wrong.err
@@ -179,7 +179,7 @@ def test_every_question_refuses_what_it_does_not_know(cli: Cli, file: Path, ques
     assert "does not exist" in missing.err
     if question not in ("lab path", "lab parents"):
         unknown = cli(*question.split(), "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "--store", file)
-        assert (unknown.code, unknown.out, len(unknown.err.splitlines())) == (1, "", 1)
+        assert (unknown.code, unknown.out, len(unknown.faults)) == (1, "", 1)
 
 
 def test_disagree_takes_its_file_either_way(cli: Cli, file: Path) -> None:

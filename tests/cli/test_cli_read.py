@@ -114,7 +114,7 @@ def test_a_file_of_another_format_is_refused_in_one_line(cli: Cli, tmp_path: Pat
         ("lab", "refresh"),
     ):
         done = cli(*command, path)
-        assert (done.code, len(done.err.splitlines())) == (1, 1)
+        assert (done.code, len(done.faults)) == (1, 1)
         assert "has format 6, this version of graphsearch reads format 1" in done.err
 
 

@@ -47,7 +47,7 @@ def test_a_file_that_is_held_in_memory_must_be_a_file(
         "toml": ("book", "build", path, "--store", tmp_path / "a.graph"),
     }[given]
     done = cli(*arguments)
-    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert (done.code, len(done.faults)) == (2, 1), done.err
     assert "expected a file" in done.err
     assert not (tmp_path / "a.graph").exists()
 
@@ -55,7 +55,7 @@ def test_a_file_that_is_held_in_memory_must_be_a_file(
 @pytest.mark.parametrize("what", ["device", "socket", "folder", "loop"])
 def test_a_position_is_not_read_from_what_is_no_file(odd: dict[str, Path], what: str, cli: Cli) -> None:
     done = cli("analyze", odd[what])
-    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert (done.code, len(done.faults)) == (2, 1), done.err
 
 
 @pytest.mark.parametrize("kind", ["pgn", "polyglot", "epd"])
@@ -63,8 +63,8 @@ def test_a_position_is_not_read_from_what_is_no_file(odd: dict[str, Path], what:
 def test_what_is_no_file_is_not_imported(
     odd: dict[str, Path], what: str, kind: str, cli: Cli, tmp_path: Path
 ) -> None:
-    done = cli("import", kind, odd[what], "--store", tmp_path / "a.graph")
-    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    done = cli("import", odd[what], "--format", kind, "--store", tmp_path / "a.graph")
+    assert (done.code, len(done.faults)) == (2, 1), done.err
     assert not (tmp_path / "a.graph").exists()
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused_in_little_memory(
     done = finish(start("import", "--format", kind, path, "--store", store, preexec_fn=little_memory))
     assert done.code == 1, done.err
     assert "unpacks to more than 100 times its size" in done.err
-    assert len(done.err.splitlines()) == 1
+    assert len(done.faults) == 1
 
 
 def test_a_network_that_unpacks_to_too_much_is_refused_in_little_memory(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_file_larger_than_its_limit_is_refused_and_the_variable_raises_it(
 def test_a_limit_that_is_no_number_is_refused(text: str, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.setenv("GRAPHSEARCH_MAX_FEN", text)
     done = cli("evaluate", chess.STARTING_FEN)
-    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert (done.code, len(done.faults)) == (2, 1)
     assert "GRAPHSEARCH_MAX_FEN" in done.err
 
 
@@ -263,7 +263,7 @@ def test_a_number_that_nothing_can_count_is_refused(arguments: tuple[str, str], 
 )
 def test_a_text_that_is_no_position_is_refused_in_one_short_line(text: str, cli: Cli) -> None:
     done = cli("evaluate", "--", text)
-    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err[:500]
+    assert (done.code, len(done.faults)) == (2, 1), done.err[:500]
     assert len(done.err) < 1000
 
 

@@ -484,7 +484,7 @@ def test_a_bad_network_fails_and_a_bad_name_is_wrong_use(cli: Cli, tmp_path: Pat
     outcome = cli("evaluate", "startpos", "--evaluator", f"lc0:{bad}")
     assert outcome.code == 1
     assert outcome.out == ""
-    assert len(outcome.err.splitlines()) == 1
+    assert len(outcome.faults) == 1
     assert cli("evaluate", "startpos", "--evaluator", "lc0").code == 2
     wrong = ("--evaluator", f"lc0:{bad}", "--evaluator-option", "threads=x")
     assert cli("analyze", "startpos", *wrong).code == 2

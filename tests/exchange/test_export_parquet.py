@@ -236,7 +236,7 @@ def test_only_tables_of_before_are_replaced(cli: Cli, tmp_path: Path) -> None:
         (tmp_path / "no" / "tables", "make this folder first"),
     ):
         done = cli(*export, target)
-        assert (done.code, what in done.err.splitlines()[-1]) == (1, True), done.err
+        assert (done.code, what in done.err.splitlines()[-1]) == (2, True), done.err
     assert (tmp_path / "tables" / "notes.txt").read_text() == "mine"
     done = cli(*export, tmp_path / "none", "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1")
     assert (done.code, (tmp_path / "none").exists()) == (1, False)

@@ -115,7 +115,7 @@ def test_the_commands_write_a_file_or_stdout_and_say_what_is_wrong(
     for words, code in (
         (("--book", "none", "-o", out), 2),
         (("--moves", "e4 e4", "-o", out), 2),
-        (("-o", file), 1),
+        (("-o", file), 2),
         (("-o", "-", "--json"), 2),
         (("8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "-o", out), 1),
     ):

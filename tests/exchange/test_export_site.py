@@ -187,7 +187,7 @@ def test_the_command_says_what_it_wrote(
         "export", "--format", "site", "startpos", "--store", file, "-o", tmp_path / "site", "--json"
     ).json
     assert (data["form"], data["positions"]) == ("site", 6)
-    assert cli("export", "--format", "site", "--store", file, "-o", file).code == 1
+    assert cli("export", "--format", "site", "--store", file, "-o", file).code == 2
     assert (
         cli("export", "--format", "site", "--store", file, "--book", "none", "-o", tmp_path / "b").code == 2
     )

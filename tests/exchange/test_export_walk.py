@@ -115,7 +115,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(cli: Cli, small_graph: Path, tmp_
         (small_graph, "is the graph file itself"),
     ):
         done = cli("export", "--format", "pgn", "--store", small_graph, "-o", target)
-        assert done.code == 1
+        assert done.code == 2
         assert what in done.err.splitlines()[-1]
     assert cli("store", "verify", small_graph).code == 0
     for wrong in ({"depth": -1}, {"max_moves": 0}, {"min_visits": -1}, {"side": "red"}):

@@ -256,6 +256,12 @@ def test_what_is_no_text_is_refused_and_nothing_of_it_counts(path: Path, data: b
     assert rows(path, "SELECT 1 FROM game_move") == []
 
 
+def test_a_file_of_other_words_is_a_failure(path: Path) -> None:
+    report = imported(path, b"hello strangers, this is no PGN\n")
+    assert (report.state, report.failed) == ("failed", True)
+    assert "has no games, only 6 words" in report.error
+
+
 def test_an_empty_file_is_no_failure_but_told(path: Path) -> None:
     report = imported(path, b"")
     assert (report.state, report.failed, report.notes) == ("imported", False, ["it has no games"])

@@ -251,8 +251,8 @@ def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) ->
 def test_the_command_says_what_is_wrong_in_one_line(cli: Cli, tmp_path: Path) -> None:
     file = graph_file(tmp_path / "hand.graph", {"": {"e4": (60, 0.1)}})
     nothing = cli("history", file)
-    assert (nothing.code, len(nothing.err.splitlines())) == (0, 1)
+    assert (nothing.code, len(nothing.faults)) == (0, 1)
     assert "no search of this position was saved" in nothing.err
     for words, code in (((file, "nonsense"), 2), ((file, "--moves", "e4 e4"), 2), ((tmp_path / "none",), 2)):
         wrong = cli("history", *words)
-        assert (wrong.code, wrong.out, len(wrong.err.splitlines()) > 0) == (code, "", True)
+        assert (wrong.code, wrong.out, len(wrong.faults) > 0) == (code, "", True)

@@ -153,7 +153,7 @@ def test_positions_that_are_not_stored_are_gaps(file: Path) -> None:
     assert found.points[1].played_q == pytest.approx(0.3), "of the edge, as the position behind it is unknown"
     with pytest.raises(UnknownPositionError, match="none of the 2 positions"):
         values(file, board_after("c4", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPP1/RNBQKBNR w KQkq - 0 1"))
-    with pytest.raises(InvalidPositionError, match="a line needs moves"):
+    with pytest.raises(InvalidPositionError, match="give moves or a PGN file"):
         values(file, START)
 
 

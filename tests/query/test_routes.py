@@ -29,6 +29,15 @@ def test_a_stored_position_has_the_line_of_most_visits(file: Path) -> None:
     assert str(found.opening) == "C44 King's Knight Opening: Normal Variation"
 
 
+def test_a_position_outside_the_part_that_is_read_has_the_line_of_moves_taken_back(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.query.routes.WALKED", 0)
+    found = _way(file, "Nf3 e5 e4 Nc6")
+    assert found is not None
+    assert (found.start, found.line) == (None, ("e4", "e5", "Nf3", "Nc6"))
+
+
 def test_the_start_position_has_an_empty_line(file: Path) -> None:
     assert _way(file, "") == Way(None, (), None)
 

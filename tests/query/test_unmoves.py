@@ -98,6 +98,12 @@ def test_what_is_taken_back_is_legal_leads_here_and_comes_once() -> None:
         assert len(ways) == len(set(ways))
 
 
+def test_no_side_takes_back_a_capture_of_more_pieces_than_its_pawns_may_become() -> None:
+    board = chess.Board("r1bqk2r/ppppb1pp/2B5/8/3pp3/5N2/PPP2PPP/R1BbR1K1 w kq - 0 1")
+    for parent, _ in expanded(board):
+        pack(parent)  # refuses what no file may hold
+
+
 def test_nothing_leads_to_the_start_position_but_knights_and_rooks_that_went_home() -> None:
     moves = {found.move.uci() for found in predecessors(chess.Board())}
     assert moves == {"a6b8", "c6b8", "f6g8", "h6g8"}

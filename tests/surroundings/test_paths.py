@@ -78,7 +78,7 @@ def test_a_name_that_is_too_long_is_one_line(cli: Cli, tmp_path: Path) -> None:
     for name in ("x" * 252, "x" * 300, "/".join(["x" * 200] * 30)):
         outcome = cli("analyze", "startpos", "--visits", 5, "--store", tmp_path / name)
         assert outcome.code == (2 if "does not exist" in outcome.err else 1)
-        assert len(outcome.err.splitlines()) == 1, outcome.err
+        assert len(outcome.faults) == 1, outcome.err
         assert "too long" in outcome.err or "does not exist" in outcome.err
 
 
@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, small_graph
         small_graph.parent.chmod(0o700)
     assert (made.code, read.code) == (1, 0)
     assert "Permission denied" in made.err
-    assert len(made.err.splitlines()) == 1
+    assert len(made.faults) == 1
 
 
 def test_a_message_names_any_path() -> None:

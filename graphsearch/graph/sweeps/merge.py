@@ -123,7 +123,7 @@ def merge(
     """
     place = new if into is None else into
     if place is None or (new is not None and into is not None):
-        raise InvalidParameterError("name the file to make, or the one to merge into; one of them")
+        raise InvalidParameterError("name the new file with -o, or the one to merge into with --into")
     target, started = real_path(place), time.monotonic()
     found = sources(paths, target, is_new=into is None)
     work = _Merge(target, found, into is None, wanted or Wanted(), on_progress or (lambda _: None), sizes)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidParameterError, StoreError
+from ...errors import InvalidParameterError, MissingStoreError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...store.codec.bulk import take
 from ...store.file import file_bytes, real_path, sql_errors
@@ -348,7 +348,7 @@ def check_new(folder: str | os.PathLike[str], shards: int) -> None:
     if target.exists() and (not target.is_dir() or list(target.iterdir())):
         raise StoreError(f"{target} is there already and is no cluster; name another folder")
     if not target.absolute().parent.is_dir():
-        raise StoreError(f"{target.absolute().parent} does not exist; make this folder first")
+        raise MissingStoreError(f"{target.absolute().parent} does not exist; make this folder first")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 
 import chess
 
+from ..answer import picked
 from .config import BookConfig, Window
 from .tree import loss_of
 
@@ -56,10 +57,9 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the verdict as an object of the JSON of `graphsearch book why`."""
-        found = self.candidate
         own = {"in_book": bool(self.rule), "rule": self.rule or None, "reason": self.reason}
-        numbers = {"p": found.p, "n": found.n, "q": found.q, "value": found.value, "loss_cp": self.loss}
-        return {"move": found.move, "san": found.san, **own, **numbers, "games": found.games}
+        numbers = picked(self, "p=candidate.p n=candidate.n q=candidate.q value=candidate.value loss_cp=loss")
+        return picked(self.candidate, "move san") | own | numbers | picked(self.candidate, "games")
 
 
 def decide(

@@ -15,6 +15,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
@@ -23,7 +24,6 @@ from ..store.portions import all_records
 from ..store.record.node import RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from .source import Answer
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
 

@@ -13,6 +13,7 @@ from itertools import islice
 import chess
 import numpy as np
 
+from ..answer import Answer
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import check, fen_of, key_text, unpack
 from ..position.notation import board_from_fen
@@ -23,7 +24,7 @@ from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
 from ..store.upkeep.prune import visits_of
 from .played_below import OnProgress, Reached, played_at, reached_below
-from .source import Answer, RecordSource, Step, after, opened, steps_of
+from .source import RecordSource, Step, after, opened, steps_of
 
 AT_ONCE = 2000  # positions whose records are read together
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import chess
 import numpy as np
 
+from ..answer import Answer
 from ..position.board import POSITION_WORDS, check, clock_term, fen_of
 from ..position.values import cp_of
 from ..store.record.node import Edge
@@ -43,13 +44,15 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
-class Parents:
+class Parents(Answer):
     """The answer of `parents`.
 
     Attributes:
       position: FEN. visits: its node N; None if the file does not hold it.
       candidates: positions tried. parents: the stored ones, most visits of the edge first.
     """
+
+    json_keys = "position visits candidates parents ways"
 
     position: str
     visits: int | None
@@ -60,10 +63,6 @@ class Parents:
     def ways(self) -> int:
         """How many visited edges lead here."""
         return sum(parent.n > 0 for parent in self.parents)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch lab parents`."""
-        return asdict(self) | {"ways": self.ways}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import decode_move, fen_of
 from ..position.values import cp_of, loss_of, negate
@@ -31,7 +31,7 @@ OnProgress = Callable[[int, int], None]  # half-moves followed, and those of the
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
+class Departure(Answer):
     """A move of the player that leaves the known positions; values are seen by him.
 
     Attributes:
@@ -43,6 +43,11 @@ class Departure:
       last: date of the latest game with the move, None if unknown. source, number: that game.
       worth: stored values of the move, and the best answer.
     """
+
+    json_keys = (
+        "position start line move san games wins draws losses unknown games_here last source number score"
+        " *worth"
+    )
 
     position: str
     start: str | None
@@ -66,15 +71,9 @@ class Departure:
         known = self.wins + self.draws + self.losses
         return (self.wins + self.draws / 2) / known if known else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of the list `moves`."""
-        fields = asdict(self)
-        worth: dict[str, Any] = fields.pop("worth")
-        return {**fields, "score": self.score, **worth}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preparation:
+class Preparation(Answer):
     """The answer of `prepare`.
 
     Attributes:
@@ -99,10 +98,6 @@ class Preparation:
     damaged: int
     total: int
     moves: tuple[Departure, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch prepare`."""
-        return asdict(self) | {"moves": [move.as_dict() for move in self.moves]}
 
 
 def prepare(

@@ -18,6 +18,7 @@ from typing import Any
 import chess
 import numpy as np
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import board_of
 from ..position.values import cp_of
@@ -30,7 +31,6 @@ from ..store.store import Store
 from ..store.tables.rows import rows
 from ..store.upkeep.prune import visits_of
 from .diff import Alone, Most, alone_maker
-from .source import Answer
 
 OnProgress = Callable[[int, int], None]
 

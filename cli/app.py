@@ -42,8 +42,8 @@ SECTIONS = {  # heading of the help -> command -> module and name there; a group
     "Files": {"export": "exports.export", "store": "store.app"},
     "Evaluators": {"evaluate": "evaluate.evaluate", "reevaluate": "reevaluate.reevaluate"},
     "More": {
-        "config": "config.config",
-        "completion": "completion.completion",
+        "config": "topics.config",
+        "completion": "topics.completion",
         "help": "topics.help_on",
         "lab": "lab.app",
     },

@@ -13,7 +13,6 @@ import typer
 
 from . import book_queue, book_todo
 from .commands import command, group
-from .live import Screen, progress_display
 from .options import (
     Json,
     PositionOptions,
@@ -28,6 +27,7 @@ from .options import (
 )
 from .output import FAILED, print_json, print_parts, say, say_if_unfinished
 from .program import program_name
+from .progress import Screen, progress_display
 from .render import count, moment, opening_line
 from .scores import detailed, heading, is_white, look, score, signed
 from .signals import StopSignals

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .commands import command, command_line
-from .export_summary import STDOUT, opened_target
+from .exports import STDOUT, opened_target
 from .imports import given_file
 from .options import (
     EvaluatorOptions,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .commands import command, command_line, report
-from .options import EvaluatorOptions, Json, Ram, StoreOption, byte_count, closing, graph_ram, option
+from .options import EvaluatorOptions, Json, Ram, StoreOption, byte_count, graph_ram, option
 from .output import print_json, print_parts, say
 from .program import program_name
 from .progress import titled_bar

@@ -87,12 +87,9 @@ def numbered(start: str | None, sans: Sequence[str]) -> str:
     >>> numbered(None, ["e4", "e5", "Nf3"]), numbered("8/8/8/8/8/k7/8/K7 b - - 0 9", ["Kb3"])
     ('1. e4 e5 2. Nf3', '9... Kb3')
     """
-    fields = (start or "x w - - 0 1").split()
-    white, number, words = fields[1] == "w", int(fields[-1]), []
-    for place, san in enumerate(sans):
-        words.append(f"{move_number(number, white=white)} {san}" if white or not place else san)
-        number, white = number + (not white), not white
-    return " ".join(words)
+    from graphsearch.position import lines
+
+    return lines.numbered(sans, lines.ply_of(start) if start else 0)
 
 
 def way_text(way: Way | None, position: str) -> str:
@@ -132,11 +129,9 @@ def line_of(board: chess.Board, move: MoveView) -> str:
 
 def line_text(board: chess.Board, pv: Sequence[chess.Move]) -> str:
     """Returns the first moves of a line in SAN: `1. e4 e5 2. Nf3`."""
-    walk, sans = board.copy(stack=False), []
-    for move in pv[:MAX_PV]:
-        sans.append(walk.san(move))
-        walk.push(move)
-    return numbered(board.fen(), sans)
+    from graphsearch.position.lines import sans_of
+
+    return numbered(board.fen(), sans_of(board, pv[:MAX_PV]))
 
 
 def node_summary(node: NodeView) -> str:

@@ -11,6 +11,7 @@ import chess
 
 from ..answer import picked
 from ..position.board import board_of, check, fen_of, key_text
+from ..position.lines import numbered
 from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -20,7 +21,7 @@ from . import rows
 from .config import BookConfig
 from .decide import Verdict
 from .growth import Growth, known_moves
-from .positions import OPEN, Position, numbered
+from .positions import OPEN, Position
 from .toml import stored_config
 from .tree import BookTree, order_of
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import decode_move, fen_of
+from ..position.lines import sans_of
 from ..position.values import cp_of, loss_of, negate
 from ..store.record.ranking import node_mean
 from ..store.tables import books as book_tables
@@ -293,9 +294,8 @@ class _Walk:
 
     def _departure(self, source: RecordSource, key: str, code: int, met: _Met) -> Departure:
         start, moves = self.replay.line(met.ply, met.place)
-        board, line = start.copy(), []
+        board = start.copy()
         for step in moves:
-            line.append(board.san(step))
             board.push(step)
         move = decode_move(code)
         last = self._games[met.last]
@@ -303,7 +303,7 @@ class _Walk:
         return Departure(
             position=fen_of(board),
             start=None if start == chess.Board() else fen_of(start),
-            line=tuple(line),
+            line=sans_of(start, moves),
             move=move.uci(),
             san=board.san(move),
             games=sum(met.results),

@@ -93,7 +93,7 @@ def since(
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
         found.roots = sorted(_roots(store, first), key=_same_move)
-        most, done = Most(top), 0
+        most, done = Most[Callable[[], Alone]](top), 0
         for batch in all_records(store):
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)

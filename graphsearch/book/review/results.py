@@ -9,7 +9,7 @@ import chess
 
 from ...answer import Answer, picked, plain
 from ...exchange.importing import Problem
-from ...exchange.pgn_writing import line
+from ...position.lines import numbered
 from ...position.openings import Opening, opening_after
 from .formulas import PHASES, Figures
 from .games import GameChoice
@@ -60,7 +60,7 @@ class MoveReview:
     @property
     def better(self) -> str:
         """The best line with its move numbers."""
-        return " ".join(line(self.best_line, 2 * (self.number - 1) + (not self.white)))
+        return numbered(self.best_line, 2 * (self.number - 1) + (not self.white))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from .options import (
     option,
     side_of,
 )
-from .output import one_line, print_json, print_parts, say, say_if_unfinished
+from .output import one_line, print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, numbered
 from .scores import heading, is_white, score
@@ -180,10 +180,7 @@ def prepare(
     say_if_unfinished(store)
     if found.damaged:
         say(f"note: {count(found.damaged, 'game')} with moves that cannot be were followed up to there")
-    if json:
-        print_json(found.as_dict())
-    else:
-        print_parts(_preparation(found))
+    print_answer(found, _preparation(found), json=json)
     if output:
         _write(store, found, output)
 

@@ -23,7 +23,7 @@ from .options import (
     byte_count,
     option,
 )
-from .output import FAILED, print_json, print_parts, say, say_if_unfinished
+from .output import FAILED, print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import WAY, WAY_LEAST, count, numbered, steps_table, way_cells
 from .scores import detailed, heading, is_white, score, signed
@@ -77,10 +77,7 @@ def path(
     say_if_unfinished(store)
     if not found.complete:
         say(f"note: the limit of {count(nodes, 'position')} was reached; raise it with --nodes")
-    if json:
-        print_json(found.as_dict())
-    else:
-        print_parts(_paths(found))
+    print_answer(found, _paths(found), json=json)
     if found.shortest is None:
         say(f"graphsearch: no line of visited moves to this position was found: {found.position}")
         raise typer.Exit(FAILED)

@@ -13,7 +13,7 @@ import typer
 
 from .commands import command, command_line, report
 from .options import EvaluatorOptions, Json, Ram, StoreOption, byte_count, graph_ram, option
-from .output import print_json, print_parts, say
+from .output import print_answer, say
 from .program import program_name
 from .progress import titled_bar
 from .render import count, numbered
@@ -95,10 +95,7 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
             on_progress=show,
             command=resume,
         )
-    if request.json:
-        print_json(report.as_dict())
-    else:
-        print_parts(summary(report, evaluator.identity.describe()))
+    print_answer(report, summary(report, evaluator.identity.describe()), json=request.json)
     if not report.finished:
         say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
@@ -130,10 +127,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
         report = second_opinion(
             request.store, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show
         )
-    if request.json:
-        print_json(report.as_dict())
-    else:
-        print_parts(opinion_summary(report))
+    print_answer(report, opinion_summary(report), json=request.json)
     if not report.finished:
         resume = command_line("reevaluate", request)
         say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Resume with: {resume}")

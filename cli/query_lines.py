@@ -13,7 +13,7 @@ from graphsearch.position.values import cp_from_q
 from .commands import report
 from .options import Depth, Lines, PositionOptions, StoreOption, option
 from .output import console, say, speaks_unicode
-from .render import count, move_number, numbered, opening_line, steps_table
+from .render import count, move_number, numbered, opening_cells, opening_line, steps_table
 from .scores import detailed, heading, is_white, look, pawns, score, seen_of_white, signed, wdl
 from .tables import LEFT, WHOLE, Part, table
 
@@ -76,13 +76,11 @@ def _line_cells(position: str, line: Line) -> dict[str, str]:
 
     first, white = line.plies[0], is_white(position)
     sans = [ply.san for ply in line.plies]
-    opening = opening_after(position, sans)
     return {
         "Score": score(first.cp, first.mate, white=white),
         "W D L": wdl(wdl_from_q(first.q, first.draw), white=white),
         "Visits": f"{first.n:,}",
-        "ECO": opening.eco if opening else "",
-        "Opening": opening.name if opening else "",
+        **opening_cells(opening_after(position, sans)),
         "Line": f"{numbered(position, sans)} ({ENDS[line.end]})",
     }
 

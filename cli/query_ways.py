@@ -113,9 +113,7 @@ def _parents(found: Parents, store: File) -> Iterator[Part]:
             "Move": parent.san,
             "Score": score(parent.cp, None, white=is_white(parent.position)),
             "Visits": f"{parent.n:,}",
-            **detailed(
-                {"P": f"{100 * parent.p:.1f}%", "Q": signed(parent.q, white=is_white(parent.position))}
-            ),
+            **_details(parent),
             "Of": f"{parent.visits:,}",
         }
         for parent in found.parents

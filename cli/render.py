@@ -102,18 +102,21 @@ def way_text(way: Way | None, position: str) -> str:
 
 def way_cells(way: Way | None, position: str) -> dict[str, str]:
     """Returns the first columns of a list of positions: the line from a root, its opening, and FEN."""
-    opening = way.opening if way else None
     text = way_text(way, position)
     return {
         "Line": text,
-        "ECO": opening.eco if opening else "",
-        "Opening": opening.name if opening else "",
+        **opening_cells(way.opening if way else None),
         **detailed({"Position": "" if text == position else position}),
     }
 
 
 WAY = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Position": WHOLE}
 WAY_LEAST = {"ECO": 70, "Opening": 140, "Position": 160}
+
+
+def opening_cells(opening: Opening | None) -> dict[str, str]:
+    """Returns the columns of an opening: its code, and its name."""
+    return {"ECO": opening.eco if opening else "", "Opening": opening.name if opening else ""}
 
 
 def opening_line(opening: Opening | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""A review as one HTML file: no network, no scripts, light and dark. `report.html` is its template.
+"""A review as one HTML file: no network, no scripts, light and dark; report.html is its template.
 
 All text of the games is escaped.
 """

@@ -26,7 +26,7 @@ SECTIONS = {  # heading of the help -> command -> module and name there; a group
         "tree": "query_lines.tree",
         "curve": "query_lines.curve_of",
         "find": "query_find.find",
-        "history": "query_history.history",
+        "history": "query_diff.history",
         "diff": "query_diff.diff",
         "serve": "serve.serve",
     },

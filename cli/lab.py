@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from . import (
-    disagree,
     nodetypes,
     query_find,
     query_moves,
@@ -135,7 +134,7 @@ app = group(
     sections={
         "Questions": (
             query_find.sql,
-            disagree.disagree,
+            query_find.disagree,
             query_moves.moves_of,
             query_ways.path,
             query_ways.parents,

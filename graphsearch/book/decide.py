@@ -13,7 +13,7 @@ from typing import Any
 import chess
 
 from ..answer import picked
-from .config import BookConfig, Window
+from .config import BookConfig, Ruling, Window
 from .tree import loss_of
 
 FORCED, QUEUE, BEST, OWN_CP = "forced", "queue", "best", "own_cp"
@@ -76,7 +76,7 @@ def decide(
     best = ranked[0].value if ranked else None
     forced = {m.uci() for ruling in _of(config.forced, board) for m in ruling.moves}
     excluded = {m.uci() for ruling in _of(config.excluded, board) for m in ruling.moves}
-    is_alone = any(ruling.only for ruling in _of(config.forced, board))
+    is_alone = has_only_forced(config, board)
     window = None if ply >= config.max_ply else config.window_at(ply)
     tests = _Tests(window, is_own=config.is_own(board.turn))
     verdicts = []
@@ -104,7 +104,12 @@ def _sort_key(found: Candidate) -> tuple[bool, float, bool, int, float, str]:
     return (found.value is None, -value, not found.rule, -found.n, -found.p, found.move)
 
 
-def _of(rulings: Sequence[Any], board: chess.Board) -> list[Any]:
+def has_only_forced(config: BookConfig, board: chess.Board) -> bool:
+    """Returns whether no moves but the forced ones are added to a position."""
+    return any(ruling.only for ruling in _of(config.forced, board))
+
+
+def _of(rulings: Sequence[Ruling], board: chess.Board) -> list[Ruling]:
     """Returns the rulings on a position."""
     epd = board.epd()
     return [ruling for ruling in rulings if ruling.board.epd() == epd]

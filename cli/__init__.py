@@ -2,7 +2,7 @@
 
 app.py lists the commands. A module holds one command or a group of commands; `_view` modules render their
 output. All share commands.py (declaring commands and bundles of options), options.py, output.py (streams,
-errors, exit codes), signals.py, live.py and progress.py (progress on a terminal), tables.py and render.py.
+errors, exit codes), signals.py, progress.py (progress on a terminal), tables.py and render.py.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from .live import RareLines, Screen, clock, live_screen
+from .progress import RareLines, Screen, clock, live_screen
 from .render import BY_CLOCK, TERMINAL_NAMES, count, line_text, rate
 from .scores import heading, pawns, seen
 from .signals import StopSignals

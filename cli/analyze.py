@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,6 @@ import typer
 
 from graphsearch.errors import UnsavedError
 
-from .analyze_view import search_display
 from .commands import command, command_line
 from .options import (
     EvaluatorOptions,
@@ -22,24 +22,24 @@ from .options import (
     Ram,
     StoreToSave,
     Time,
-    closing,
     graph_ram,
     option,
 )
 from .output import ENDED_BY_READER, NOT_SAVED, print_json, print_parts, print_view, say
-from .progress import compile_bar
-from .render import count, node_view, opening_line, size
+from .progress import Screen, clock, compile_bar, progress_display
+from .render import count, node_view, opening_line, rate, size
 from .scores import detailed
 from .signals import StopSignals
 
 if TYPE_CHECKING:
     import chess
+    from rich.console import RenderableType
 
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
     from graphsearch.search.job import SearchJob
     from graphsearch.search.params import SearchParams
-    from graphsearch.search.results import SearchResult
+    from graphsearch.search.results import Progress, SearchResult
     from graphsearch.search.shards.master import ClusterSearch
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
@@ -289,3 +289,45 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
     if request.store is not None:
         lines.append(f"Resume with: {command_line('analyze', request)}")
     return lines
+
+
+FRAME_LINES = 8  # lines of the live display that are not moves
+
+
+def search_display(multipv: int, signals: StopSignals) -> AbstractContextManager[Callable[[Progress], None]]:
+    """Returns the context of a search; it yields the function that the search calls with its progress."""
+
+    def view(progress: Progress, screen: Screen) -> RenderableType:
+        return _frame(progress, max(1, min(multipv, screen.height - FRAME_LINES)), screen.width)
+
+    return progress_display(signals, lambda now: status_line(now).replace("\n", "   "), view)
+
+
+def _frame(progress: Progress, rows: int, width: int) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(node_view(progress.node(rows), rows, width), Text(status_line(progress)))
+
+
+def status_line(progress: Progress) -> str:
+    """Returns the counters of a running search in one line, a second one if it has a file."""
+    counters = "   ".join(
+        (
+            clock(progress.seconds),
+            f"nodes {progress.nodes:,}",
+            f"visits/s {rate(progress.visits_per_s)}",
+            f"evaluations/s {rate(progress.evaluations_per_s)}",
+            *detailed({"": f"catch-ups {progress.catch_ups:,}"}).values(),
+            f"depth {progress.depth}/{progress.seldepth}",
+        )
+    )
+    if not progress.stored:
+        return counters
+    share = 100 * progress.resident / max(progress.nodes, 1)
+    if progress.loaded:
+        done, total = progress.loaded
+        read = f"reading the graph: {done:,} of {total:,} nodes ({size(progress.ram_bytes)})"
+        return f"{counters}\n{read}   {rate(done / max(progress.seconds, 1e-9))}/s"
+    memory = f"RAM {share:.0f} % of the nodes ({size(progress.ram_bytes)})"
+    return f"{counters}\n{memory}   read back {progress.read_back:,}   written {progress.written:,}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,6 @@ import typer
 
 from . import book_queue, book_todo
 from .commands import command, group
-from .live import Screen, progress_display
 from .options import (
     Json,
     PositionOptions,
@@ -26,12 +25,13 @@ from .options import (
     graph_ram,
     option,
 )
-from .output import FAILED, print_json, print_parts, say, say_if_unfinished
+from .output import FAILED, print_answer, print_json, print_parts, say, say_if_unfinished
 from .program import program_name
+from .progress import Screen, progress_display
 from .render import count, moment, opening_line
 from .scores import detailed, heading, is_white, look, score, signed
 from .signals import StopSignals
-from .tables import LEFT, WHOLE, Cells, table
+from .tables import LEFT, WHOLE, Cells, Part, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -141,10 +141,9 @@ def build(request: BuildRequest) -> None:
 def _print_report(report: BuildReport, store: Path, *, json: bool) -> None:
     for fen, error in report.failed:
         say(f"graphsearch: could not search {fen}: {error}")
+    print_answer(report, report_lines(report), json=json)
     if json:
-        print_json(report.as_dict())
         return
-    print_parts(report_lines(report))
     ask = [*program_name().split(), "book", "status", "--store", str(store)]
     say(f"See its progress: {shlex.join(ask)}")
 
@@ -193,14 +192,15 @@ def why(
 
     board = position.board()
     found = ask(store, board, book)
-    if json:
-        print_json(found.as_dict())
-    else:
-        print_parts(position_lines(found))
-        if found.verdicts:
-            print_parts(["", verdicts_table(found)])
+    print_answer(found, _explained(found), json=json)
     if not found.found:
         raise typer.Exit(FAILED)
+
+
+def _explained(found: Why) -> Iterator[Part]:
+    yield from position_lines(found)
+    if found.verdicts:
+        yield from ("", verdicts_table(found))
 
 
 # ------------------------------------------------------------------ lines and tables

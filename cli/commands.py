@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
@@ -23,20 +23,13 @@ from typer.models import ArgumentInfo, OptionInfo
 from graphsearch.errors import InvalidParameterError
 
 from .options import Details, Json, ScoreType, View
-from .output import print_json, print_parts, say_if_unfinished
+from .output import Report, print_answer, say_if_unfinished
 from .parsing import HELP_NAMES, ProgramCommand, ProgramGroup
 from .program import program_name
 from .scores import WHITE, looking
 from .tables import Part
 
 _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
-
-
-class Report(Protocol):
-    """What a command has found."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns it for JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +94,8 @@ def report(
     def answer(found: Report, values: Mapping[str, Any]) -> None:
         if noted:
             say_if_unfinished(values[noted])
-        if values["json"]:
-            print_json(found.as_dict())
-        else:
-            print_parts(view(found, **{name: values[name] for name in asked}))
+        parts = view(found, **{name: values[name] for name in asked})
+        print_answer(found, parts, json=values["json"])
 
     def declared(function: Callable[..., Report]) -> Command:
         flat = with_options(function, scores=scores, views=views, answer=answer)

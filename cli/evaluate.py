@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from io import BytesIO
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .commands import command
-from .options import EvaluatorOptions, Json, LineOptions, Param, argument, closing
+from .options import EvaluatorOptions, Json, LineOptions, Param, argument
 from .output import FAILED, say
 from .progress import Advance, progress_bar
 from .render import TERMINAL_NAMES

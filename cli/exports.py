@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .commands import command
-from .export_pictures import draw, write_site
-from .export_summary import STDOUT, finish, opened_target
 from .options import Json, LineOptions, SelectionOptions, StoreOption, argument, option
-from .output import say_if_unfinished
+from .output import FAILED, print_json, say, say_if_unfinished
 from .progress import progress_shown
+from .render import count
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -185,3 +186,97 @@ def _writer(form: str, request: Request) -> Callable[..., ExportReport]:
         weights: Any = request.weights or "n"  # the export checks it
         return partial(export_polyglot, weights=weights)
     return write
+
+
+STDOUT = "-"
+
+
+@contextmanager
+def opened_target(output: str) -> Iterator[Any]:
+    """Yields the target of an export: a path, or stdout as a stream."""
+    if output != STDOUT:
+        yield Path(output)
+        return
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+def summary(report: ExportReport) -> list[str]:
+    """Returns the summary of an export, line by line."""
+    games = f"{count(report.games, 'game tree')}, " if report.games else ""
+    lines = [
+        f"{report.path}: {games}{count(report.positions, 'position')}, {count(report.moves, 'move')},"
+        f" {report.seconds:.1f} s"
+    ]
+    if report.transpositions:
+        lines.append(
+            f"{count(report.transpositions, 'move')} with a reference to a position expanded elsewhere"
+        )
+    if report.scaled:
+        lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")
+    if report.merged:
+        lines.append(f"merged: {count(report.merged, 'entry', 'entries')}")
+    return lines + report.left_out_lines()
+
+
+def finish(report: ExportReport, store: Path, output: str, *, json: bool) -> None:
+    """Prints the summary, on stderr if the data goes to stdout; fails if the file is damaged."""
+    if json:
+        print_json(report.as_dict())
+    else:
+        for line in summary(report):
+            say(line) if output == STDOUT else print(line)
+    for problem in report.problems:
+        say(f"damaged: {problem}")
+    if report.problems:
+        say(f"graphsearch: {store} is damaged; only what could be read was exported")
+        raise typer.Exit(FAILED)
+
+
+def draw(
+    form: str,
+    store: Path,
+    output: str,
+    root: chess.Board | None,
+    chosen: SelectionOptions,
+    *,
+    most: int,
+    json: bool,
+) -> None:
+    """Writes at most so many positions below a root, or of a book, as SVG or for Graphviz."""
+    from graphsearch.exchange.picture import export_picture
+
+    say_if_unfinished(store)
+    with opened_target(output) as target:
+        report = export_picture(
+            store,
+            target,
+            form,
+            root,
+            depth=chosen.depth,
+            min_visits=chosen.min_visits,
+            most=most,
+            book=chosen.book,
+        )
+    finish(report, store, output, json=json)
+
+
+def write_site(
+    store: Path, folder: Path, root: chess.Board | None, chosen: SelectionOptions, *, json: bool
+) -> None:
+    """Writes a folder with board, moves, graph and values of a book, or of what follows a root."""
+    from graphsearch.exchange.site.export import export_site
+
+    say_if_unfinished(store)
+    # signals are not armed: Ctrl-C and SIGTERM end the export and leave no folder behind
+    with StopSignals(), progress_shown("Positions") as show:
+        report = export_site(
+            store,
+            folder,
+            root,
+            book=chosen.book,
+            depth=chosen.depth,
+            min_visits=chosen.min_visits,
+            on_progress=show,
+        )
+    finish(report, store, str(folder), json=json)

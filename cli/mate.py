@@ -12,9 +12,9 @@ import typer
 from graphsearch.errors import InvalidPositionError
 
 from .commands import command
-from .live import Screen, clock, progress_display
 from .options import Json, PositionOptions, StoreToSave, Time, option
 from .output import FAILED, print_json, say
+from .progress import Screen, clock, progress_display
 from .render import count, rate
 from .signals import StopSignals
 

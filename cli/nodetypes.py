@@ -11,7 +11,7 @@ import typer
 from .commands import command, named_values
 from .nodetypes_view import stored_lines, synthetic_lines
 from .options import Json, LineOptions, argument, check_plot_file, option
-from .output import FAILED, print_json, print_parts, say, say_if_unfinished
+from .output import FAILED, print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count
 
@@ -180,10 +180,7 @@ def _show_synthetic(found: Synthetic, rules: Rules, plot: Path | None, *, json: 
 
         draw_synthetic(found, rules, plot)
         say(f"Plotted: {plot}")
-    if json:
-        print_json(found.as_dict())
-        return
-    print_parts(synthetic_lines(found, rules))
+    print_answer(found, synthetic_lines(found, rules), json=json)
 
 
 # ------------------------------------------------------------------ stored positions
@@ -217,7 +214,4 @@ def _show_stored(found: Classification, rules: Rules, plot: Path | None, *, json
 
         draw_stored(found, rules, plot)
         say(f"Plotted: {plot}")
-    if json:
-        print_json(found.as_dict())
-        return
-    print_parts(stored_lines(found, rules))
+    print_answer(found, stored_lines(found, rules), json=json)

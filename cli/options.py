@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -377,12 +376,3 @@ def check_plot_file(path: Path, *endings: str) -> None:
         problem = f"cannot write {path}; check its permissions"
     if problem:
         raise typer.BadParameter(problem, param_hint="--plot")
-
-
-@contextmanager
-def closing(evaluator: protocol.Evaluator) -> Iterator[None]:
-    """Stops the evaluator's processes at the end, if it has any."""
-    try:
-        yield
-    finally:
-        evaluator.close()

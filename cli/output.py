@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from graphsearch.errors import (
     InputFileError,
@@ -21,6 +21,14 @@ from .tables import Cells, Part
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+
+class Report(Protocol):
+    """What a command has found."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns it for JSON."""
+
 
 # messages of several commands
 NOT_SAVED = "Nothing was saved; use --store FILE to save a search and resume it later."
@@ -128,6 +136,14 @@ def print_parts(parts: Iterable[Part]) -> None:
             print_view(lambda _, part=part: part)  # type: ignore[misc]
         elif part.rows:
             print_view(part.drawn)
+
+
+def print_answer(found: Report, parts: Iterable[Part], *, json: bool) -> None:
+    """Prints an answer on stdout: as JSON, or the lines and tables that show it."""
+    if json:
+        print_json(found.as_dict())
+    else:
+        print_parts(parts)
 
 
 def speaks_unicode() -> bool:

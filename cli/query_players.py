@@ -21,9 +21,9 @@ from .options import (
     option,
     side_of,
 )
-from .output import one_line, print_json, print_parts, say, say_if_unfinished
+from .output import one_line, print_answer, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, numbered
+from .render import count, numbered, opening_cells
 from .scores import heading, is_white, score
 from .tables import FILL, LEFT, WHOLE, Part, table
 
@@ -180,10 +180,7 @@ def prepare(
     say_if_unfinished(store)
     if found.damaged:
         say(f"note: {count(found.damaged, 'game')} with moves that cannot be were followed up to there")
-    if json:
-        print_json(found.as_dict())
-    else:
-        print_parts(_preparation(found))
+    print_answer(found, _preparation(found), json=json)
     if output:
         _write(store, found, output)
 
@@ -229,11 +226,9 @@ def _cells(move: Departure) -> dict[str, str]:
     from graphsearch.position.openings import opening_after
 
     worth = move.worth
-    opening = opening_after(move.start, [*move.line, move.san])
     return {
         "Line": f"{_begin(move.start)}{numbered(move.start, [*move.line, move.san])}",
-        "ECO": opening.eco if opening else "",
-        "Opening": opening.name if opening else "",
+        **opening_cells(opening_after(move.start, [*move.line, move.san])),
         "Score": score(worth.cp, None, white=is_white(move.position)),
         "Cost": "" if worth.cost_cp is None else f"{worth.cost_cp / 100:.2f}",
         "Best": worth.best or "",

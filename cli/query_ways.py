@@ -1,8 +1,9 @@
-"""`graphsearch lab path`, `parents` and `transpositions`: the ways to positions."""
+"""`graphsearch lab path`, `parents`, `transpositions` and `neighbourhood`: the ways to positions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,21 +13,24 @@ from .commands import command, report
 from .options import (
     ALL_LINES,
     AnyPositionOptions,
+    Depth,
     Json,
     Lines,
+    OfBook,
     PositionOptions,
     Ram,
     StoreOption,
     byte_count,
     option,
 )
-from .output import FAILED, print_json, print_parts, say, say_if_unfinished
+from .output import FAILED, print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import WAY, WAY_LEAST, count, numbered, steps_table, way_cells
 from .scores import detailed, heading, is_white, score, signed
-from .tables import WHOLE, Part, table
+from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
+    from graphsearch.query.neighbourhood import Neighbourhood
     from graphsearch.query.parents import Parent, Parents
     from graphsearch.query.path import Path, Route
     from graphsearch.query.transpositions import Transposition, Transpositions
@@ -73,10 +77,7 @@ def path(
     say_if_unfinished(store)
     if not found.complete:
         say(f"note: the limit of {count(nodes, 'position')} was reached; raise it with --nodes")
-    if json:
-        print_json(found.as_dict())
-    else:
-        print_parts(_paths(found))
+    print_answer(found, _paths(found), json=json)
     if found.shortest is None:
         say(f"graphsearch: no line of visited moves to this position was found: {found.position}")
         raise typer.Exit(FAILED)
@@ -112,9 +113,7 @@ def _parents(found: Parents, store: File) -> Iterator[Part]:
             "Move": parent.san,
             "Score": score(parent.cp, None, white=is_white(parent.position)),
             "Visits": f"{parent.n:,}",
-            **detailed(
-                {"P": f"{100 * parent.p:.1f}%", "Q": signed(parent.q, white=is_white(parent.position))}
-            ),
+            **_details(parent),
             "Of": f"{parent.visits:,}",
         }
         for parent in found.parents
@@ -216,3 +215,71 @@ def transpositions(
         with progress_bar("Counting edges") as advance:
             return count_all(store, top=lines or ALL_LINES, ram_bytes=limit, on_progress=advance)
     return transpositions(store, position.board(), top=lines or ALL_LINES, look=nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AroundOptions:
+    """Options that select the positions around one."""
+
+    book: OfBook = None
+    depth: Depth = None
+    min_visits: Annotated[
+        int | None, option("--min-visits N", "Follow only moves with N or more visits.", min=0)
+    ] = None
+    lines: Lines = 60
+
+
+def _neighbourhood(found: Neighbourhood) -> Iterator[Part]:
+    yield f"{found.position}   (Q from White's view)"
+    ways: list[list[str]] = [[] for _ in found.nodes]
+    lines: dict[int, tuple[str, ...]] = {0: ()}
+    for edge in found.edges:
+        if edge.main and edge.parent in lines:
+            lines[edge.child] = (*lines[edge.parent], edge.san)
+    for edge in sorted(found.edges, key=lambda edge: -edge.n):
+        ways[edge.child].append(edge.san)
+    rows = [
+        {
+            "Line": numbered(found.position, lines[place]) if place in lines else node.position,
+            "Q": signed(node.white_q),
+            "Visits": "" if node.n is None else f"{node.n:,}",
+            "Ways in": ", ".join(sans),
+            **detailed({"Position": node.position}),
+        }
+        for place, (node, sans) in enumerate(zip(found.nodes, ways, strict=True))
+    ]
+    yield table(rows, {"Line": LEFT, "Ways in": LEFT, "Position": LEFT})
+    yield (
+        f"{count(len(found.nodes), 'position')}, {count(len(found.edges), 'move')},"
+        f" {count(found.transpositions, 'transposition')}; {count(found.hidden, 'move')} lead further"
+    )
+
+
+@report(
+    "List the positions around one, each once with all its ways in.",
+    "graphsearch lab neighbourhood startpos --lines 20 --store first.graph",
+    "graphsearch lab neighbourhood --book white --store books.graph --json",
+    view=_neighbourhood,
+    noted="store",
+    views=True,
+)
+def neighbourhood(store: StoreOption, position: AnyPositionOptions, around: AroundOptions) -> Neighbourhood:
+    """List the well-visited positions below a position, or of a book, each once with all its ways in.
+
+    Without POSITION: from the roots of the book, or the root that was searched last. Positions are taken by
+    the visits of the least visited move on the way to them, 4 plies deep unless --depth says otherwise, a
+    book whole. `graphsearch export -o NAME.svg` draws them.
+
+    JSON: `nodes` with `level` (plies from the root), `place` (where a picture has them) and `white_q`;
+    `edges` name their ends by number in `nodes`.
+    """
+    from graphsearch.query.neighbourhood import neighbourhood
+
+    return neighbourhood(
+        store,
+        position.board(),
+        depth=around.depth,
+        min_visits=around.min_visits,
+        most=around.lines or ALL_LINES,
+        book=around.book,
+    )

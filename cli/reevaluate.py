@@ -1,27 +1,31 @@
-"""`graphsearch reevaluate`: another evaluator's V and P, in place of those in a file or beside them."""
+"""`graphsearch reevaluate`: another evaluator's V and P, in a file or beside them; and `lab refresh`."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .commands import command, command_line
-from .options import EvaluatorOptions, Json, Ram, StoreOption, closing, graph_ram, option
-from .output import print_json, print_parts, say
+from .commands import command, command_line, report
+from .options import EvaluatorOptions, Json, Ram, StoreOption, byte_count, graph_ram, option
+from .output import print_answer, say
 from .program import program_name
 from .progress import titled_bar
 from .render import count, numbered
 from .scores import is_white, signed
 from .signals import StopSignals
+from .tables import Part
 
 if TYPE_CHECKING:
     from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
     from graphsearch.graph.sweeps.opinions import OpinionProgress, OpinionReport
     from graphsearch.graph.sweeps.reevaluate import ReevaluateProgress, ReevaluateReport
+    from graphsearch.graph.sweeps.refresh import RefreshProgress, RefreshReport
 
 MAX_ROOTS = 20  # changed roots that are listed; JSON has all
 
@@ -91,10 +95,7 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
             on_progress=show,
             command=resume,
         )
-    if request.json:
-        print_json(report.as_dict())
-    else:
-        print_parts(summary(report, evaluator.identity.describe()))
+    print_answer(report, summary(report, evaluator.identity.describe()), json=request.json)
     if not report.finished:
         say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
@@ -126,10 +127,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
         report = second_opinion(
             request.store, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show
         )
-    if request.json:
-        print_json(report.as_dict())
-    else:
-        print_parts(opinion_summary(report))
+    print_answer(report, opinion_summary(report), json=request.json)
     if not report.finished:
         resume = command_line("reevaluate", request)
         say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Resume with: {resume}")
@@ -202,3 +200,58 @@ def opinion_title(now: OpinionProgress) -> str:
     if now.stage == "counting":
         return "Counting"
     return f"Evaluating, {now.least:,} visits and more, {now.rate:,.0f}/s"
+
+
+Tolerance = Annotated[
+    float, option("--tolerance X", "Leave values alone that are off by less than X in Q.", show_default=False)
+]
+
+
+def _refreshed(found: RefreshReport) -> Iterator[Part]:
+    yield (
+        f"{count(found.records, 'record')}, {count(found.sweeps, 'sweep')}, {found.seconds:.1f} s;"
+        f" largest change of Q {found.first_change:.5f} in the first, {found.last_change:.5f} in the last"
+    )
+    yield (
+        f"{count(found.stale, 'stale edge')}; written: {count(found.changed_edges, 'edge')}"
+        f" of {count(found.changed_records, 'record')}"
+    )
+    alone = found.lost + found.missing
+    if alone:
+        yield f"left alone: {count(alone, 'edge')} whose visits the file has lost"
+    if not found.settled:
+        say(f"The values have not settled after {count(found.sweeps, 'sweep')}; refresh again to continue.")
+
+
+@report(
+    "Bring all values in a graph file up to date.",
+    "graphsearch lab refresh first.graph",
+    "graphsearch lab refresh first.graph --tolerance 0.0001 --json",
+    view=_refreshed,
+)
+def refresh(store: StoreOption, tolerance: Tolerance = 0.001, ram: Ram = None) -> RefreshReport:
+    """Give every move in a graph file the current value of the position it leads to.
+
+    A position that was searched further along one line leaves stale values in the other lines that lead to
+    it. A search updates them when it passes by; this command updates all of them. Visits do not change.
+    Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
+
+    A table in memory takes 20 bytes a node. If --ram has no room for it, the graph is swept in parts, with 50
+    bytes a node in the temporary folder (TMPDIR). A cluster (a folder) is refreshed as one graph.
+    """
+    from graphsearch.graph.sweeps.refresh import refresh as refresh_file
+    from graphsearch.search.shards import upkeep
+    from graphsearch.store.sharded.manifest import is_sharded
+
+    limit = None if ram is None else byte_count(ram)
+    work = upkeep.refresh if is_sharded(store) else refresh_file
+    with titled_bar("Reading", refresh_title) as show:
+        return work(store, tolerance, ram_bytes=limit, on_progress=show)
+
+
+def refresh_title(now: RefreshProgress) -> str:
+    """Returns the present step of a refresh."""
+    if now.stage != "sweeping":
+        return now.stage.capitalize()
+    change = "" if now.largest is None else f", largest change {now.largest:.5f}"
+    return f"Sweep {now.sweep}{change}"

@@ -87,12 +87,9 @@ def numbered(start: str | None, sans: Sequence[str]) -> str:
     >>> numbered(None, ["e4", "e5", "Nf3"]), numbered("8/8/8/8/8/k7/8/K7 b - - 0 9", ["Kb3"])
     ('1. e4 e5 2. Nf3', '9... Kb3')
     """
-    fields = (start or "x w - - 0 1").split()
-    white, number, words = fields[1] == "w", int(fields[-1]), []
-    for place, san in enumerate(sans):
-        words.append(f"{move_number(number, white=white)} {san}" if white or not place else san)
-        number, white = number + (not white), not white
-    return " ".join(words)
+    from graphsearch.position import lines
+
+    return lines.numbered(sans, lines.ply_of(start) if start else 0)
 
 
 def way_text(way: Way | None, position: str) -> str:
@@ -105,18 +102,21 @@ def way_text(way: Way | None, position: str) -> str:
 
 def way_cells(way: Way | None, position: str) -> dict[str, str]:
     """Returns the first columns of a list of positions: the line from a root, its opening, and FEN."""
-    opening = way.opening if way else None
     text = way_text(way, position)
     return {
         "Line": text,
-        "ECO": opening.eco if opening else "",
-        "Opening": opening.name if opening else "",
+        **opening_cells(way.opening if way else None),
         **detailed({"Position": "" if text == position else position}),
     }
 
 
 WAY = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Position": WHOLE}
 WAY_LEAST = {"ECO": 70, "Opening": 140, "Position": 160}
+
+
+def opening_cells(opening: Opening | None) -> dict[str, str]:
+    """Returns the columns of an opening: its code, and its name."""
+    return {"ECO": opening.eco if opening else "", "Opening": opening.name if opening else ""}
 
 
 def opening_line(opening: Opening | None) -> list[str]:
@@ -132,11 +132,9 @@ def line_of(board: chess.Board, move: MoveView) -> str:
 
 def line_text(board: chess.Board, pv: Sequence[chess.Move]) -> str:
     """Returns the first moves of a line in SAN: `1. e4 e5 2. Nf3`."""
-    walk, sans = board.copy(stack=False), []
-    for move in pv[:MAX_PV]:
-        sans.append(walk.san(move))
-        walk.push(move)
-    return numbered(board.fen(), sans)
+    from graphsearch.position.lines import sans_of
+
+    return numbered(board.fen(), sans_of(board, pv[:MAX_PV]))
 
 
 def node_summary(node: NodeView) -> str:

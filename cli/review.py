@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .commands import command, command_line
-from .export_summary import STDOUT, opened_target
+from .exports import STDOUT, opened_target
 from .imports import given_file
 from .options import (
     EvaluatorOptions,
@@ -22,7 +22,6 @@ from .options import (
     Since,
     StoreToMake,
     argument,
-    closing,
     graph_ram,
     option,
     side_of,

@@ -14,7 +14,7 @@ from graphsearch.errors import GraphSearchError
 
 from .commands import command
 from .options import Force, Json, Ram, argument, byte_count, option
-from .output import FAILED, print_json, print_parts, problem_lines, say, say_if_unfinished
+from .output import FAILED, print_answer, problem_lines, say, say_if_unfinished
 from .progress import progress_bar, titled_bar
 from .render import WAY, WAY_LEAST, count, size, way_cells
 from .signals import StopSignals
@@ -93,10 +93,7 @@ def merge(request: Request) -> None:
         report = merge_files(
             request.files, new=request.output, into=request.into, wanted=wanted, on_progress=show
         )
-    if request.json:
-        print_json(report.as_dict())
-    else:
-        print_parts(_view(report))
+    print_answer(report, _view(report), json=request.json)
     if not report.dry_run:
         say_if_unfinished(report.path)
     if not report.complete:
@@ -110,10 +107,7 @@ def _join_shards(folder: Path, output: Path, request: Request) -> None:
 
     with StopSignals(), progress_bar("Merging") as advance:
         report = parting.merge(folder, output, force=request.force, progress=advance)
-    if request.json:
-        print_json(report.as_dict())
-    else:
-        print_parts(parted(report))
+    print_answer(report, parted(report), json=request.json)
 
 
 def title(now: MergeProgress) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .commands import command, report
-from .options import EvaluatorOptions, Force, Json, StoreOption, argument, closing, option
+from .options import EvaluatorOptions, Force, Json, StoreOption, argument, option
 from .output import print_json, problem_lines, say
 from .progress import progress_bar
 from .render import count, size

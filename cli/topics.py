@@ -1,13 +1,20 @@
-"""`graphsearch help`: pages on what all commands share."""
+"""`graphsearch help`, `config` and `completion`: shared rules, settings, and words that a shell completes."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from .commands import command
+from .commands import command, report
+from .completing import VARIABLE
 from .options import argument
+from .program import PROGRAM
+from .settings import KEYS, NAME, Setting, settings, user_file
+from .tables import LEFT, Part, table
 
 TOPICS = {
     "files": (
@@ -103,3 +110,71 @@ def help_on(topic: Annotated[list[str] | None, argument("TOPIC...", "A topic or 
     from . import main
 
     raise typer.Exit(main([*words, "--help"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds, by name."""
+
+    found: dict[str, Setting]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch config`."""
+        return {"settings": {name: asdict(one) for name, one in self.found.items()}}
+
+
+def _view(found: Settings) -> Iterator[Part]:
+    rows = []
+    for name in KEYS:
+        one = found.found.get(name)
+        value = (
+            "" if one is None else str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
+        )
+        rows.append(
+            {"Setting": name, "Value": value or "-", "From": "default" if one is None else one.origin}
+        )
+    yield table(rows, dict.fromkeys(("Setting", "Value", "From"), LEFT))
+    yield f"\nSettings are read from the nearest {NAME}, then from {user_file()}."
+
+
+@report(
+    "Print the settings that hold here, and where they are from.",
+    "graphsearch config",
+    view=_view,
+)
+def config() -> Settings:
+    """Print the defaults of options that hold in this folder, and where each is from.
+
+    graphsearch.toml may set store, evaluator, ram, threads, syzygy, score-type and color:
+
+    \b
+      store = "books.graph"
+      evaluator = "nnue:stockfish"
+      threads = 8
+
+    The nearest one from this folder upwards holds, then the user's. The variable GRAPHSEARCH_STORE comes
+    before both for the graph file, and options of the command line before everything.
+
+    JSON: `settings`, each with `value` and `origin`.
+    """
+    return Settings(settings())
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@command(
+    "Print the completion script of a shell.",
+    "graphsearch completion bash",
+    "graphsearch completion fish > graphsearch.fish",
+)
+def completion(shell: Annotated[str, argument("SHELL", "bash, zsh or fish.")]) -> None:
+    """Print a script that lets a shell complete commands, options, files, evaluators and moves.
+
+    bash, zsh: put `eval "$(graphsearch completion bash)"` (or zsh) into ~/.bashrc or ~/.zshrc. fish: write
+    the script to ~/.config/fish/completions/graphsearch.fish.
+    """
+    if shell not in SHELLS:
+        raise typer.BadParameter(f"SHELL must be {', '.join(SHELLS)}, not {shell!r}")
+    script = import_module("typer.completion").get_completion_script  # typer does not export it
+    print(script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .graph.graph import Graph
     from .graph.view import MoveView, NodeView, show
     from .position.values import WDL
-    from .query.frame import frame
+    from .query.sql import frame
     from .search.loop import analyze
     from .search.params import Limits, SearchParams
     from .search.results import Progress, SearchResult
@@ -54,7 +54,7 @@ _HOMES = {
     "SearchResult": "search.results",
     "WDL": "position.values",
     "analyze": "search.loop",
-    "frame": "query.frame",
+    "frame": "query.sql",
     "show": "graph.view",
 }
 

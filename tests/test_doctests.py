@@ -13,7 +13,7 @@ FILES = sorted([*(ROOT / "graphsearch").rglob("*.py"), *(ROOT / "cli").rglob("*.
 
 
 def module_name(parts: tuple[str, ...]) -> str:
-    """Returns the name under which a file is imported: `cli/live.py` -> `graphsearch.cli.live`."""
+    """Returns the name under which a file is imported: `cli/progress.py` -> `graphsearch.cli.progress`."""
     parts = parts if parts[0] == "graphsearch" else ("graphsearch", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

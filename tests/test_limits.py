@@ -54,7 +54,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/faults.py": "the report that it writes",
     "graphsearch/graph/sweeps/parts.py": "its own temporary file",
     "graphsearch/book/review/html.py": "the style of the package",
-    "graphsearch/exchange/site/assets.py": "the page of the package",
+    "graphsearch/exchange/site/export.py": "the page of the package",
     "graphsearch/web/app.py": "the page of the package",
     "cli/__init__.py": "/dev/null",
     "cli/compile_kernels.py": "/dev/null",

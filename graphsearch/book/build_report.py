@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+from ..answer import picked, plain
 from .positions import APART, LEAF, OPEN
 from .tree import BookTree
 
@@ -78,7 +79,10 @@ class BuildReport:
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch book build`."""
         failed = [{"position": fen, "error": error} for fen, error in self.failed]
-        return asdict(self) | {"roots": [asdict(root) for root in self.roots], "failed": failed}
+        return picked(self, "book ended positions leaves searched added visits evaluations seconds") | {
+            "failed": failed,
+            "roots": plain(self.roots),
+        }
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import GraphSearchError
 from ..position.board import board_of
+from ..position.lines import numbered
 from ..store.store import Store
 from ..store.tables import games
 from . import queue, rows
@@ -26,7 +27,7 @@ from .build_report import (
 from .config import BookConfig, BuildLimits
 from .executor import LocalExecutor, Outcome, Task
 from .growth import Growth, Roots
-from .positions import LEAF, BookLine, Position, numbered
+from .positions import LEAF, BookLine, Position
 from .queue import QueueItem
 from .requests import Requests
 from .tree import BookTree, order_of

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import Any
 
 import chess
 
+from ..answer import Answer
 from ..errors import GraphSearchError
 from ..position.board import board_of
 from ..store.sharded.files import open_to_read
@@ -55,17 +56,13 @@ class BookChange:
 
 
 @dataclass(frozen=True, slots=True)
-class BookChanges:
+class BookChanges(Answer):
     """The changes of a book: numbers of added and removed moves, and those with most visits."""
 
     book: str
     came: int
     went: int
     changes: tuple[BookChange, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the book as an object of the list `books`."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import Any
 
 import chess
 
-from .config import BookConfig, Window
+from ..answer import picked
+from .config import BookConfig, Ruling, Window
 from .tree import loss_of
 
 FORCED, QUEUE, BEST, OWN_CP = "forced", "queue", "best", "own_cp"
@@ -56,10 +57,9 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the verdict as an object of the JSON of `graphsearch book why`."""
-        found = self.candidate
         own = {"in_book": bool(self.rule), "rule": self.rule or None, "reason": self.reason}
-        numbers = {"p": found.p, "n": found.n, "q": found.q, "value": found.value, "loss_cp": self.loss}
-        return {"move": found.move, "san": found.san, **own, **numbers, "games": found.games}
+        numbers = picked(self, "p=candidate.p n=candidate.n q=candidate.q value=candidate.value loss_cp=loss")
+        return picked(self.candidate, "move san") | own | numbers | picked(self.candidate, "games")
 
 
 def decide(
@@ -76,7 +76,7 @@ def decide(
     best = ranked[0].value if ranked else None
     forced = {m.uci() for ruling in _of(config.forced, board) for m in ruling.moves}
     excluded = {m.uci() for ruling in _of(config.excluded, board) for m in ruling.moves}
-    is_alone = any(ruling.only for ruling in _of(config.forced, board))
+    is_alone = has_only_forced(config, board)
     window = None if ply >= config.max_ply else config.window_at(ply)
     tests = _Tests(window, is_own=config.is_own(board.turn))
     verdicts = []
@@ -104,7 +104,12 @@ def _sort_key(found: Candidate) -> tuple[bool, float, bool, int, float, str]:
     return (found.value is None, -value, not found.rule, -found.n, -found.p, found.move)
 
 
-def _of(rulings: Sequence[Any], board: chess.Board) -> list[Any]:
+def has_only_forced(config: BookConfig, board: chess.Board) -> bool:
+    """Returns whether no moves but the forced ones are added to a position."""
+    return any(ruling.only for ruling in _of(config.forced, board))
+
+
+def _of(rulings: Sequence[Ruling], board: chess.Board) -> list[Ruling]:
     """Returns the rulings on a position."""
     epd = board.epd()
     return [ruling for ruling in rulings if ruling.board.epd() == epd]

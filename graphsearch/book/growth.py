@@ -13,7 +13,16 @@ from ..store.record.ranking import edge_of
 from ..store.tables.history import PV_MOVES, BookValues
 from .build_report import RootValue
 from .config import BookConfig
-from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
+from .decide import (
+    FORCED,
+    QUEUE,
+    Candidate,
+    Verdict,
+    admits_by_rank,
+    admits_by_value,
+    decide,
+    has_only_forced,
+)
 from .positions import APART, END, LEAF, OPEN, BookMove, Position
 from .tree import BookTree, loss_of
 
@@ -240,12 +249,7 @@ class Growth:
             is_own or not admits_by_rank(window, admitted, better)
         ):
             return False
-        return not self._is_closed(board_of(position.fen))
-
-    def _is_closed(self, board: chess.Board) -> bool:
-        """Returns whether only forced moves are added."""
-        epd = board.epd()
-        return any(r.only for r in self._config.forced if r.board.epd() == epd)
+        return not has_only_forced(self._config, board_of(position.fen))
 
     def _revive(self) -> None:
         """Makes leaves of positions beyond the last ply to which a shorter path was found."""

@@ -94,28 +94,3 @@ class BookLine:
 def line_of(keys: Sequence[str], moves: Sequence[BookMove]) -> BookLine:
     """Returns the line of some positions, by key, and the moves between them."""
     return BookLine(tuple(keys), tuple(move.move for move in moves), tuple(move.san for move in moves))
-
-
-def ply_of(fen: str) -> int:
-    """Returns the number of half-moves before a position, by its move number.
-
-    >>> ply_of("4k3/8/8/8/8/8/8/4K3 b - - 0 7")
-    13
-    """
-    fields = fen.split()
-    return 2 * (int(fields[5]) - 1) + (fields[1] == "b")
-
-
-def numbered(sans: Sequence[str], ply: int) -> str:
-    """Returns moves in SAN with their numbers; the first has `ply` half-moves before it.
-
-    >>> numbered(["e5", "Nf3"], 1), numbered(["Kd7", "Ke2", "Ke6"], 13)
-    ('1... e5 2. Nf3', '7... Kd7 8. Ke2 Ke6')
-    """
-    words = []
-    for i, san in enumerate(sans, ply):
-        if i % 2 == 0:
-            words.append(f"{i // 2 + 1}. {san}")
-        else:
-            words.append(f"{i // 2 + 1}... {san}" if i == ply else san)
-    return " ".join(words)

@@ -10,13 +10,14 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import chess
 
+from ..answer import Answer
 from ..errors import InvalidParameterError, InvalidPositionError, StoreError
 from ..position.board import board_of, fen_of
 from ..position.notation import named_board, play_moves, read_position, start_position
@@ -51,7 +52,7 @@ class NewItem:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueItem:
+class QueueItem(Answer):
     """A row of the queue.
 
     Attributes:
@@ -82,10 +83,6 @@ class QueueItem:
         for move in self.moves:
             board.push_uci(move)
             yield board.copy(stack=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the object of `graphsearch book queue --json`."""
-        return asdict(self) | {"moves": list(self.moves)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, StoreError
+from ..position.lines import numbered, ply_of
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables import games, history
@@ -18,7 +19,7 @@ from ..store.tables.columns import TABLES
 from ..store.tables.provenance import now
 from ..store.tables.rows import insert, rows
 from .config import BookConfig
-from .positions import BookLine, BookMove, Position, line_of, numbered, ply_of
+from .positions import BookLine, BookMove, Position, line_of
 from .tree import BookTree
 
 Row = tuple[Any, ...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
+from ..answer import Answer
 from ..store.file import sql_errors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -62,7 +62,7 @@ class LeaseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class Status(Answer):
     """One book.
 
     Attributes:
@@ -86,10 +86,6 @@ class Status:
     runs: tuple[RunRow, ...]
     queue: dict[str, int]
     leases: tuple[LeaseRow, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the book as an object of the JSON of `graphsearch book status`."""
-        return asdict(self)
 
 
 def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status]:

@@ -15,12 +15,13 @@ import chess
 
 from ..errors import InvalidParameterError
 from ..position.board import board_of
+from ..position.lines import numbered, ply_of
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .gaps import Gap, find_gaps
-from .positions import LEAF, BookLine, BookMove, numbered, ply_of
+from .positions import LEAF, BookLine, BookMove
 from .queue import NewItem
 from .rows import BookSnapshot, read_snapshot
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import chess
 
+from ..answer import picked
 from ..position.board import board_of, check, fen_of, key_text
+from ..position.lines import numbered
 from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -19,7 +21,7 @@ from . import rows
 from .config import BookConfig
 from .decide import Verdict
 from .growth import Growth, known_moves
-from .positions import OPEN, Position, numbered
+from .positions import OPEN, Position
 from .toml import stored_config
 from .tree import BookTree, order_of
 
@@ -65,12 +67,10 @@ class Why:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch book why`."""
-        names = [field.name for field in fields(self)[:11]]  # up to `outside`
-        found = {name: getattr(self, name) for name in names}
-        found |= {"outside_move": self.outside_san, "priority": self.priority, "rank": self.rank}
+        names = "book position key found state ply line searches n value outside outside_move=outside_san"
         moves = [v.as_dict() | {"since_run": self.since.get(v.candidate.move)} for v in self.verdicts]
-        left = self.left_at.as_dict() if self.left_at else None
-        return found | {"leaves": self.leaves, "moves": moves, "left_at": left, "roots": list(self.roots)}
+        first = picked(self, f"{names} priority rank leaves")
+        return first | {"moves": moves} | picked(self, "left_at roots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,8 @@ class LeftAt:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object."""
-        found = asdict(replace(self, verdict=None))
-        del found["verdict"]
-        return found | {"reason": self.verdict.reason if self.verdict else None}
+        reason = self.verdict.reason if self.verdict else None
+        return picked(self, "position move line state") | {"reason": reason}
 
 
 def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = None) -> Why:

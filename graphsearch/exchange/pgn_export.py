@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import ExportError
 from ..position.board import fen_of, is_chess960, pack
+from ..position.lines import numbered, sans_of
 from ..position.openings import opening_of
 from ..position.values import scores_by, shown_score_type
 from ..store.sharded.files import open_to_read
@@ -26,7 +27,7 @@ from . import pgn_kernel as kernel
 from .centipawns import cps_from_q, cps_of
 from .choices import tables_of
 from .output import ExportReport, Target, new_output, scratch_folder, target_name
-from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header, line
+from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
 from .text_rows import bytes_of, fixed, names_of
 from .tree import Tree
@@ -263,8 +264,4 @@ class _Writer:
 
 def _line_to(board: chess.Board) -> Iterator[str]:
     """Yields the words of the moves of a board."""
-    at, sans = board.root(), []
-    for move in board.move_stack:
-        sans.append(at.san(move))
-        at.push(move)
-    yield from line(sans, board.root().ply())
+    yield from numbered(sans_of(board.root(), board.move_stack), board.root().ply()).split()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import BinaryIO
 
 COLUMNS = 80
@@ -84,30 +84,6 @@ def header(name: str, value: str) -> bytes:
     """
     text = "".join(c if c.isprintable() else "?" for c in value).replace("\\", "\\\\").replace('"', '\\"')
     return f'[{name} "{text}"]\n'.encode()
-
-
-def number(ply: int, *, first: bool = True) -> str:
-    """Returns the number before a move at a ply; without `first`, none for Black.
-
-    >>> number(0), number(3), number(3, first=False)
-    ('1.', '2...', '')
-    """
-    if ply & 1:
-        return f"{ply // 2 + 1}..." if first else ""
-    return f"{ply // 2 + 1}."
-
-
-def line(sans: Iterable[str], ply: int) -> Iterator[str]:
-    """Yields the words of a line that begins at a ply.
-
-    >>> " ".join(line(["e5", "Nf3", "Nc6"], 1))
-    '1... e5 2. Nf3 Nc6'
-    """
-    for k, san in enumerate(sans):
-        before = number(ply + k, first=k == 0)
-        if before:
-            yield before
-        yield san
 
 
 def mistake_of(loss: float) -> int | None:

@@ -90,22 +90,14 @@ class Player:
           BrokenGameError: if any of it cannot be read.
           VariantError: if it is neither standard chess nor Chess960.
         """
-        variant = variant_of(game.headers)
-        if variant:
-            raise VariantError(variant)
-        if game.error:
-            raise BrokenGameError(game.error_line, game.error)
-        node, self._start = self._begin(game)
+        node, self._start = self._begin(game, start_fen(game))
         self._board = self._start.copy(stack=False)
         self._moves, self._pushed, self._fresh, self.null_line = [], 0, 0, 0
         return list(self._played(game, node))
 
     # -------------------------------------------------------------- beginning
-    def _begin(self, game: PgnGame) -> tuple[Node, chess.Board]:
+    def _begin(self, game: PgnGame, fen: str) -> tuple[Node, chess.Board]:
         """Returns where a game starts."""
-        fen = game.headers.get("FEN", "")
-        if not fen and game.headers.get("SetUp") == "1":
-            raise BrokenGameError(game.line, "SetUp is 1, but there is no FEN")
         found = self._starts.get(fen)
         if found is None:
             if len(self._starts) >= MAX_STARTS:
@@ -216,6 +208,24 @@ class Player:
             self._starts.clear()
         self._fresh += 1
         self._nodes[node.key] = node
+
+
+def start_fen(game: PgnGame) -> str:
+    """Returns the FEN of a game's first position, empty for the start position.
+
+    Raises:
+      BrokenGameError: if its text cannot be read, or it has no FEN and needs one.
+      VariantError: if it is neither standard chess nor Chess960.
+    """
+    variant = variant_of(game.headers)
+    if variant:
+        raise VariantError(variant)
+    if game.error:
+        raise BrokenGameError(game.error_line, game.error)
+    fen = game.headers.get("FEN", "")
+    if not fen and game.headers.get("SetUp") == "1":
+        raise BrokenGameError(game.line, "SetUp is 1, but there is no FEN")
+    return fen
 
 
 def start_board(game: PgnGame, fen: str) -> chess.Board:

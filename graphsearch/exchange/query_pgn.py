@@ -11,12 +11,13 @@ import chess.pgn
 
 from ..errors import GraphSearchError
 from ..position.board import board_of
+from ..position.lines import number
 from ..query.diff import Difference, Worth
 from ..query.prepare import Departure, Preparation
 from ..query.pv import pv
 from ..store.file import real_path
 from .output import Target, new_output
-from .pgn_writing import MoveText, header, number
+from .pgn_writing import MoveText, header
 
 MOST_PLIES = 20  # of a line
 

@@ -9,12 +9,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
-from typing import Any
+from typing import Generic, TypeVar
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
@@ -23,13 +24,14 @@ from ..store.portions import all_records
 from ..store.record.node import RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from .source import Answer
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
 
 OnProgress = Callable[[int, int], None]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+_Row = TypeVar("_Row")
 
 OTHER_MOVE = 0.05  # of Q: what another best move counts among changes
 
@@ -228,23 +230,27 @@ def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
     )
 
 
-class Most:
-    """Keeps the `count` rows of the largest weights, such as visits."""
+class Most(Generic[_Row]):
+    """Keeps the `count` rows of the largest weights, such as visits; of equal weights the first."""
 
     def __init__(self, count: int) -> None:
         """Creates an empty list for `count` rows."""
         self._count = count
-        self._rows: list[tuple[float, int, Any]] = []  # weight, minus the order of arrival, row
+        self._rows: list[tuple[float, int, _Row]] = []  # weight, minus the order of arrival, row
         self._seen = 0
+
+    @property
+    def least(self) -> float:
+        """The weight that another row must exceed."""
+        return self._rows[0][0] if self._count and len(self._rows) == self._count else -1.0
 
     def places(self, weights: Ints | Floats, places: Ints) -> list[int]:
         """Returns the indexes of rows that may be among them, the heaviest first."""
-        least = self._rows[0][0] if len(self._rows) == self._count else -1
-        some = places[weights[places] > least] if self._count else places[:0]
+        some = places[weights[places] > self.least] if self._count else places[:0]
         chosen: list[int] = some[np.argsort(-weights[some], kind="stable")][: self._count].tolist()
         return chosen
 
-    def add(self, weight: float, row: Any) -> None:
+    def add(self, weight: float, row: _Row) -> None:
         """Keeps a row if it is heavy enough."""
         self._seen += 1
         entry = (weight, -self._seen, row)
@@ -253,7 +259,7 @@ class Most:
         else:
             heappushpop(self._rows, entry)
 
-    def rows(self) -> list[Any]:
+    def rows(self) -> list[_Row]:
         """Returns the rows, the heaviest first."""
         return [row for _, _, row in sorted(self._rows, key=lambda entry: (-entry[0], -entry[1]))]
 
@@ -263,7 +269,8 @@ class _Comparison:
 
     def __init__(self, found: Difference, what: tuple[str, ...], top: int) -> None:
         self._found, self._what = found, what
-        self._changes, self._gone, self._come = Most(top), Most(top), Most(top)
+        self._changes = Most[Callable[[], Change]](top)
+        self._gone, self._come = Most[Callable[[], Alone]](top), Most[Callable[[], Alone]](top)
 
     def compare(self, one: Store, other: Store, on_progress: OnProgress) -> Difference:
         found, done, total = self._found, 0, one.node_count + other.node_count
@@ -271,9 +278,8 @@ class _Comparison:
             self._step(old, new)
             done += len(old.batch) + len(new.batch)
             on_progress(done, max(done, total))
-        found.changes, found.gone, found.come = (
-            [make() for make in most.rows()] for most in (self._changes, self._gone, self._come)
-        )
+        found.changes = [make() for make in self._changes.rows()]
+        found.gone, found.come = ([make() for make in most.rows()] for most in (self._gone, self._come))
         return found
 
     def _step(self, old: _Records, new: _Records) -> None:
@@ -296,7 +302,7 @@ class _Comparison:
         other = np.nonzero((places >= 0) & ~same)[0]
         self._note_changes(take(old.batch, places[other]), take(new.batch, other))
 
-    def _note_alone(self, most: Most, batch: RecordBatch) -> None:
+    def _note_alone(self, most: Most[Callable[[], Alone]], batch: RecordBatch) -> None:
         from ..store.upkeep.prune import visits_of
 
         visits = visits_of(batch)

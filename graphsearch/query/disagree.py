@@ -6,7 +6,6 @@ by policy   weight = N TV,  TV = half the sum over the moves of |P - P of the se
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 import os
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 
 import chess
 
+from ..answer import picked
 from ..errors import InvalidParameterError, StoreError
 from ..position.board import board_of, fen_of, legal_moves
 from ..position.values import cp_of
@@ -75,14 +75,8 @@ class Disagreements:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch lab disagree`."""
-        return {
-            "by": self.by,
-            "evaluator": self.first.describe(),
-            "second_evaluator": self.second.describe(),
-            "opinions": self.opinions,
-            "lost": self.lost,
-            "positions": [dataclasses.asdict(row) for row in self.rows],
-        }
+        names = {"evaluator": self.first.describe(), "second_evaluator": self.second.describe()}
+        return {"by": self.by, **names, **picked(self, "opinions lost positions=rows")}
 
 
 def disagree(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import key_text_of_words, unpack
 from ..position.fens import fens
@@ -24,7 +25,6 @@ from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import checked
 from .filters import Filters
-from .source import Answer
 
 OnProgress = Callable[[int, int], None]
 

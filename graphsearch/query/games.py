@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import chess
 
+from ..answer import Answer
 from ..errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text, legal_moves
 from ..position.values import cp_of
@@ -52,7 +52,7 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedMove:
+class PlayedMove(Answer):
     """One move in games and in the search; values are seen by the side to move at the position.
 
     Attributes:
@@ -63,6 +63,11 @@ class PlayedMove:
       n: edge N; n_share: of all edge N, in [0, 1]; q: edge Q, cp likewise. None where the search has none.
       difference: `score` as a value in [-1, 1], minus q; None if one of them is missing.
     """
+
+    json_keys = (
+        "move san games=results.games *results white_percent draw_percent black_percent share score n n_share"
+        " q cp difference"
+    )
 
     move: str
     san: str
@@ -78,16 +83,9 @@ class PlayedMove:
     cp: int | None
     difference: float | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of the list `moves`, with the counts under their names."""
-        fields = asdict(self)
-        results = fields.pop("results")
-        head = {"move": fields.pop("move"), "san": fields.pop("san"), "games": self.results.games}
-        return {**head, **results, **fields}
-
 
 @dataclass(frozen=True, slots=True)
-class Games:
+class Games(Answer):
     """The answer of `games`.
 
     Attributes:
@@ -97,24 +95,14 @@ class Games:
       moves: all moves played or visited, most games first, then most visits.
     """
 
+    json_keys = "position games=results.games *results score n q moves"
+
     position: str
     results: Results
     score: float | None
     n: int | None
     q: float | None
     moves: tuple[PlayedMove, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch games`."""
-        return {
-            "position": self.position,
-            "games": self.results.games,
-            **asdict(self.results),
-            "score": self.score,
-            "n": self.n,
-            "q": self.q,
-            "moves": [move.as_dict() for move in self.moves],
-        }
 
 
 def games(path: str | os.PathLike[str], board: chess.Board) -> Games:

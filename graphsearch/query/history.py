@@ -9,13 +9,14 @@ from typing import Any
 
 import chess
 
+from ..answer import Answer
 from ..position.board import check, fen_of, key_text
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.record.provenance import RunInfo
 from ..store.tables import history as table
 from ..store.tables.books import books
 from ..store.tables.history import SavedBookValues, SavedValues
-from .source import Answer, RecordSource, last_root, opened
+from .source import RecordSource, last_root, opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +65,15 @@ class HistoryPoint(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class History(Answer):
     """The answer of `history`.
 
     Attributes:
       position: FEN. points: its saves, in the order of runs and of saves within a run.
       evaluators: descriptions of the evaluators of these runs, by number.
     """
+
+    json_keys = "position evaluators points"
 
     position: str
     points: tuple[HistoryPoint, ...]
@@ -85,14 +88,6 @@ class History:
     def changes(self) -> tuple[HistoryPoint, ...]:
         """The points at which the best move changed, the first of all included."""
         return tuple(point for point in self.points if point.changed)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch history`."""
-        return {
-            "position": self.position,
-            "evaluators": {str(number): text for number, text in self.evaluators.items()},
-            "points": [point.as_dict() for point in self.points],
-        }
 
 
 def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> History:

@@ -8,12 +8,13 @@ from typing import Any
 
 import chess
 
+from ..answer import Answer
 from ..errors import InvalidPositionError, UnknownPositionError
 from ..position.board import check, fen_of
 from ..position.values import cp_of, loss_of, negate
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
-from .source import Answer, RecordSource, Step, after, opened, steps_of
+from .source import RecordSource, Step, after, opened, steps_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import chess
 
+from ..answer import picked
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, view
 from ..position.board import key_text
 from ..position.values import negate
@@ -43,14 +44,7 @@ class StoredMove:
         """Returns the JSON object of the list `moves`."""
         edge = self.view.as_dict()
         del edge["pv"]
-        return edge | {
-            "bounds": list(self.bounds),
-            "child_n": self.child_n,
-            "child_q": self.child_q,
-            "stale": self.stale,
-            "transposition": self.transposition,
-            "games": self.games,
-        }
+        return edge | picked(self, "bounds child_n child_q stale transposition games")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ import heapq
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import chess
 
+from ..answer import Answer
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import board_of, check, fen_of, key_text
 from ..store.record.ranking import node_mean
@@ -23,7 +24,7 @@ MOST = 300  # positions, default
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnNode:
+class DrawnNode(Answer):
     """A position of the picture, drawn once.
 
     Attributes:
@@ -34,6 +35,8 @@ class DrawnNode:
         unknown.
       state: of a book, the column `state` of `book_position`; None of a graph.
     """
+
+    json_keys = "key position level place n q state white_q"
 
     key: str
     position: str
@@ -72,7 +75,7 @@ class DrawnEdge:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbourhood:
+class Neighbourhood(Answer):
     """The answer of `neighbourhood`.
 
     Attributes:
@@ -81,6 +84,8 @@ class Neighbourhood:
       nodes: by level and place. edges: all visited moves between them, in the order of their parents.
       hidden: visited moves that lead out of the picture, above the depth.
     """
+
+    json_keys = "position book depth min_visits most hidden transpositions nodes edges"
 
     position: str
     book: str | None
@@ -98,13 +103,6 @@ class Neighbourhood:
         for edge in self.edges:
             ways[edge.child] += 1
         return sum(number > 1 for number in ways)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch lab neighbourhood`."""
-        nodes = [asdict(node) | {"white_q": node.white_q} for node in self.nodes]
-        edges = [asdict(edge) for edge in self.edges]
-        names = ("position", "book", "depth", "min_visits", "most", "hidden", "transpositions")
-        return {name: getattr(self, name) for name in names} | {"nodes": nodes, "edges": edges}
 
 
 class _Way(NamedTuple):

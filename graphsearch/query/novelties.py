@@ -4,7 +4,6 @@ only.
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -13,8 +12,10 @@ from itertools import islice
 import chess
 import numpy as np
 
+from ..answer import Answer
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import check, fen_of, key_text, unpack
+from ..position.lines import sans_of
 from ..position.notation import board_from_fen
 from ..position.values import cp_of, loss_of
 from ..store.reading import Reader
@@ -22,8 +23,9 @@ from ..store.record.node import NodeRecord
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
 from ..store.upkeep.prune import visits_of
+from .diff import Most
 from .played_below import OnProgress, Reached, played_at, reached_below
-from .source import Answer, RecordSource, Step, after, opened, steps_of
+from .source import RecordSource, Step, after, opened, steps_of
 
 AT_ONCE = 2000  # positions whose records are read together
 
@@ -159,8 +161,8 @@ def novelties(
         reached=judge.reached,
         judged=judge.judged,
         problems=tuple(reader.problems),
-        novelties=judge.novelties.rows(),
-        popular=judge.popular.rows(),
+        novelties=tuple(_with_line(*row) for row in judge.novelties.rows()),
+        popular=tuple(_with_line(*row) for row in judge.popular.rows()),
     )
 
 
@@ -200,41 +202,15 @@ def _recorded(walk: Iterable[Reached], reader: Reader, judge: _Judge) -> Iterato
                 yield some[places[i]], records.record(i)
 
 
-class _Best:
-    """The moves of the largest weight."""
-
-    def __init__(self, top: int) -> None:
-        self._top = top
-        self._heap: list[tuple[float, int, NotableMove, Reached]] = []
-        self._number = 0
-
-    @property
-    def least(self) -> float:
-        """The weight that another move must exceed."""
-        return self._heap[0][0] if len(self._heap) >= self._top else -1.0
-
-    def add(self, move: NotableMove, reached: Reached) -> None:
-        """Adds a move if its weight is large enough."""
-        self._number -= 1  # of equal weights the first stay
-        entry = (move.weight, self._number, move, reached)
-        if len(self._heap) < self._top:
-            heapq.heappush(self._heap, entry)
-        else:
-            heapq.heappushpop(self._heap, entry)
-
-    def rows(self) -> tuple[NotableMove, ...]:
-        """Returns the moves with their lines, largest weight first."""
-        found = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
-        return tuple(_with_line(move, reached) for _, _, move, reached in found)
-
-
 def _with_line(notable: NotableMove, reached: Reached) -> NotableMove:
     start, moves = reached.way.line()
-    walk, line = start.copy(), []
+    here = start.copy()
     for move in moves:
-        line.append(walk.san(move))
-        walk.push(move)
-    return replace(notable, position=fen_of(walk), start=fen_of(start), line=tuple(line))
+        here.push(move)
+    return replace(notable, position=fen_of(here), start=fen_of(start), line=sans_of(start, moves))
+
+
+_Told = tuple[NotableMove, Reached]
 
 
 class _Judge:
@@ -243,7 +219,7 @@ class _Judge:
     def __init__(self, store: Store, rules: Rules, top: int) -> None:
         self._store = store
         self.rules = rules
-        self.novelties, self.popular = _Best(top), _Best(top)
+        self.novelties, self.popular = Most[_Told](top), Most[_Told](top)
         self.reached = self.judged = 0
 
     def may_tell(self, reached: Reached) -> bool:
@@ -261,9 +237,10 @@ class _Judge:
             if self._is_novelty(seen):
                 weight = reached.games * seen.n_share
                 if weight > self.novelties.least and not self._is_known_behind(board, step.move):
-                    self.novelties.add(seen.notable(board, weight), reached)
+                    self.novelties.add(weight, (seen.notable(board, weight), reached))
             elif self._is_popular(seen):
-                self.popular.add(seen.notable(board, seen.games * seen.points_lost), reached)
+                lost = seen.games * seen.points_lost
+                self.popular.add(lost, (seen.notable(board, lost), reached))
 
     def _is_novelty(self, seen: _Seen) -> bool:
         if seen.games > self.rules.games:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import chess
 import numpy as np
 
-from ..position.board import POSITION_WORDS, check, clock_term, fen_of
+from ..answer import Answer
+from ..position.board import POSITION_WORDS, check, clock_term, fen_of, legal_moves, pack_checked
 from ..position.values import cp_of
+from ..position.words import KEY
 from ..store.record.node import Edge
 from ..store.record.ranking import edge_of
-from .source import RecordSource, opened, plain_key
+from .source import RecordSource, opened
 from .unmoves import Predecessor, candidates, leads_to
 
 
@@ -43,13 +44,15 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
-class Parents:
+class Parents(Answer):
     """The answer of `parents`.
 
     Attributes:
       position: FEN. visits: its node N; None if the file does not hold it.
       candidates: positions tried. parents: the stored ones, most visits of the edge first.
     """
+
+    json_keys = "position visits candidates parents ways"
 
     position: str
     visits: int | None
@@ -60,10 +63,6 @@ class Parents:
     def ways(self) -> int:
         """How many visited edges lead here."""
         return sum(parent.n > 0 for parent in self.parents)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch lab parents`."""
-        return asdict(self) | {"ways": self.ways}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +111,8 @@ def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor
 
 def _filtered(source: RecordSource, tried: Sequence[Predecessor]) -> list[tuple[Predecessor, list[int]]]:
     """Returns the candidates that the file may hold, each with its possible clocks."""
-    words = _structures([candidate.board for candidate in tried])
-    keys = np.array([plain_key(candidate.board) for candidate in tried], np.uint64)
+    packed = [pack_checked(candidate.board) for candidate in tried]
+    words = np.array(packed, np.uint64).reshape(-1, POSITION_WORDS)
     places: list[int] = []
     clocks: list[int] = []
     for place, candidate in enumerate(tried):
@@ -121,7 +120,7 @@ def _filtered(source: RecordSource, tried: Sequence[Predecessor]) -> list[tuple[
         clocks += candidate.clocks
     which = np.array(places, np.int64)
     terms = {clock: clock_term(clock) for clock in set(clocks)}
-    asked = keys[which] ^ np.array([terms[clock] for clock in clocks], np.uint64)
+    asked = words[which, KEY] ^ np.array([terms[clock] for clock in clocks], np.uint64)
     hits = np.nonzero(source.store.may_hold(words[which], asked))[0]
     kept: dict[int, list[int]] = {}
     for hit in hits.tolist():
@@ -129,32 +128,10 @@ def _filtered(source: RecordSource, tried: Sequence[Predecessor]) -> list[tuple[
     return [(tried[place], those) for place, those in kept.items()]
 
 
-def _structures(boards: Sequence[chess.Board]) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Returns the words that sort keys are computed from, `[K, 10]`: men and turn; the rest is 0."""
-    words = np.zeros((len(boards), POSITION_WORDS), np.uint64)
-    for row, board in zip(words, boards, strict=True):
-        row[:9] = (
-            board.pawns,
-            board.knights,
-            board.bishops,
-            board.rooks,
-            board.queens,
-            board.kings,
-            board.occupied_co[chess.WHITE],
-            board.occupied_co[chess.BLACK],
-            not board.turn,
-        )
-    return words
-
-
 def _edge_in(source: RecordSource, before: chess.Board, move: chess.Move) -> ParentEdge | None:
     """Returns the edge of a stored position, visited or not; None if it is not stored."""
-    from ..position.board import legal_moves
-
     record = source.read(before)
-    if record is None:
-        return None
-    if not record.codes:  # from a tablebase, or damaged: it has no moves
+    if record is None or not record.codes:  # from a tablebase, or damaged: it has no moves
         return None
     index = legal_moves(before).index(move)
     edge = edge_of(record, record.order.index(index))

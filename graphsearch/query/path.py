@@ -14,9 +14,10 @@ from itertools import count
 
 import chess
 
+from ..answer import Answer
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import board_of, check, fen_of, key_text
-from .source import Answer, RecordSource, after, opened, steps_of
+from .source import RecordSource, after, opened, steps_of
 
 EXTRA_PLIES = 2  # of the most visited line beyond the shortest
 MOST_READ = 2000  # positions, for each of the two lines; default

@@ -6,9 +6,9 @@ import os
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..store.store import Store
 from ..store.tables import players as tables
@@ -22,17 +22,14 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Players:
+class Players(Answer):
     """The answer of `players`: stored games, number of players, and the players found."""
+
+    json_keys = "games total players=rows"
 
     games: int
     total: int
     rows: tuple[PlayerRow, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch players`."""
-        rows = [asdict(row) | {"games": row.games} for row in self.rows]
-        return {"games": self.games, "total": self.total, "players": rows}
 
 
 def players(path: str | os.PathLike[str], text: str = "", *, top: int | None = None) -> Players:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import chess
 
+from ..answer import picked
 from ..graph.view import Origin
 from ..position.board import check, fen_of, key_text
 from ..position.values import cp_of, wdl_from_q
@@ -84,11 +85,7 @@ class Position:
             node = self.moves.as_dict()
             node["moves"] = [move | {"pv": pvs[move["move"]]} for move in node["moves"]]
             found["node"] = node | {"mate": self.moves.node.mate} | self.origin.as_dict()
-        return found | {
-            "games": {move: asdict(results) for move, results in self.games.items()},
-            "books": [asdict(book) for book in self.books],
-            "opinions": [asdict(opinion) for opinion in self.opinions],
-        }
+        return found | picked(self, "games books opinions")
 
 
 def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import decode_move, fen_of
+from ..position.lines import sans_of
 from ..position.values import cp_of, loss_of, negate
 from ..store.record.ranking import node_mean
 from ..store.tables import books as book_tables
@@ -31,7 +32,7 @@ OnProgress = Callable[[int, int], None]  # half-moves followed, and those of the
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
+class Departure(Answer):
     """A move of the player that leaves the known positions; values are seen by him.
 
     Attributes:
@@ -43,6 +44,11 @@ class Departure:
       last: date of the latest game with the move, None if unknown. source, number: that game.
       worth: stored values of the move, and the best answer.
     """
+
+    json_keys = (
+        "position start line move san games wins draws losses unknown games_here last source number score"
+        " *worth"
+    )
 
     position: str
     start: str | None
@@ -66,15 +72,9 @@ class Departure:
         known = self.wins + self.draws + self.losses
         return (self.wins + self.draws / 2) / known if known else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of the list `moves`."""
-        fields = asdict(self)
-        worth: dict[str, Any] = fields.pop("worth")
-        return {**fields, "score": self.score, **worth}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preparation:
+class Preparation(Answer):
     """The answer of `prepare`.
 
     Attributes:
@@ -99,10 +99,6 @@ class Preparation:
     damaged: int
     total: int
     moves: tuple[Departure, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch prepare`."""
-        return asdict(self) | {"moves": [move.as_dict() for move in self.moves]}
 
 
 def prepare(
@@ -298,9 +294,8 @@ class _Walk:
 
     def _departure(self, source: RecordSource, key: str, code: int, met: _Met) -> Departure:
         start, moves = self.replay.line(met.ply, met.place)
-        board, line = start.copy(), []
+        board = start.copy()
         for step in moves:
-            line.append(board.san(step))
             board.push(step)
         move = decode_move(code)
         last = self._games[met.last]
@@ -308,7 +303,7 @@ class _Walk:
         return Departure(
             position=fen_of(board),
             start=None if start == chess.Board() else fen_of(start),
-            line=tuple(line),
+            line=sans_of(start, moves),
             move=move.uci(),
             san=board.san(move),
             games=sum(met.results),

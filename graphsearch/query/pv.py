@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import chess
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
 from ..store.record.node import NodeRecord
-from .source import Answer, RecordSource, Step, mate_of, mate_step, opened, repeats_from, steps_of
+from .source import RecordSource, Step, mate_of, mate_step, opened, repeats_from, steps_of
 
 BY_VISITS, BY_VALUE = "visits", "value"
 MAX_PLIES = 200

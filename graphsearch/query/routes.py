@@ -11,6 +11,7 @@ from itertools import count
 import chess
 
 from ..position.board import board_of, fen_of, key_text
+from ..position.lines import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from .parents import stored
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
@@ -162,15 +163,11 @@ def _of(walk: chess.Board) -> Way:
     """Returns the way of a game on a board's move stack."""
     root = walk.root()
     named = _named(root) if fen_of(root) != chess.STARTING_FEN else None
-    sans = []
-    at = root.copy(stack=False)
-    for move in walk.move_stack:
-        sans.append(at.san(move))
-        at.push(move)
+    sans = sans_of(root, walk.move_stack)
     if named:
         return Way(None, (*named.line, *sans), opening_of(walk))
     start = None if fen_of(root) == chess.STARTING_FEN else fen_of(root)
-    return Way(start, tuple(sans), opening_of(walk))
+    return Way(start, sans, opening_of(walk))
 
 
 def _named(board: chess.Board) -> Way | None:

@@ -18,6 +18,7 @@ from typing import Any
 import chess
 import numpy as np
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import board_of
 from ..position.values import cp_of
@@ -30,7 +31,6 @@ from ..store.store import Store
 from ..store.tables.rows import rows
 from ..store.upkeep.prune import visits_of
 from .diff import Alone, Most, alone_maker
-from .source import Answer
 
 OnProgress = Callable[[int, int], None]
 
@@ -93,7 +93,7 @@ def since(
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
         found.roots = sorted(_roots(store, first), key=_same_move)
-        most, done = Most(top), 0
+        most, done = Most[Callable[[], Alone]](top), 0
         for batch in all_records(store):
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import chess
 import chess.polyglot
@@ -27,16 +26,6 @@ from ..store.record.ranking import has_best_move, proof_at, ranking
 from ..store.scanning import passed_over
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-
-
-class Answer:
-    """What a question is answered with: a dataclass."""
-
-    __slots__ = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object that the command prints."""
-        return asdict(cast(Any, self))
 
 
 class RecordSource:

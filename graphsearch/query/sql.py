@@ -18,12 +18,12 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ..store.connection import BoundedConnection
@@ -32,6 +32,9 @@ from ..store.sharded.files import gather_tables, open_to_read
 from ..store.sharded.manifest import is_sharded
 from ..store.store import Store
 from .sql_functions import PURE, Function, Value, record_text
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
 PULSE = 1000  # steps of SQLite's machine between two checks for Ctrl-C: they may be long ones
@@ -317,3 +320,31 @@ def json_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
+
+
+class Row(Protocol):
+    """An item of an answer: a move, a line, a game."""
+
+    def as_dict(self) -> Mapping[str, object]:
+        """Returns it as the command's JSON has it."""
+
+
+def frame(answer: Result | Iterable[Row]) -> DataFrame:
+    """Returns a pandas DataFrame with a row for each item, and the keys of the commands' JSON as columns.
+
+    Args:
+      answer: the answer of `query.sql.sql`, or items that have `as_dict`, such as the moves of a node.
+
+    Example:
+      >>> import chess
+      >>> from graphsearch import Graph, Limits, analyze
+      >>> with Graph.open(None) as graph:
+      ...     moves = analyze(graph, chess.Board(), Limits(visits=50)).node.moves
+      >>> list(frame(moves).columns)[:5]
+      ['move', 'san', 'n', 'p', 'q']
+    """
+    import pandas as pd
+
+    if isinstance(answer, Result):
+        return pd.DataFrame(answer.rows, columns=list(answer.columns))
+    return pd.DataFrame([row.as_dict() for row in answer])

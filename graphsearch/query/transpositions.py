@@ -13,10 +13,11 @@ from itertools import count
 
 import chess
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import board_of, fen_of, key_text
 from ..store.record.ranking import node_mean
-from .source import Answer, RecordSource, after, key_after, opened, plain_key, steps_of
+from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 
 LOOKED_AT = 200  # positions; default: the answer takes a second at any size of the file
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 import chess
 
+from ..answer import Answer
 from ..errors import InvalidParameterError
 from ..position.board import fen_of, key_text
 from ..position.values import cp_of
@@ -21,7 +21,7 @@ SHARE = 50  # a move is followed if it has the position's N divided by this; def
 
 
 @dataclass(slots=True)
-class Branch:
+class Branch(Answer):
     """A position in the tree, with the move that leads to it; the root has none.
 
     Attributes:
@@ -36,6 +36,8 @@ class Branch:
       hidden: how many visited moves are not shown here; 0 where nothing was expanded.
     """
 
+    json_keys = "move san n p q cp mate position visits transposes_to hidden branches"
+
     move: str | None
     san: str | None
     n: int
@@ -49,27 +51,12 @@ class Branch:
     branches: list[Branch] = field(default_factory=list)
     hidden: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the branch as a nested object."""
-        return {
-            "move": self.move,
-            "san": self.san,
-            "n": self.n,
-            "p": self.p,
-            "q": self.q,
-            "cp": self.cp,
-            "mate": self.mate,
-            "position": self.position,
-            "visits": self.visits,
-            "transposes_to": None if self.transposes_to is None else list(self.transposes_to),
-            "hidden": self.hidden,
-            "branches": [branch.as_dict() for branch in self.branches],
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Answer):
     """The answer of `tree`: the request, the tree, and the number of its positions."""
+
+    json_keys = "position=root.position depth min_visits width positions transpositions tree=root"
 
     depth: int
     min_visits: int
@@ -77,18 +64,6 @@ class Tree:
     positions: int
     transpositions: int
     root: Branch
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch tree`; `tree` is nested."""
-        return {
-            "position": self.root.position,
-            "depth": self.depth,
-            "min_visits": self.min_visits,
-            "width": self.width,
-            "positions": self.positions,
-            "transpositions": self.transpositions,
-            "tree": self.root.as_dict(),
-        }
 
 
 def tree(

@@ -20,9 +20,8 @@ from ..search.params import Limits
 from ..search.results import Progress
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import ranking
-from .clock import Budget, Standing, clock_budget, may_stop, move_budget
+from .clock import FALLBACK_SECONDS, Budget, Standing, clock_budget, may_stop, move_budget
 from .info_lines import Report, info_lines, stats_lines, totals_line
-from .mating import FALLBACK_SECONDS
 from .options import OutputOptions
 from .protocol import Go, written_line
 from .quick import quick_move

@@ -1,4 +1,4 @@
-"""Time management: pure functions of the clock and of the search's progress.
+"""Time management: when a search ends, by its clock and its progress, and how large its batches are.
 
         now      planned           most        time left
 |--------|----------|----------------|------------|       the search ends at `planned`, sooner if no other
@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 MOVES_LEFT = 32  # expected of a game without `movestogo`
@@ -20,6 +21,7 @@ LEAST_SECONDS = 0.02  # for an answer without a search, if there is twice as muc
 LEAST_SHARE = 0.25  # of the time left that is used though the overhead is larger
 UNSURE = 1.6  # planned times while the best move is new, or another one has the better value
 SURE_SHARE = 0.4  # of the planned time that is used at least: the speed of a search's first waves says little
+FALLBACK_SECONDS = 1.0  # of a search of the graph for `go mate`, once no mate is proven to exist
 NEW_SHARE = 0.3  # of the time so far: a best move younger than that is new
 
 
@@ -109,3 +111,54 @@ def may_stop(budget: Budget, at: Standing) -> bool:
     if at.elapsed < SURE_SHARE * budget.planned:
         return False
     return at.best_n - at.second_n > at.speed * (planned - at.elapsed)
+
+
+SAMPLES = 24
+BATCHES_PER_MOVE = 16
+LONGEST_BATCH, SHORTEST_BATCH = 0.5, 0.005  # seconds
+
+
+class BatchPace:
+    """Limits the size of a batch, so that it takes a small part of the available time.
+
+    An evaluator takes about a + b n seconds for n leaves. Both are fitted to its recent times; until more is
+    known a batch is at most twice as large as any before, beginning with one leaf.
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[int, float]] = deque(maxlen=SAMPLES)
+        self._largest = 1
+        self.target = LONGEST_BATCH
+
+    def plan(self, seconds: float | None) -> None:
+        """Sets how long the next search may take; None: no limit."""
+        share = LONGEST_BATCH if seconds is None else seconds / BATCHES_PER_MOVE
+        self.target = max(SHORTEST_BATCH, min(LONGEST_BATCH, share))
+
+    def __call__(self, leaves: int, seconds: float) -> int:
+        """Returns the most leaves of the next batch, given the last one's time (0 leaves: nothing new)."""
+        if leaves:
+            self._samples.append((leaves, seconds))
+            self._largest = max(self._largest, leaves)
+        if not self._samples:
+            return 1
+        fixed, each = self._fitted()
+        if each <= 0.0:
+            return 2 * self._largest
+        # where the fixed part alone takes the time, a smaller batch costs more than it saves
+        allowed = max(self.target - fixed, fixed) / each
+        return max(1, min(2 * self._largest, int(allowed)))
+
+    def _fitted(self) -> tuple[float, float]:
+        """Returns (a, b) of the least squares through the samples, neither below zero."""
+        n = len(self._samples)
+        mean_x = sum(x for x, _ in self._samples) / n
+        mean_y = sum(y for _, y in self._samples) / n
+        spread = sum((x - mean_x) ** 2 for x, _ in self._samples)
+        if spread == 0.0:
+            return 0.0, mean_y / mean_x
+        each = sum((x - mean_x) * (y - mean_y) for x, y in self._samples) / spread
+        if each <= 0.0:
+            return mean_y, 0.0
+        fixed = mean_y - each * mean_x
+        return (fixed, each) if fixed > 0.0 else (0.0, mean_y / mean_x)

@@ -20,8 +20,8 @@ from ..evaluators.pool import PooledEvaluator
 from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
 from ..evaluators.uniform import OutsideUniform
 from ..search.params import Limits, SearchParams
+from .clock import BatchPace
 from .options import Settings, substitute_spec
-from .pace import BatchPace
 from .writer import Writer
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import chess
@@ -17,9 +18,9 @@ from ..position.values import negate
 from ..search.claims import view_in_game
 from ..search.params import Limits
 from ..search.results import Progress
+from ..solvers.mate.sides import MOST_MOVES, MateLimits
 from .answer import GoAnswer
 from .info_lines import Report
-from .mating import PROVER_BYTES, mate_line, none_line, search_mate
 from .memory import Memory
 from .options import Settings
 from .protocol import written_line
@@ -27,6 +28,8 @@ from .writer import Writer
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph
+    from ..solvers.mate.session import MateProgress, MateResult
+    from ..store.record.transposition import EntryTable
 
 UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's progress: on a clock, or not
 
@@ -163,3 +166,56 @@ def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
         if record is not None:
             found[move.move] = negate(record.v)
     return found
+
+
+PROVER_BYTES = 1 << 26  # of the prover's table
+PROVER_SHARE = 0.5  # of the time for a move
+INFO_SECONDS = 1.0
+
+
+def search_mate(
+    board: chess.Board,
+    moves: int,
+    *,
+    seconds: float | None,
+    entries: EntryTable | None,
+    stop: threading.Event,
+    tell: Callable[[str], None],
+) -> MateResult:
+    """Returns the prover's result for mates in at most `moves` moves; `tell` shows progress."""
+    from ..solvers.mate.session import find_mate
+
+    told = [0.0]
+
+    def show(progress: MateProgress) -> None:
+        if progress.seconds - told[0] >= INFO_SECONDS:
+            told[0] = progress.seconds
+            tell(progress_line(progress))
+
+    limits = MateLimits(seconds=seconds and PROVER_SHARE * seconds, moves=min(moves, MOST_MOVES))
+    return find_mate(board, limits, entries=entries, stop=stop, on_progress=show, table_bytes=PROVER_BYTES)
+
+
+def progress_line(progress: MateProgress) -> str:
+    """Returns the prover's progress as an `info` line."""
+    return f"info time {round(1000 * progress.seconds)} nodes {progress.visits} nps {_mate_speed(progress)}"
+
+
+def mate_line(result: MateResult, began: float, pv: Sequence[str]) -> str:
+    """Returns the `info` line of a proven mate; `pv`: its line in the GUI's notation."""
+    plies = len(pv)
+    return (
+        f"info depth {plies} seldepth {plies} time {round(1000 * (time.monotonic() - began))}"
+        f" nodes {result.visits} score mate {result.mate} nps {_mate_speed(result)} multipv 1"
+        f" pv {' '.join(pv)}"
+    )
+
+
+def none_line(result: MateResult) -> str:
+    """Returns the message for a search without a mate."""
+    within = f" in up to {result.excluded}" if result.excluded else " is proven"
+    return f"no mate{within}: the moves are searched as without `mate`"
+
+
+def _mate_speed(found: MateProgress | MateResult) -> int:
+    return round(found.visits / max(found.seconds, 1e-3))

@@ -8,28 +8,18 @@ from typing import Any
 
 import chess
 
+from ..position.lines import sans_of
 from ..query.routes import routes
 
 MOST_PLIES = 24  # of a line on the page
 
 
-def sans(board: chess.Board, moves: Sequence[str]) -> list[str]:
-    """Returns the first moves of a line in SAN, given in UCI.
-
-    >>> sans(chess.Board(), ["e2e4", "e7e5"])
-    ['e4', 'e5']
-    """
-    walk, found = board.copy(stack=False), []
-    for text in moves[:MOST_PLIES]:
-        move = chess.Move.from_uci(text)
-        found.append(walk.san(move))
-        walk.push(move)
-    return found
-
-
 def with_sans(node: dict[str, Any], board: chess.Board) -> dict[str, Any]:
     """Returns the JSON object of a node, each move with its line in SAN: `pv_san`."""
-    moves = [move | {"pv_san": sans(board, move["pv"])} for move in node["moves"]]
+    moves = []
+    for move in node["moves"]:
+        line = [chess.Move.from_uci(text) for text in move["pv"][:MOST_PLIES]]
+        moves.append(move | {"pv_san": list(sans_of(board, line))})
     return node | {"moves": moves}
 
 

@@ -23,7 +23,8 @@ import pytest
 from graphsearch.book import rows
 from graphsearch.book.build import build, build_at
 from graphsearch.book.config import BookConfig, BuildLimits, Leaf, Resources, Root, Window
-from graphsearch.book.workers.messages import TaskDone, TaskRequest
+from graphsearch.book.executor import Outcome
+from graphsearch.book.workers.messages import TaskRequest
 from graphsearch.book.workers.worker import Setup
 from graphsearch.book.workers.worker_executor import WorkerExecutor
 from graphsearch.errors import InvalidParameterError
@@ -113,8 +114,8 @@ def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[
         third = launcher.puppets[2]
         assert (third.number, third.requests) == (first.number, [request])
         until(lambda: leases(path) == [(first.requests[0].task.key, 0), (second.requests[0].task.key, 1)])
-        third.say(TaskDone(40, 30))
-        second.say(TaskDone(7, 5, "refused"))
+        third.say(Outcome(request.task, 40, 30))
+        second.say(Outcome(second.requests[0].task, 7, 5, "refused"))
         found = {outcome.task.key: outcome for _ in range(2) for outcome in executor.finished(5.0)}
         assert executor.open_tasks == 0
         until(lambda: leases(path) == [])

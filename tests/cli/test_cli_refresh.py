@@ -77,7 +77,8 @@ def test_values_that_do_not_settle_are_told(cli: Cli, stale: Path, monkeypatch: 
 
 
 def test_the_bar_names_the_stage_the_sweep_and_its_change() -> None:
-    title = importlib.import_module("graphsearch.cli.refresh").title  # cli/, which type checkers do not find
+    cli = importlib.import_module("graphsearch.cli.reevaluate")  # which type checkers do not find
+    title = cli.refresh_title
     assert title(RefreshProgress("reading", 0, None, 1, 2)) == "Reading"
     assert title(RefreshProgress("sweeping", 1, None, 1, 2)) == "Sweep 1"
     assert title(RefreshProgress("sweeping", 2, 0.25, 1, 2)) == "Sweep 2, largest change 0.25000"

@@ -6,8 +6,7 @@ from itertools import product
 
 import pytest
 
-from graphsearch.uci.clock import Budget, Standing, clock_budget, may_stop, move_budget
-from graphsearch.uci.pace import BatchPace
+from graphsearch.uci.clock import BatchPace, Budget, Standing, clock_budget, may_stop, move_budget
 
 TIMES = (-(10**6), -1, 0, 1, 2, 10, 50, 99, 100, 101, 500, 1000, 10_000, 60_000, 10**7, 10**9)
 INCREMENTS = (-5, 0, 1, 10, 100, 1000, 60_000, 10**9)

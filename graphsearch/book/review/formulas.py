@@ -14,6 +14,7 @@ from statistics import pstdev
 
 import chess
 
+from ...answer import Answer
 from ...exchange.pgn_writing import MISTAKES
 
 PHASES = OPENING, MIDDLEGAME, ENDGAME = "opening", "middlegame", "endgame"
@@ -109,13 +110,15 @@ _HOMES = ((chess.WHITE, chess.BB_RANK_1), (chess.BLACK, chess.BB_RANK_8))
 
 
 @dataclass(slots=True)
-class Figures:
+class Figures(Answer):
     """Sums over moves of one player.
 
     Attributes:
       moves: number of judged moves. loss: of Q. loss_cp: in centipawns, as `clipped` limits them.
       inaccuracies, mistakes, blunders, good: moves with ?!, ?, ??, !.
     """
+
+    json_keys = "moves accuracy mean_loss mean_loss_cp inaccuracies mistakes blunders good"
 
     moves: int = 0
     loss: float = 0.0
@@ -159,9 +162,3 @@ class Figures:
     def mean_loss_cp(self) -> float | None:
         """Average loss per move in centipawns; None without moves."""
         return self.loss_cp / self.moves if self.moves else None
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """Returns the figures as a JSON object."""
-        names = ("moves", "accuracy", "mean_loss", "mean_loss_cp")
-        marks = ("inaccuracies", "mistakes", "blunders", "good")
-        return {name: getattr(self, name) for name in (*names, *marks)}

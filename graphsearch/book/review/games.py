@@ -10,7 +10,7 @@ import chess
 import chess.pgn
 
 from ...errors import InvalidParameterError
-from ...exchange.playing import BrokenGameError, VariantError, start_board
+from ...exchange.playing import BrokenGameError, start_board, start_fen
 from ...limits import shortened
 from ...position.pgn_text import (
     CLOSE,
@@ -21,7 +21,6 @@ from ...position.pgn_text import (
     GameReader,
     PgnGame,
     as_text,
-    variant_of,
 )
 
 COLORS = {"white": chess.WHITE, "black": chess.BLACK}
@@ -192,15 +191,7 @@ def read_game(number: int, game: PgnGame) -> SourceGame:
       BrokenGameError: if its text, its position or a move of its mainline cannot be read.
       VariantError: if it is neither standard chess nor Chess960.
     """
-    variant = variant_of(game.headers)
-    if variant:
-        raise VariantError(variant)
-    if game.error:
-        raise BrokenGameError(game.error_line, game.error)
-    fen = game.headers.get("FEN", "")
-    if not fen and game.headers.get("SetUp") == "1":
-        raise BrokenGameError(game.line, "SetUp is 1, but there is no FEN")
-    start = start_board(game, fen)
+    start = start_board(game, start_fen(game))
     grown = _Tree(start)
     for word, line in zip(game.moves, game.lines, strict=True):
         grown.take(word, line)

@@ -21,6 +21,7 @@ from ...position.board import (
     key_text,
     terminal_kind,
 )
+from ...position.lines import sans_of
 from ...position.values import cp_of, loss_of, negate
 from ...search.claims import view_in_game
 from ...store.record.bounds import moves_of
@@ -112,7 +113,7 @@ def _move(
         mate=seen.mate,
         best=best.uci(),
         best_san=board.san(best),
-        best_line=_sans(board, line),
+        best_line=sans_of(board, line),
         best_q=seen_best.q,
         best_cp=seen_best.cp,
         best_mate=seen_best.mate,
@@ -124,14 +125,6 @@ def _move(
         phase=before.phase,
         novelty=novelty[1] if novelty and novelty[0] == ply else None,
     )
-
-
-def _sans(board: chess.Board, line: Sequence[chess.Move]) -> tuple[str, ...]:
-    walk, found = board.copy(stack=False), list[str]()
-    for move in line:
-        found.append(walk.san(move))
-        walk.push(move)
-    return tuple(found)
 
 
 def _glyph(place: GamePosition, move: chess.Move, loss: float) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import chess
 
+from ...answer import Answer, picked, plain
 from ...exchange.importing import Problem
-from ...exchange.pgn_writing import line
+from ...position.lines import numbered
 from ...position.openings import Opening, opening_after
 from .formulas import PHASES, Figures
 from .games import GameChoice
@@ -59,7 +60,7 @@ class MoveReview:
     @property
     def better(self) -> str:
         """The best line with its move numbers."""
-        return " ".join(line(self.best_line, 2 * (self.number - 1) + (not self.white)))
+        return numbered(self.best_line, 2 * (self.number - 1) + (not self.white))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +101,12 @@ class GameReview:
 
     def as_dict(self) -> dict[str, object]:
         """Returns the game as an object of the JSON list `games`."""
-        names = ("line", "headers", "result", "start", "q", "cp", "mate")
-        found: dict[str, Any] = {"game": self.number} | {name: getattr(self, name) for name in names}
-        found["players"] = {
-            name: self.of(color).as_dict()
-            | {"phases": {phase: of.as_dict() for phase, of in self.figures[color].items()}}
+        players = {
+            name: self.of(color).as_dict() | {"phases": plain(self.figures[color])}
             for color, name in COLORS.items()
         }
-        opening = self.opening
-        found["opening"] = opening.as_dict() if opening else None
-        found["moves"] = [asdict(move) for move in self.moves]
-        return found
+        found = picked(self, "game=number line headers result start q cp mate")
+        return found | {"players": players} | picked(self, "opening moves")
 
 
 OPPONENTS = "opponents"
@@ -134,12 +130,14 @@ class ReviewProgress:
 
 
 @dataclass(slots=True)
-class Player:
+class Player(Answer):
     """The figures of one player over all games.
 
     Attributes:
       games: number of games with a move of the player. points: half for a draw. known: games with a result.
     """
+
+    json_keys = "name games points games_with_result=known *all phases"
 
     name: str
     games: int = 0
@@ -151,17 +149,6 @@ class Player:
     def all(self) -> Figures:
         """The figures over all phases."""
         return sum(self.phases.values(), Figures())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the player as an object of the JSON list `players`."""
-        return {
-            "name": self.name,
-            "games": self.games,
-            "points": self.points,
-            "games_with_result": self.known,
-            **self.all.as_dict(),
-            "phases": {phase: figures.as_dict() for phase, figures in self.phases.items()},
-        }
 
 
 _POINTS = {"1-0": (0.0, 1.0), "0-1": (1.0, 0.0), "1/2-1/2": (0.5, 0.5)}  # of Black, of White
@@ -190,12 +177,6 @@ class Players:
     def listed(self) -> list[Player]:
         """Returns the players with the most games first; opponents come last."""
         return sorted(self._by_name.values(), key=lambda one: (one.name == OPPONENTS, -one.games, one.name))
-
-
-_SHOWN = (
-    *("store", "visits", "chosen", "reviewed", "skipped", "searched", "known", "new_visits", "evaluations"),
-    *("seconds", "stopped", "outputs"),
-)
 
 
 @dataclass(slots=True)
@@ -243,8 +224,7 @@ class ReviewReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as a JSON object, without the games."""
-        found: dict[str, Any] = {"file": self.name} | {name: getattr(self, name) for name in _SHOWN}
-        found["problems"] = [{"line": one.place, "reason": one.reason} for one in self.problems]
-        found["notes"] = self.notes
-        found["players"] = [player.as_dict() for player in self.players.listed()]
-        return found
+        names = "file=name store visits chosen reviewed skipped searched known new_visits evaluations seconds"
+        found = picked(self, f"{names} stopped outputs")
+        found["problems"] = [picked(one, "line=place reason") for one in self.problems]
+        return found | {"notes": self.notes, "players": plain(self.players.listed())}

@@ -1,7 +1,7 @@
 """Messages between the builder and a worker, over three or four pipes.
 
 pipe       from the worker                            from the builder
-tasks      Ready or Failure; Beat; TaskDone           TaskRequest, Stop, Leave
+tasks      Ready or Failure; Beat; Outcome            TaskRequest, Stop, Leave
 ledger     LeaseRequest; GetUpdates                   LeaseReply; Updates
            Publish, ReleaseLeases                     (no reply)
 records    list[RecordBatch]                          Saved or Failure
@@ -39,21 +39,6 @@ class TaskRequest:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Asks a worker to end its search after the wave. No task follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskDone:
-    """The end of a task.
-
-    Attributes:
-      visits: added. evaluations: paid for. error: "" if there was none.
-      is_whole: whether its search came to its limit.
-    """
-
-    visits: int
-    evaluations: int
-    error: str = ""
-    is_whole: bool = True
 
 
 # ------------------------------------------------------------------ ledger

@@ -29,8 +29,8 @@ from ...store.sharded.manifest import is_sharded
 from ...workers.launcher import Launcher
 from ...workers.messages import Beat, Leave, Ready, failure_of, own_place
 from ...workers.process import Pipe, end_at_once
-from ..executor import UNFINISHED, Task
-from .messages import TaskDone, TaskRequest
+from ..executor import UNFINISHED, Outcome, Task
+from .messages import TaskRequest
 from .shared_evaluator import SharedEvaluator
 from .worker_store import RemoteStore, WorkerStore
 
@@ -148,7 +148,7 @@ class _Worker:
             self._send(Beat())
             time.sleep(BEAT_SECONDS)
 
-    def _send(self, message: TaskDone | Beat) -> None:
+    def _send(self, message: Outcome | Beat) -> None:
         try:
             with self._speaking:
                 self._tasks.send(message)
@@ -156,7 +156,7 @@ class _Worker:
             end_at_once()
 
     # ---------------------------------------------------------- one task
-    def _done(self, request: TaskRequest) -> TaskDone:
+    def _done(self, request: TaskRequest) -> Outcome:
         """Searches a position, and returns the result when its records are in the file."""
         paid, visits, error, is_whole = self._evaluator.paid, 0, "", False
         try:
@@ -170,7 +170,7 @@ class _Worker:
                 cast(WorkerStore, graph.store).drop_snapshot()
         except GraphSearchError as failed:
             error = str(failed)
-        return TaskDone(visits, self._evaluator.paid - paid, error, is_whole)
+        return Outcome(request.task, visits, self._evaluator.paid - paid, error, is_whole)
 
     def _opened(self) -> Graph:
         """Returns the graph; the file exists when the first task comes."""

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
@@ -33,7 +33,6 @@ from .messages import (
     ReleaseLeases,
     Saved,
     Stop,
-    TaskDone,
     TaskRequest,
     Updates,
 )
@@ -358,10 +357,9 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         return assignment
 
     def _finished(self, seat: Seat[TaskAssignment], assignment: TaskAssignment, message: object) -> None:
-        assert isinstance(message, TaskDone)
+        assert isinstance(message, Outcome)
         self._holders[seat.number].settled += message.evaluations
-        paid = assignment.paid + message.evaluations
-        self._outcomes.append(Outcome(assignment.task, message.visits, paid, message.error, message.is_whole))
+        self._outcomes.append(replace(message, evaluations=assignment.paid + message.evaluations))
 
     def _ended(
         self, seat: Seat[TaskAssignment], holder: LeaseHolder, snapshots: SnapshotServer, how: str

@@ -8,6 +8,7 @@ from typing import Any
 
 import chess
 
+from ...answer import Answer, picked
 from ...errors import InvalidParameterError
 from ...graph.kept_transpositions import EntryReport
 from ...limits import WHOLE
@@ -62,7 +63,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class DepthResult:
+class DepthResult(Answer):
     """One iteration: a position searched to one depth with one window.
 
     Attributes:
@@ -75,6 +76,8 @@ class DepthResult:
         `move` and `pv` are those of the moves that were finished.
     """
 
+    json_keys = "depth window value bound move pv seconds complete counts"
+
     depth: int
     alpha: int
     beta: int
@@ -86,19 +89,10 @@ class DepthResult:
     seconds: float
     complete: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the iteration as a JSON object."""
-        return {
-            "depth": self.depth,
-            "window": [self.alpha, self.beta],
-            "value": self.value,
-            "bound": self.bound,
-            "move": self.move.uci() if self.move else None,
-            "pv": [move.uci() for move in self.pv],
-            "seconds": self.seconds,
-            "complete": self.complete,
-            "counts": asdict(self.counts),
-        }
+    @property
+    def window(self) -> tuple[int, int]:
+        """Alpha and beta."""
+        return self.alpha, self.beta
 
 
 MOST_DEPTH = transposition_layout.MOST_DEPTH  # plies; an entry has no more
@@ -217,28 +211,15 @@ class AlphaBetaResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as JSON takes it."""
-        counts = self.counts
         return {
             "position": fen_of(self.board),
             "key": key_text(self.board),
-            "store": self.store,
-            "asked": self.asked,
-            "depth": self.depth,
-            "window": list(self.window),
-            "value": self.value,
+            **picked(self, "store asked depth window value"),
             "cp": None if self.value is None else centipawns(self.value),
             "mate": None if self.value is None else mate_moves(self.value),
             "bound": self.bound or None,
-            "bestmove": self.move.uci() if self.move else None,
-            "pv": [move.uci() for move in self.pv],
-            "nodes": counts.nodes,
-            "seconds": self.seconds,
-            "stop_reason": self.stop_reason,
-            "counts": asdict(counts),
-            "known": asdict(self.known),
-            "nodes_alone": self.alone,
-            "nodes_saved": self.nodes_saved,
+            **picked(self, "bestmove=move pv nodes=counts.nodes seconds stop_reason counts known"),
+            **picked(self, "nodes_alone=alone nodes_saved"),
             "entries": {"in_memory": self.entries, **self.report.as_dict()},
-            "graph_nodes": self.graph_nodes,
-            "iterations": [iteration.as_dict() for iteration in self.iterations],
+            **picked(self, "graph_nodes iterations"),
         }

@@ -284,7 +284,7 @@ class _AlphaBetaSession:
         return AlphaBetaResult(
             board=self.board,
             asked=self.limits.depth,
-            window=(best.alpha, best.beta) if best else self.limits.last_window,
+            window=best.window if best else self.limits.last_window,
             depth=answer.depth if answer else 0,
             value=answer.value if answer else None,
             bound=answer.bound if answer else "",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import chess
 
+from ...answer import Answer
 from ...errors import GraphSearchError
 from ...position.board import CLOCK_DRAW
 
@@ -28,7 +29,7 @@ class MateRefutedError(GraphSearchError):
 
 
 @dataclass(frozen=True, slots=True)
-class MateCheck:
+class MateCheck(Answer):
     """A confirmed claim.
 
     Attributes:
@@ -36,13 +37,11 @@ class MateCheck:
       positions: examined; one that several lines reach counts once.
     """
 
+    json_keys = "plies positions"
+
     plies: int
     line: tuple[chess.Move, ...]
     positions: int
-
-    def as_dict(self) -> dict[str, int]:
-        """Returns the object of JSON answers."""
-        return {"plies": self.plies, "positions": self.positions}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ...answer import Answer
 from ..store import Store
 from .column import MOST
 from .columns import TABLES
@@ -40,8 +41,10 @@ class NewGame:
 
 
 @dataclass(frozen=True, slots=True)
-class PlayerRow:
+class PlayerRow(Answer):
     """A player: number and name, games as White and as Black, first and last date, highest Elo."""
+
+    json_keys = "id name white black first last elo games"
 
     id: int
     name: str

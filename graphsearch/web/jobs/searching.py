@@ -15,14 +15,13 @@ from ...errors import GraphSearchError, UnsavedError
 from ...position.board import board_of
 from ...store.sharded.manifest import is_sharded
 from ..lines import with_sans
-from .messages import ready
-from .tasks import SearchTask
+from .tasks import SearchTask, ready
 
 if TYPE_CHECKING:
     from ...graph.view import NodeView, Reader
     from ...search.params import Limits
     from ...search.results import Progress, SearchResult
-    from .messages import Requests, SendProgress
+    from .tasks import Requests, SendProgress
 
 LINES, WATCHED_LINES = 5, 3  # best moves with their line
 UPDATE_SECONDS = 0.2  # between two signs of progress, at least

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,23 +13,28 @@ from zipfile import ZipFile
 
 from ...errors import GraphSearchError, StoreLockedError
 from ...faults import error_line
-from .messages import Requests, SendProgress, ready
 from .searching import UPDATE_SECONDS, do_search
 from .tasks import (
     BuildTask,
     ExportTask,
     ImportTask,
     MergeTask,
+    Requests,
     ReviewTask,
     SearchTask,
+    SendProgress,
     Task,
     TaskReport,
+    ready,
 )
 
 if TYPE_CHECKING:
+    from ...book.review.results import GameReview, ReviewProgress
     from ...workers.process import Pipe
 
 MOST_PROBLEMS = 20  # of a merge, reported to the page
+MOST_GAMES = 200  # of a review, for the page; the files have all
+MOST_LISTED = 20  # problems and players of a review in its report
 LOCK_SECONDS = 1.0  # between two checks whether the file is free
 
 
@@ -67,9 +74,7 @@ def _do(task: Task, requests: Requests, send: SendProgress) -> dict[str, Any]:
     if isinstance(task, MergeTask):
         return _merge(task, requests, send)
     if isinstance(task, ReviewTask):
-        from .reviewing import do_review
-
-        return do_review(task, requests.stop, send)
+        return _review(task, requests.stop, send)
     assert isinstance(task, ExportTask)
     return _export(task, send)
 
@@ -186,3 +191,46 @@ class _Pace:
         if now >= self._next:
             self._next = now + 2 * UPDATE_SECONDS
             self._send({"stage": stage, "done": done, "total": total})
+
+
+def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict[str, Any]:
+    """Writes a review's files; returns its report."""
+    from ...book.review.review import ReviewSettings, review
+    from ...exchange.sources import GivenFile
+    from ...limits import open_file
+
+    send({"stage": "starting"})
+    games: list[dict[str, object]] = []
+
+    def show(now: ReviewProgress) -> None:
+        send({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
+
+    def keep(game: GameReview) -> None:
+        if len(games) < MOST_GAMES:
+            games.append(game.as_dict())
+
+    settings = ReviewSettings(
+        visits=task.visits,
+        choice=task.choice,
+        pgn=task.out.with_suffix(".pgn"),
+        html=task.out.with_suffix(".html"),
+        params=task.params,
+    )
+    with ready(task.evaluator, send) as evaluator, open_file(task.file) as stream:
+        report = review(
+            task.path,
+            GivenFile(task.name, stream),
+            settings,
+            evaluator=evaluator,
+            ram_bytes=task.ram_bytes,
+            stop=stop,
+            on_progress=show,
+            on_game=keep,
+        )
+    found = report.as_dict()
+    if report.reviewed:
+        task.out.with_suffix(".json").write_text(json.dumps(found | {"games": games}), encoding="utf-8")
+    task.file.unlink(missing_ok=True)
+    for name in ("problems", "players", "notes"):
+        found[name] = found[name][:MOST_LISTED]
+    return {"stage": "done", **found, "outputs": [], "reason": "stop" if report.stopped else "visits"}

@@ -11,6 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ....answer import Answer, picked
 from ....errors import UnknownPositionError
 from ....evaluators.builtin.evaluator import BuiltinEvaluator
 from ....position.board import fen_of
@@ -41,7 +42,7 @@ OnProblem = Callable[[str], object]  # one line
 
 
 @dataclass(frozen=True, slots=True)
-class Ply:
+class Ply(Answer):
     """The stored positions at one distance from the start.
 
     Attributes:
@@ -51,6 +52,8 @@ class Ply:
       uniform: a minimal tree below a start of this type at this ply, with the mean moves everywhere.
       measured: the same with the mean number of moves of each ply above.
     """
+
+    json_keys = "ply total nodes leaves moves formula=measured uniform_formula=uniform"
 
     ply: int
     nodes: Counts
@@ -63,18 +66,6 @@ class Ply:
     def total(self) -> int:
         """All stored positions of the ply."""
         return sum(self.nodes.values())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object."""
-        return {
-            "ply": self.ply,
-            "total": self.total,
-            "nodes": self.nodes,
-            "leaves": self.leaves,
-            "moves": self.moves,
-            "formula": self.measured.as_dict(),
-            "uniform_formula": self.uniform.as_dict(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,35 +122,14 @@ class Classification:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch lab nodetypes POSITION`."""
+        names = "position start entries reached ignored problems complete nodes records proven branching"
+        cuts = picked(self, "cuts first=first_cuts share=first_share")
         return {
-            "position": self.position,
-            "start": self.start,
-            "entries": self.entries,
-            "reached": self.reached,
-            "ignored": self.ignored,
-            "problems": list(self.problems),
-            "complete": self.complete,
-            "nodes": self.nodes,
-            "records": self.records,
-            "proven": self.proven,
-            "branching": self.branching,
-            "actual": self.actual,
-            "leaves": self.leaves,
-            "agreement": {name: found.as_dict() for name, found in self.agreement.items()},
-            "kannan": {"became_all": self.became_all, "became_rightly": self.became_rightly},
-            "first_move": {
-                "cuts": self.cuts,
-                "first": self.first_cuts,
-                "share": self.first_share,
-                "reference": HYATT,
-            },
-            "parity": {
-                "cut": self.cut_placed,
-                "cut_odd": self.cut_odd,
-                "all": self.all_placed,
-                "all_even": self.all_even,
-            },
-            "plies": [ply.as_dict() for ply in self.plies],
+            **picked(self, f"{names} actual leaves agreement"),
+            "kannan": picked(self, "became_all became_rightly"),
+            "first_move": cuts | {"reference": HYATT},
+            "parity": picked(self, "cut=cut_placed cut_odd all=all_placed all_even"),
+            **picked(self, "plies"),
         }
 
 

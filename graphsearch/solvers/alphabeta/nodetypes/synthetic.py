@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....answer import picked
 from ....errors import CapacityError, InvalidParameterError
 from ....jit.types import uint64
 from .theory import KINDS, Agreement, Minimal, Rules, minimal, random_branching
@@ -146,33 +147,18 @@ class Searched:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object."""
+        names = "search value nodes leaves price cutoffs first_cutoffs first_share researches candidates"
         return {
-            "search": self.search,
-            "value": self.value,
-            "nodes": self.nodes,
-            "leaves": self.leaves,
-            "price": self.price,
-            "cutoffs": self.cutoffs,
-            "first_cutoffs": self.first_cutoffs,
-            "first_share": self.first_share,
-            "researches": self.researches,
-            "candidates": self.candidates,
-            "became_all": self.became_all,
-            "became_rightly": self.became_rightly,
+            **picked(self, f"{names} became_all became_rightly"),
             "agreement": {rules.value: self.agreement(rules).as_dict() for rules in Rules},
-            "plies": [
-                {
-                    "ply": ply,
-                    "actual": dict(zip(KINDS, self.actual(ply), strict=True)),
-                    "expected": {
-                        rules.value: dict(zip(KINDS, self.expected(rules, ply), strict=True))
-                        for rules in Rules
-                    },
-                }
-                for ply in range(self.tree.depth + 1)
-            ],
+            "plies": [self._ply(ply) for ply in range(self.tree.depth + 1)],
             "seconds": self.seconds,
         }
+
+    def _ply(self, ply: int) -> dict[str, Any]:
+        expected = {rules.value: dict(zip(KINDS, self.expected(rules, ply), strict=True)) for rules in Rules}
+        actual = dict(zip(KINDS, self.actual(ply), strict=True))
+        return {"ply": ply, "actual": actual, "expected": expected}
 
 
 _ROWS = {Rules.GARMS: 0, Rules.KANNAN: 1}
@@ -204,15 +190,12 @@ class Synthetic:
         """Returns the JSON object of `graphsearch lab nodetypes --synthetic`."""
         tree = self.tree
         return {
-            "branching": tree.branching,
-            "depth": tree.depth,
-            "order": tree.order_name,
-            "seed": tree.seed,
+            **picked(tree, "branching depth order=order_name seed"),
             "formula": self.formula.as_dict(),
             "formula_plies": [minimal(tree.branching, ply).as_dict() for ply in range(tree.depth + 1)],
             "exact": self.exact,
             "random_branching": random_branching(tree.branching),
-            "searches": [done.as_dict() for done in self.searches],
+            **picked(self, "searches"),
         }
 
 

@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 
 from graphsearch.evaluators.builtin.layout import BOARD_FEATURES, KING_BUCKETS, THREATS_AT
+from graphsearch.evaluators.factory import create
 from graphsearch.position.tables import load_tables
 from tools.training import policy_learning, value_learning
 from tools.training.learning import Learner, Pass, Plan, learn
+from tools.training.quiet import quiet_of
 from tools.training.records import PLAYED, hashes, read_sets, thinned
 
 KEPT = 40_000  # positions that are never learned from, at most a tenth
@@ -83,6 +85,8 @@ def say(text: str) -> None:
 def value_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
     """Returns the number of samples, what passes over some, and the names of its figures."""
     records, _ = read_sets(options.sets)
+    if options.quiet:
+        records = quiet_of(records, create(options.quiet).weights, options.threads)
     tables = load_tables()
     return (
         len(records),
@@ -97,7 +101,9 @@ def policy_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, .
     """Returns the number of samples, what passes over some, and the names of its figures."""
     records, values = read_sets(options.sets)
     taught = (records["kind"] & PLAYED != 0) if not records["best"].any() else records["best"] != 0
-    lessons = policy_learning.lessons_of(*thinned(records, values, taught), options.temperature)
+    lessons = policy_learning.lessons_of(
+        *thinned(records, values, taught), options.temperature, options.threads
+    )
     return (
         len(lessons.seen),
         lambda net, grad, chosen, learns: policy_learning.pass_lessons(lessons, chosen, net, grad, learns),
@@ -128,6 +134,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
             "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
             "samples": count,
             "shared_buckets": options.shared,
+            **({"quiet": options.quiet} if options.quiet else {}),
             "epochs": options.epochs,
             "rate": options.rate,
             "seed": options.seed,
@@ -151,6 +158,11 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--threads", type=int, default=2)
     out.add_argument(
         "--shared", action="store_true", help="value: one bucket of kings, copied to all at the end"
+    )
+    out.add_argument(
+        "--quiet",
+        metavar="NAME",
+        help="value: quiet positions only, labelled by quiescence over this network",
     )
     out.add_argument("--seed", type=int, default=1)
 

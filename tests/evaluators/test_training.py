@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import chess
 import numpy as np
@@ -21,7 +21,7 @@ from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
-from tools.training import games_kernel, make, policy_learning, quiet, value_learning
+from tools.training import games_kernel, learning, make, policy_learning, quiet, train, value_learning
 from tools.training.__main__ import main
 from tools.training.make import random_endgame, starts
 from tools.training.records import IN_CHECK, PLAYED, RECORD, UNKNOWN, hashes, read_shard, write_shard
@@ -90,6 +90,12 @@ def test_gradients_are_those_of_the_loss(by_an_engine: bool, tmp_path: Path) -> 
         assert gradient == pytest.approx(slope, rel=0.03, abs=2e-4), name
 
 
+class Plain(NamedTuple):
+    """A network of one array."""
+
+    rows: Any
+
+
 def trained(state: str, plain: str, by_an_engine: str) -> None:
     """Trains both networks, the policy twice."""
     for words in (["value", plain, "--shared"], ["policy", plain], ["policy", by_an_engine]):
@@ -115,6 +121,28 @@ def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> No
     assert list(stages[0]["sets"][0].values()) == list(taught_by)
     rows = networks.arrays["value_rows"][:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)
     assert (rows == rows[0]).all()
+
+
+def test_a_blend_keeps_a_share_of_what_a_stage_has_changed() -> None:
+    old = State.new((64, 64), seed=3).networks["policy"]
+    new = State.new((64, 64), seed=4).networks["policy"]
+    blended = [array.copy() for array in new]
+    train.blend(blended, old, 0.75)
+    for array, before, after in zip(blended, old, new, strict=True):
+        np.testing.assert_allclose(array, 0.25 * before + 0.75 * after, atol=1e-6)
+
+
+def test_the_last_samples_are_kept_back() -> None:
+    learned, judged = set[int](), set[int]()
+
+    def note(_net: Any, _grad: Any, chosen: Any, learns: bool) -> Any:
+        (learned if learns else judged).update(chosen.tolist())
+        return np.zeros(1)
+
+    learner = learning.Learner(Plain(np.zeros(1, np.float32)))
+    in_order = learning.Plan(epochs=1, batch=10, rate=1e-3, kept=20, seed=1)
+    learning.learn(learner, note, 100, in_order, lambda _: None)
+    assert (learned, judged) == (set(range(80)), set(range(80, 100)))
 
 
 def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) -> None:

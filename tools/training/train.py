@@ -29,7 +29,7 @@ from tools.training.learning import Learner, Pass, Plan, learn
 from tools.training.quiet import quiet_of
 from tools.training.records import PLAYED, hashes, read_sets, thinned
 
-KEPT = 40_000  # positions that are never learned from, at most a tenth
+KEPT = 40_000  # last positions that are never learned from, at most a tenth
 BATCHES = {"value": 8192, "policy": 4096}
 NETWORKS: dict[str, Any] = {"value": value_learning.ValueArrays, "policy": policy_learning.PolicyArrays}
 STAGES = "stages"  # in the file of a state
@@ -116,6 +116,12 @@ def share_buckets(rows: Any) -> None:
     rows[:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)[1:] = rows[:BOARD_FEATURES]
 
 
+def blend(weights: Any, old: Sequence[Any], share: float) -> None:
+    """Keeps a share of what a stage has changed; the rest is often the games that it learned from."""
+    for array, before in zip(weights, old, strict=True):
+        array += np.float32(1 - share) * (before - array)
+
+
 def train(options: argparse.Namespace) -> dict[str, Any]:
     """Runs a stage; returns what is noted of it."""
     known = options.state.exists()
@@ -125,9 +131,11 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     plan = Plan(options.epochs, BATCHES[options.network], options.rate, min(KEPT, count // 10), options.seed)
     begin = time.process_time()
     learner = Learner(state.networks[options.network], options.threads)
+    old = [array.copy() for array in learner.weights]
     figures = learn(learner, one_pass, count, plan, say)
     if options.shared:
         share_buckets(learner.weights.rows)
+    blend(learner.weights, old, options.blend)
     state.stages.append(
         {
             "name": options.network,
@@ -135,6 +143,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
             "samples": count,
             "shared_buckets": options.shared,
             **({"quiet": options.quiet} if options.quiet else {}),
+            "blend": options.blend,
             "epochs": options.epochs,
             "rate": options.rate,
             "seed": options.seed,
@@ -154,6 +163,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--epochs", type=float, default=4.0)
     out.add_argument("--rate", type=float, default=1e-3)
     out.add_argument("--temperature", type=float, default=60.0, help="of moves' values, 1/361 of a pawn")
+    out.add_argument("--blend", type=float, default=1.0, help="share of the change that is kept at the end")
     out.add_argument("--widths", type=int, nargs=2, default=[512, 512], metavar=("VALUE", "POLICY"))
     out.add_argument("--threads", type=int, default=2)
     out.add_argument(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import chess
 import numpy as np
@@ -21,10 +21,10 @@ from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
-from tools.training import games_kernel, make, policy_learning, value_learning
+from tools.training import games_kernel, learning, make, policy_learning, quiet, train, value_learning
 from tools.training.__main__ import main
 from tools.training.make import random_endgame, starts
-from tools.training.records import PLAYED, RECORD, UNKNOWN, hashes, read_shard, write_shard
+from tools.training.records import IN_CHECK, PLAYED, RECORD, UNKNOWN, hashes, read_shard, write_shard
 from tools.training.rounding import rounded
 from tools.training.train import State
 
@@ -90,6 +90,12 @@ def test_gradients_are_those_of_the_loss(by_an_engine: bool, tmp_path: Path) -> 
         assert gradient == pytest.approx(slope, rel=0.03, abs=2e-4), name
 
 
+class Plain(NamedTuple):
+    """A network of one array."""
+
+    rows: Any
+
+
 def trained(state: str, plain: str, by_an_engine: str) -> None:
     """Trains both networks, the policy twice."""
     for words in (["value", plain, "--shared"], ["policy", plain], ["policy", by_an_engine]):
@@ -115,6 +121,28 @@ def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> No
     assert list(stages[0]["sets"][0].values()) == list(taught_by)
     rows = networks.arrays["value_rows"][:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)
     assert (rows == rows[0]).all()
+
+
+def test_a_blend_keeps_a_share_of_what_a_stage_has_changed() -> None:
+    old = State.new((64, 64), seed=3).networks["policy"]
+    new = State.new((64, 64), seed=4).networks["policy"]
+    blended = [array.copy() for array in new]
+    train.blend(blended, old, 0.75)
+    for array, before, after in zip(blended, old, new, strict=True):
+        np.testing.assert_allclose(array, 0.25 * before + 0.75 * after, atol=1e-6)
+
+
+def test_the_last_samples_are_kept_back() -> None:
+    learned, judged = set[int](), set[int]()
+
+    def note(_net: Any, _grad: Any, chosen: Any, learns: bool) -> Any:
+        (learned if learns else judged).update(chosen.tolist())
+        return np.zeros(1)
+
+    learner = learning.Learner(Plain(np.zeros(1, np.float32)))
+    in_order = learning.Plan(epochs=1, batch=10, rate=1e-3, kept=20, seed=1)
+    learning.learn(learner, note, 100, in_order, lambda _: None)
+    assert (learned, judged) == (set(range(80)), set(range(80, 100)))
 
 
 def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) -> None:
@@ -150,6 +178,35 @@ def test_a_game_has_a_value_for_every_move_of_what_was_played(tmp_path: Path) ->
         assert moves
     assert {bool(record["kind"] & PLAYED) for record in records} == {True, False}
     assert records["moves"].sum() == len(values) > 0
+
+
+def quiet_ones(network: str, path: str) -> list[tuple[str, int, int]]:
+    """Returns each quiet position of a shard with its label and the network's word alone."""
+    evaluator: Any = create(f"nnue:{network}")
+    found = quiet.quiet_of(read_shard(Path(path))[0], evaluator.weights, 2)
+    words = np.pad(found["words"], ((0, 0), (0, 1)))
+    alone = quiet.scores_of(words, evaluator.weights, quiet.STATIC)
+    return [
+        (unpack([*words_of, 0]).board_fen(), int(label), int(score) * 361 // 1000)
+        for words_of, label, score in zip(found["words"].tolist(), found["score"], alone, strict=True)
+    ]
+
+
+def test_value_is_learned_from_quiet_positions_as_the_network_sees_them(tmp_path: Path) -> None:
+    network, path = tmp_path / "a.nnue", tmp_path / "a.positions"
+    network.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
+    boards = [
+        chess.Board(),
+        chess.Board("4k3/8/8/8/8/8/4r3/4K3 w - - 0 1"),
+        chess.Board("4k3/8/8/8/8/8/8/4K2R w - - 0 1"),
+    ]
+    records = np.zeros(3, RECORD)
+    for record, board in zip(records, boards, strict=True):
+        record["words"], record["kind"] = pack(board)[:9], IN_CHECK if board.is_check() else 0
+    write_shard(path, records, np.zeros(0, np.int16))
+    found = in_plain_python(quiet_ones, str(network), str(path))
+    assert [fen for fen, _, _ in found] == [boards[0].board_fen(), boards[2].board_fen()]
+    assert all(label == alone for _, label, alone in found)
 
 
 def test_games_begin_from_legal_positions_of_all_kinds() -> None:

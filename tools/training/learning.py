@@ -96,7 +96,10 @@ def rate_at(step: int, steps: int, rate: float) -> float:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a network learns. `kept`: samples that it never learns from."""
+    """How a network learns. `kept`: the last samples, which it never learns from.
+
+    They are whole games: positions of one game are so alike that drawn ones would be known.
+    """
 
     epochs: float
     batch: int
@@ -110,8 +113,7 @@ def learn(
 ) -> NDArray[np.float64]:
     """Learns from `count` samples in random order; returns the mean figures of those kept back."""
     rng = np.random.default_rng(plan.seed)
-    order = rng.permutation(count)
-    held, order = order[: plan.kept], order[plan.kept :]
+    order, held = rng.permutation(count - plan.kept), np.arange(count - plan.kept, count)
     batch = min(plan.batch, len(order))
     steps = max(1, int(plan.epochs * len(order) / batch))
     begin, at = time.process_time(), 0

@@ -8,6 +8,8 @@ Targets are an engine's best move, or the softmax of the moves' values at a temp
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +29,7 @@ from tools.training.records import Records, Values, load_words
 from tools.training.value_learning import F32, add_rows, clip
 
 SEEN = 64  # features kept of a position
+CHUNK = 20_000  # positions that a thread describes at once
 BEND = 540.0  # of values in 1/361 of a pawn: 1.5 pawns, from where on a pawn counts less
 SMALL_GRADIENT = 1e-4  # of a logit, below which a move is passed over
 
@@ -70,12 +73,12 @@ def count_moves(tables: Any, records: Any, counts: Any) -> None:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def describe(tables: Any, records: Any, lessons: Any, best: Any) -> None:
-    """Fills what the network sees of all records and their moves; `best`: the index of the engine's move."""
+def describe(tables: Any, records: Any, lessons: Any, best: Any, begin: Any, end: Any) -> None:
+    """Fills what the network sees of some records and their moves; `best`: the index of the engine's move."""
     words, child, gains = np.zeros(10, np.uint64), np.zeros(10, np.uint64), np.zeros(40, np.uint64)
     own, other = np.zeros(MOST_FEATURES, np.int64), np.zeros(MOST_FEATURES, np.int64)
     table, s, moves = ptr(tables, 0), ptr(words, 0), np.zeros(256, np.uint16)
-    for i in range(len(records)):
+    for i in range(begin, end):
         load_words(records[i], words)
         stm = side_to_move(s)
         theirs = attacks_of(table, s, 1 - stm)
@@ -96,7 +99,7 @@ def describe(tables: Any, records: Any, lessons: Any, best: Any) -> None:
                 best[i] = j
 
 
-def lessons_of(records: Records, values: Values, temperature: float) -> Lessons:
+def lessons_of(records: Records, values: Values, temperature: float, threads: int = 1) -> Lessons:
     """Returns the lessons of records that have a best move or values of their moves.
 
     Args:
@@ -111,7 +114,10 @@ def lessons_of(records: Records, values: Values, temperature: float) -> Lessons:
     targets = np.zeros(offsets[-1], np.float32)
     lessons = Lessons(features, seen, offsets, places, goals, classes, targets)
     best = np.zeros(len(records), np.int64)
-    describe(tables, records, lessons, best)
+    with ThreadPoolExecutor(threads) as pool:
+        begins = range(0, len(records), CHUNK)
+        ends = (min(begin + CHUNK, len(records)) for begin in begins)
+        list(pool.map(partial(describe, tables, records, lessons, best), begins, ends))
     if (records["best"] != 0).any():
         if (best < 0).any():
             raise ValueError(f"{int((best < 0).sum())} records have a best move that is not legal")

@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 
 from graphsearch.evaluators.builtin.layout import BOARD_FEATURES, KING_BUCKETS, THREATS_AT
+from graphsearch.evaluators.factory import create
 from graphsearch.position.tables import load_tables
 from tools.training import policy_learning, value_learning
 from tools.training.learning import Learner, Pass, Plan, learn
+from tools.training.quiet import quiet_of
 from tools.training.records import PLAYED, hashes, read_sets, thinned
 
-KEPT = 40_000  # positions that are never learned from, at most a tenth
+KEPT = 40_000  # last positions that are never learned from, at most a tenth
 BATCHES = {"value": 8192, "policy": 4096}
 NETWORKS: dict[str, Any] = {"value": value_learning.ValueArrays, "policy": policy_learning.PolicyArrays}
 STAGES = "stages"  # in the file of a state
@@ -83,6 +85,8 @@ def say(text: str) -> None:
 def value_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, ...]]:
     """Returns the number of samples, what passes over some, and the names of its figures."""
     records, _ = read_sets(options.sets)
+    if options.quiet:
+        records = quiet_of(records, create(options.quiet).weights, options.threads)
     tables = load_tables()
     return (
         len(records),
@@ -97,7 +101,9 @@ def policy_lessons(options: argparse.Namespace) -> tuple[int, Pass, tuple[str, .
     """Returns the number of samples, what passes over some, and the names of its figures."""
     records, values = read_sets(options.sets)
     taught = (records["kind"] & PLAYED != 0) if not records["best"].any() else records["best"] != 0
-    lessons = policy_learning.lessons_of(*thinned(records, values, taught), options.temperature)
+    lessons = policy_learning.lessons_of(
+        *thinned(records, values, taught), options.temperature, options.threads
+    )
     return (
         len(lessons.seen),
         lambda net, grad, chosen, learns: policy_learning.pass_lessons(lessons, chosen, net, grad, learns),
@@ -110,6 +116,12 @@ def share_buckets(rows: Any) -> None:
     rows[:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)[1:] = rows[:BOARD_FEATURES]
 
 
+def blend(weights: Any, old: Sequence[Any], share: float) -> None:
+    """Keeps a share of what a stage has changed; the rest is often the games that it learned from."""
+    for array, before in zip(weights, old, strict=True):
+        array += np.float32(1 - share) * (before - array)
+
+
 def train(options: argparse.Namespace) -> dict[str, Any]:
     """Runs a stage; returns what is noted of it."""
     known = options.state.exists()
@@ -119,15 +131,19 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     plan = Plan(options.epochs, BATCHES[options.network], options.rate, min(KEPT, count // 10), options.seed)
     begin = time.process_time()
     learner = Learner(state.networks[options.network], options.threads)
+    old = [array.copy() for array in learner.weights]
     figures = learn(learner, one_pass, count, plan, say)
     if options.shared:
         share_buckets(learner.weights.rows)
+    blend(learner.weights, old, options.blend)
     state.stages.append(
         {
             "name": options.network,
             "sets": [{"name": n, "positions": c, "sha256": d} for n, c, d in hashes(options.sets)],
             "samples": count,
             "shared_buckets": options.shared,
+            **({"quiet": options.quiet} if options.quiet else {}),
+            "blend": options.blend,
             "epochs": options.epochs,
             "rate": options.rate,
             "seed": options.seed,
@@ -147,10 +163,16 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--epochs", type=float, default=4.0)
     out.add_argument("--rate", type=float, default=1e-3)
     out.add_argument("--temperature", type=float, default=60.0, help="of moves' values, 1/361 of a pawn")
+    out.add_argument("--blend", type=float, default=1.0, help="share of the change that is kept at the end")
     out.add_argument("--widths", type=int, nargs=2, default=[512, 512], metavar=("VALUE", "POLICY"))
     out.add_argument("--threads", type=int, default=2)
     out.add_argument(
         "--shared", action="store_true", help="value: one bucket of kings, copied to all at the end"
+    )
+    out.add_argument(
+        "--quiet",
+        metavar="NAME",
+        help="value: quiet positions only, labelled by quiescence over this network",
     )
     out.add_argument("--seed", type=int, default=1)
 

@@ -89,6 +89,7 @@ _LINES = {  # JSON name -> what it is called in the table
     "resumed_us_per_visit": "us per visit of a search that goes on with a file, reading included",
     "unstopped_us_per_visit": "the same if it never stopped",
     "resumed_read_us_per_node": "the difference, us per node of the file",
+    "one_evaluation_s": "then a search of one evaluation: its lines and plain tables, CPU-seconds",
     "sessions_of_one": "CPU of ten sessions on one file, less ten starts, relative to one session",
     "start_s": "first table, CPU-seconds",
     "start_cold_s": "the same with an empty cache",

@@ -240,13 +240,20 @@ def _resumed(report: Report, nodes: int) -> dict[str, float | int]:
             graph = Graph.open(path) if stops else graph
             visits = analyze(graph, chess.Board(), limits).new_visits
             spent.append(time.process_time() - begin)
+            one = _one_evaluation(graph)
             graph.close()
     alone, resumed = spent
     return {
+        "one_evaluation_s": round(one, 3),
         "resumed_us_per_visit": round(1e6 * resumed / visits, 2),
         "unstopped_us_per_visit": round(1e6 * alone / visits, 2),
         "resumed_read_us_per_node": round(max(0.0, 1e6 * (resumed - alone) / nodes), 2),
     }
+
+
+def _one_evaluation(graph: Graph) -> float:
+    """Returns the CPU-seconds of a search that evaluates one position: all else is what any search takes."""
+    return _median(lambda: analyze(graph, chess.Board(), Limits(evaluations=1)))
 
 
 def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:

@@ -47,8 +47,7 @@ class Weight(NamedTuple):
     times: int = UNTOLD
 
 
-@dataclass(frozen=True, slots=True)
-class BookMove:
+class BookMove(NamedTuple):
     """A move of a book.
 
     Attributes:
@@ -64,8 +63,7 @@ class BookMove:
     loss: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class BookEntry:
+class BookEntry(NamedTuple):
     """A position of a book: the row of `book_position` without what identifies it, and its moves."""
 
     position: Mapping[str, Any]
@@ -328,8 +326,7 @@ def _of_keys(
         yield from asked(store, statement, (*values, *some), *columns)
 
 
-@dataclass(frozen=True, slots=True)
-class PolyglotRow:
+class PolyglotRow(NamedTuple):
     """A row of `polyglot_entry`; `turn` is that of the position, None where it is not known."""
 
     key: str

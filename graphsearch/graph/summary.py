@@ -12,7 +12,7 @@ from ..position.board import fen_of, key_text
 from ..store.record.ranking import best_move, node_mean
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
-from ..store.tables.top import Row, rows_of
+from ..store.tables.top import Listed, Row
 from .view import Reader, line_of
 
 TABLES_SECONDS = 10.0  # between two updates while a search goes on
@@ -45,7 +45,9 @@ class RootTables:
         self._written_at = time.monotonic()
         roots = [(key, board, self._read(board)) for key, board in self._roots.items()]
         known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
-        tops = [top_rows(self._read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
+        tops = [
+            top_rows(self._read, board, named=False) for _, board, record in roots[-TABLE_ROOTS:] if record
+        ]
 
         def write(store: Store) -> None:
             for key, fen, visits in known:
@@ -73,23 +75,28 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
     )
 
 
-def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:
-    """Returns rows of `top_position` and `top_edge`: the most visited positions below a root."""
+def top_rows(read: Reader, root: chess.Board, *, named: bool = True) -> tuple[list[Row], list[Row]]:
+    """Returns rows of `top_position` and `top_edge`: the most visited positions below a root.
+
+    Args:
+      read: returns the record of a position.
+      named: give moves their SAN (`Listed.rows`).
+    """
     positions: dict[str, Row] = {}
     edges: list[Row] = []
     least = 0
-    queue = deque([(root, "")])
+    queue: deque[tuple[chess.Board, str]] = deque([(root, "")])
     while queue and len(positions) < TOP_NODES:
         before, move = queue.popleft()
         board = before.copy(stack=False)
         if move:
-            board.push_uci(move)
-        key = key_text(board)
-        record = None if key in positions else read(board)
+            board.push(chess.Move.from_uci(move))
+        listed = Listed(board)
+        record = None if listed.key in positions else read(board)
         if record is None:
             continue
         least = least or max(2, record.visits // TOP_SHARE)
-        positions[key], visited = rows_of(record, board)
+        positions[listed.key], visited = listed.rows(record, named=named)
         edges += visited
         queue.extend((board, row["move"]) for row in visited if row["n"] >= least)
     return list(positions.values()), edges

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import chess
 import chess.polyglot
@@ -315,43 +316,39 @@ def legal_moves(board: chess.Board) -> list[chess.Move]:
 
     The order is that of the generator in `position/board_kernel.py`; `canonical_rank` defines it.
     """
-    return sorted(board.generate_legal_moves(), key=lambda move: canonical_rank(board, move))
+    return sorted(board.generate_legal_moves(), key=partial(canonical_rank, board))
 
 
-def canonical_rank(board: chess.Board, move: chess.Move) -> tuple[int, int, int]:
-    """Returns the sort key of a legal move in canonical order: (group, first, second).
+def canonical_rank(board: chess.Board, move: chess.Move) -> int:
+    """Returns the sort key of a legal move in canonical order: group << 12 | first << 6 | second.
 
     Groups: 0 king steps, 1 castling (king's side first), 2 knights, 3 diagonal and 4 straight moves of
     bishops, rooks and queens, 5 pawn captures towards the a-file, 6 towards the h-file, 7 single and
     8 double pushes, 9 en passant. Pieces go by from-square, then to-square; pawns by to-square, with
     promotions in the order Q N R B; en passant by from-square.
     """
-    piece = board.piece_type_at(move.from_square)
-    if piece == chess.PAWN:
+    origin, target = move.from_square, move.to_square
+    man = chess.BB_SQUARES[origin]
+    if board.pawns & man:
         return _pawn_rank(board, move)
-    if piece == chess.KING:
-        if board.is_castling(move):
-            return (1, -move.to_square, 0)
-        return (0, move.to_square, 0)
-    if piece == chess.KNIGHT:
-        return (2, move.from_square, move.to_square)
-    straight = chess.square_file(move.from_square) == chess.square_file(move.to_square) or (
-        chess.square_rank(move.from_square) == chess.square_rank(move.to_square)
-    )
-    return (4 if straight else 3, move.from_square, move.to_square)
+    if board.kings & man:
+        return 1 << 12 | (63 - target) << 6 if board.is_castling(move) else target << 6
+    if board.knights & man:
+        return 2 << 12 | origin << 6 | target
+    straight = (origin ^ target) & 7 == 0 or (origin ^ target) >> 3 == 0
+    return (4 if straight else 3) << 12 | origin << 6 | target
 
 
 _PROMOTION_ORDER = {None: 0, chess.QUEEN: 0, chess.KNIGHT: 1, chess.ROOK: 2, chess.BISHOP: 3}
 
 
-def _pawn_rank(board: chess.Board, move: chess.Move) -> tuple[int, int, int]:
-    step = chess.square_file(move.to_square) - chess.square_file(move.from_square)
-    if step and not board.occupied & chess.BB_SQUARES[move.to_square]:
-        return (9, move.from_square, 0)
-    if step:
-        return (5 if step < 0 else 6, move.to_square, _PROMOTION_ORDER[move.promotion])
-    double = abs(move.to_square - move.from_square) == 16
-    return (8 if double else 7, move.to_square, _PROMOTION_ORDER[move.promotion])
+def _pawn_rank(board: chess.Board, move: chess.Move) -> int:
+    origin, target = move.from_square, move.to_square
+    step = (target & 7) - (origin & 7)
+    if step and not board.occupied & chess.BB_SQUARES[target]:
+        return 9 << 12 | origin << 6
+    group = (5 if step < 0 else 6) if step else 8 if abs(target - origin) == 16 else 7
+    return group << 12 | target << 6 | _PROMOTION_ORDER[move.promotion]
 
 
 def game_before(board: chess.Board, least: int) -> list[Words]:

@@ -24,6 +24,7 @@ FIGURES = {
     "builtin_evaluations_per_s",
     "builtin_file_bytes_per_node",
     "resumed_us_per_visit",
+    "one_evaluation_s",
     "sessions_of_one",
     "unstopped_us_per_visit",
     "resumed_read_us_per_node",

@@ -24,6 +24,7 @@ from graphsearch.store.info import info
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
+from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.compact import tidy
 from graphsearch.store.upkeep.verify import verify
 
@@ -386,6 +387,22 @@ def test_top_tables_are_plain_and_replaced_by_key(path: Path) -> None:
         assert connection.execute("SELECT move, q, draw FROM top_edge").fetchall() == [("e2e4", 0.2, None)]
     finally:
         connection.close()
+
+
+def test_a_move_without_san_gets_that_of_the_row_that_it_replaces(path: Path) -> None:
+    record = next(record for record in RECORDS if record.visits > 3)
+    listed = Listed(unpack(record.words))
+    named = listed.rows(record)
+    position, edges = listed.rows(record, named=False)
+    assert {row["san"] for row in edges} == {None}
+    with new_store(path) as store:
+        store.write_top([position], edges)
+        made = store.connection.execute("SELECT move, san FROM top_edge").fetchall()
+        store.connection.execute("UPDATE top_edge SET san = 'as written'")
+        store.write_top([position | {"n": 0}], edges)
+        kept = store.connection.execute("SELECT DISTINCT san FROM top_edge").fetchall()
+    assert dict(made) == {row["move"]: row["san"] for row in named.edges}
+    assert kept == [("as written",)]
 
 
 def test_a_position_that_cannot_be_searched_cannot_be_read(path: Path) -> None:

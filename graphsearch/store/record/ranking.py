@@ -12,7 +12,7 @@ import chess
 
 from ...position.board import CLOCK_DRAW, legal_moves
 from ...position.values import negate
-from .bounds import AS_GOOD_AS_WON, MOST_MATE, Proof
+from .bounds import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
 from .node import Edge, NodeRecord, node_value
 
 LOST = 3  # the class of moves that come last
@@ -103,6 +103,9 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
     """Returns the best move by `ranking`, or None if there are no moves."""
     if not record.codes:
         return None
-    moves = legal_moves(board)
-    resets = resets_of(record, board, moves)
-    return moves[record.order[ranking(record, board.halfmove_clock, resets)[0]]]
+    moves, edges = legal_moves(board), record.edges
+    if any(edge.d >= DRAWN or abs(edge.q) == 1.0 for edge in edges):
+        best = ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]
+    else:  # nothing is proven, or as good as won: the most visited one, as `ranking` has it
+        best = max(range(len(edges)), key=lambda k: (edges[k].n, edges[k].value), default=0)
+    return moves[record.order[best]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +32,8 @@ class Column:
       kind: SQLite's type, as declared. form: what messages say that a value must be.
       fits: returns whether a value that is not NULL is one.
       nullable: whether it may be NULL. most: bytes of a BLOB.
+      all_fit: returns True only if all of some values, none of them NULL, fit; it is faster, and may be
+        wrong about what is False.
     """
 
     kind: str
@@ -39,10 +41,19 @@ class Column:
     fits: Callable[[Any], bool]
     nullable: bool = False
     most: int = 0
+    all_fit: Callable[[Sequence[Any]], bool] | None = None
 
     def holds(self, value: object) -> bool:
         """Returns whether the column may hold a value."""
         return self.nullable if value is None else self.fits(value)
+
+    def holds_all(self, values: Sequence[object]) -> bool:
+        """Returns True only if the column may hold all of some values; `holds` judges what is False."""
+        if None in values:
+            if not self.nullable:
+                return False
+            values = [value for value in values if value is not None]
+        return all(map(self.fits, values)) if self.all_fit is None else self.all_fit(values)
 
     def or_null(self) -> Column:
         """Returns the column that may be NULL, too."""
@@ -58,7 +69,18 @@ def _is_text(value: object) -> bool:
 
 def text(form: str, fits: Callable[[str], object]) -> Column:
     """Returns a column of texts that fulfil a condition."""
-    return Column("TEXT", form, lambda value: _is_text(value) and bool(fits(value)))
+
+    def all_fit(values: Sequence[Any]) -> bool:
+        return _types(values) <= _TEXTS and _is_text("".join(values)) and all(map(fits, values))
+
+    return Column("TEXT", form, lambda value: _is_text(value) and bool(fits(value)), all_fit=all_fit)
+
+
+_TEXTS, _INTEGERS, _NUMBERS = {str}, {int}, {int, float}
+
+
+def _types(values: Sequence[object]) -> set[type]:
+    return set(map(type, values))
 
 
 def integer(low: int, high: int = MOST) -> Column:
@@ -70,6 +92,11 @@ def integer(low: int, high: int = MOST) -> Column:
         "INTEGER",
         f"an integer from {low} {to}",
         lambda value: isinstance(value, int) and low <= value <= high,
+        all_fit=lambda values: (
+            _types(values) <= _INTEGERS
+            and low <= min(values, default=low)
+            and max(values, default=high) <= high
+        ),
     )
 
 
@@ -84,7 +111,12 @@ def real(low: float, high: float) -> Column:
             return False
         return low - ROUNDING <= value <= high + ROUNDING and math.isfinite(value)
 
-    return Column("REAL", f"a finite number{between}", fits)
+    def all_fit(values: Sequence[Any]) -> bool:
+        if not (_types(values) <= _NUMBERS and all(map(math.isfinite, values))):
+            return False
+        return low - ROUNDING <= min(values, default=low) and max(values, default=high) <= high + ROUNDING
+
+    return Column("REAL", f"a finite number{between}", fits, all_fit=all_fit)
 
 
 def blob(most: int) -> Column:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, InvalidPositionError
-from ...position.board import fen_of, key_of_text, key_text, legal_moves, pack
+from ...position.board import fen_of, key_of_text, key_text_of_words, legal_moves, pack
 from ...position.notation import board_from_fen
 from ...position.values import wdl_from_q
 from ..order import identities
@@ -56,21 +56,29 @@ class Shown(NamedTuple):
 
 def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
     """Returns the rows of a position, visited moves best first."""
-    return _Listed(board.copy(stack=False)).rows(record)
+    return Listed(board.copy(stack=False)).rows(record)
 
 
-class _Listed:
-    """What the rows of a position have whatever its record says: most of the work."""
+class Listed:
+    """What the rows of a position have whatever its record says: most of the work.
+
+    Attributes:
+      board: the position. words: the same, packed. key: of the rows.
+    """
 
     def __init__(self, board: chess.Board) -> None:
         """Takes a position; nobody may change the board."""
         self.board, self.words = board, pack(board)
-        self._key, self._fen = key_text(board), fen_of(board)
+        self.key, self._fen = key_text_of_words(self.words), fen_of(board)
         self._moves: list[chess.Move] = []
-        self._names: dict[int, tuple[str, str]] = {}
+        self._names: dict[str, str] = {}
 
-    def rows(self, record: NodeRecord) -> Shown:
-        """Returns the rows of the position's record."""
+    def rows(self, record: NodeRecord, *, named: bool = True) -> Shown:
+        """Returns the rows of the position's record.
+
+        Args:
+          named: give moves their SAN; else it is None, and `TopTables.write` adds it.
+        """
         ranked: list[int] = []
         if record.codes:
             self._moves = self._moves or legal_moves(self.board)
@@ -80,7 +88,7 @@ class _Listed:
         q, d = node_mean(record)
         wdl = wdl_from_q(q, d)
         position = {
-            "key": self._key,
+            "key": self.key,
             "fen": self._fen,
             "n": record.visits,
             "q": q,
@@ -90,33 +98,34 @@ class _Listed:
             "best_move": self._moves[order[ranked[0]]].uci() if ranked else None,
         }
         visited = [(order[k], edge_of(record, k)) for k in ranked]
-        edges = [_edge(self._key, *self._named(i), edge, priors[i]) for i, edge in visited if edge.n]
+        edges = [_edge(self.key, self._moves[i].uci(), edge, priors[i]) for i, edge in visited if edge.n]
+        for row in edges if named else ():
+            row["san"] = self.san(row["move"])
         return Shown(position, edges)
 
-    def _named(self, index: int) -> tuple[str, str]:
-        """Returns a move in UCI and SAN."""
-        if index not in self._names:
-            move = self._moves[index]
+    def san(self, uci: str) -> str:
+        """Returns the SAN of a legal move."""
+        if uci not in self._names:
             board = self.board.copy(stack=False)  # SAN makes moves, and other threads may look at this one
-            self._names[index] = move.uci(), board.san(move)
-        return self._names[index]
+            self._names[uci] = board.san(chess.Move.from_uci(uci))
+        return self._names[uci]
 
 
 @lru_cache(maxsize=1024)
-def _listed(fen: str) -> _Listed:
+def _listed(fen: str) -> Listed:
     """Returns the position of a row. A search renders the same ones with every save.
 
     Raises:
       InvalidPositionError: if it is none.
     """
-    return _Listed(board_from_fen(fen))
+    return Listed(board_from_fen(fen))
 
 
-def _edge(key: str, uci: str, san: str, edge: Edge, prior: float) -> Row:
+def _edge(key: str, uci: str, edge: Edge, prior: float) -> Row:
     return {
         "key": key,
         "move": uci,
-        "san": san,
+        "san": None,
         "n": edge.n,
         "p": prior,
         "q": edge.value,
@@ -172,12 +181,17 @@ class TopTables:
         self._touched.clear()
 
     def write(self, positions: Rows, edges: Rows) -> None:
-        """Replaces the rows of these positions; those that say the same already stay untouched."""
+        """Replaces the rows of these positions; those that say the same already stay untouched.
+
+        A move whose SAN is None gets that of the row that it replaces: to make it costs as much as all else.
+        """
         found = {row["key"]: Shown(dict(row), []) for row in positions}
         for row in edges:
             found[row["key"]].edges.append(dict(row))
         for key, rows in found.items():
-            if not rows.says_the_same(self._stored(key)):
+            stored = self._stored(key)
+            _add_names(rows, stored)
+            if not rows.says_the_same(stored):
                 self._write(rows)
             self._touched.pop(key, None)
         self._listed = None
@@ -218,6 +232,14 @@ class TopTables:
             insert(self._connection, table, names, [tuple(row[name] for name in names) for row in rows])
 
 
+def _add_names(rows: Shown, stored: Shown | None) -> None:
+    """Gives moves without SAN that of the stored rows, or makes it."""
+    known = {row["move"]: row["san"] for row in stored.edges} if stored else {}
+    for row in rows.edges:
+        if row["san"] is None:
+            row["san"] = known.get(row["move"]) or _listed(rows.position["fen"]).san(row["move"])
+
+
 def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown | None:
     """Returns the rows of a position as its record has them now, None if it has none that can be read.
 
@@ -237,7 +259,7 @@ def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown |
     return found if found.position["key"] == row["key"] else None
 
 
-def _is_of(listed: _Listed, record: NodeRecord) -> bool:
+def _is_of(listed: Listed, record: NodeRecord) -> bool:
     first, second = identities(np.array([listed.words, record.words], np.uint64))
     return bool((first == second).all())
 

@@ -46,3 +46,11 @@ def test_exports_rank_such_moves_alike(edges: Edges, tmp_path: Path) -> None:
         (visits,) = walk.visits()
         visited = [k for k in ranking(visits.batch.record(0)) if k < len(edges)]
         assert visits.moves.edge.tolist() == visited
+
+
+@pytest.mark.parametrize("edges", [*(edges for edges, _ in CASES), {}, {"e4": (9, 0.1), "d4": (9, 0.1)}])
+def test_the_best_move_is_the_first_of_the_ranking(edges: Edges) -> None:
+    board = chess.Board()
+    record = node(board, edges)
+    first = record.order[ranking(record, board.halfmove_clock)[0]]
+    assert best_move(record, board) == legal_moves(board)[first]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import InputFileError
-from graphsearch.limits import LIMITS, LINE, Limit, TextLines
+from graphsearch.limits import LIMITS, LINE, Limit
+from graphsearch.position.fens import TextLines
 
 from .conftest import ROOT
 
@@ -54,7 +55,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/faults.py": "the report that it writes",
     "graphsearch/graph/sweeps/parts.py": "its own temporary file",
     "graphsearch/book/review/html.py": "the style of the package",
-    "graphsearch/exchange/site/assets.py": "the page of the package",
+    "graphsearch/exchange/site/export.py": "the page of the package",
     "graphsearch/web/app.py": "the page of the package",
     "cli/__init__.py": "/dev/null",
     "cli/compile_kernels.py": "/dev/null",

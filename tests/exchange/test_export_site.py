@@ -16,8 +16,7 @@ import pytest
 
 from graphsearch.errors import ExportError
 from graphsearch.exchange.picture import EDGE_EVEN, NODE_EVEN, colour
-from graphsearch.exchange.site.assets import script
-from graphsearch.exchange.site.export import PART, export_site
+from graphsearch.exchange.site.export import PART, export_site, script
 from graphsearch.position.board import key_of
 from graphsearch.query.layers import places
 from graphsearch.query.neighbourhood import neighbourhood

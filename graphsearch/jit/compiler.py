@@ -20,8 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from .calls import Bound, Kernel
-from .lazy import Inner
+from .calls import Bound, Inner, Kernel
 from .machine_code import CALL, MOST_RESULTS, SUFFIX
 from .places import LevelFolders
 

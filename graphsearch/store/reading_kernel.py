@@ -21,8 +21,8 @@ from ..jit.types import int64, uint64
 from ..position.words import BoardTable, Position
 from .codec.batch_kernel import END, FAILED, Columns, header_at, pointers, records_in
 from .codec.extracting_kernel import Bench, bench_pointers, copy_record, find_in_block, open_plain
+from .codec.packing_kernel import PADDING, Workshop, shop_pointers, unpack_block
 from .codec.soundness_kernel import is_sound
-from .codec.unpacking_kernel import PADDING, Workshop, shop_pointers, unpack_block
 from .index.locate_kernel import FilterPointers, first_piece, next_chunk, sort_key
 
 FOUND, NOT_THERE, REFUSED = 1, 0, -1

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from graphsearch.graph.arena import Arena
-from graphsearch.jit.lazy import Inner
+from graphsearch.jit.calls import Inner
 from graphsearch.jit.types import Pointer
 from graphsearch.position.tables import load_tables
 from graphsearch.search.wave_kernel import new_wave

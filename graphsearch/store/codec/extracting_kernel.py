@@ -49,7 +49,7 @@ from .decoding_kernel import (
     read_values,
     skip_counts,
 )
-from .unpacking_kernel import Workshop, shop_pointers, unpack_block
+from .packing_kernel import Workshop, shop_pointers, unpack_block
 
 
 class Bench(NamedTuple):
@@ -212,7 +212,7 @@ def extract(
     """Copies the records of some positions out of stored blocks; returns how many there were.
 
     Args:
-      workshop, data, ends, slots: as `unpacking_kernel.unpack` takes them.
+      workshop, data, ends, slots: as `packing_kernel.unpack` takes them.
       bench: a `Bench` of this thread.
       start: as `encoding_kernel.encode` takes it.
       words: `[10 K]` uint64, positions.

@@ -19,7 +19,7 @@ from .batch_kernel import READER
 from .compression import Dictionaries, Opener
 from .extracting_kernel import Bench
 from .layout import BLOCK, CODES_MASK, EDGES_MASK, FRAME_START, room_for
-from .unpacking_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
+from .packing_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
 
 SLOTS = 64  # chunks whose dictionaries are kept ready: 55 kB each
 NO_DICTIONARY, UNKNOWN = -1, -2  # in place of a slot

@@ -1,7 +1,8 @@
 """Calls of kernels from Python: arguments as 64-bit words in, results as 64-bit words out.
 
     number        its value
-    array         the address of the object; the code reads where its data are, and its shape
+    array         the address of the object; the code reads where its data are, and its shape, or where its
+                  data are alone, for a pointer in a tuple that is `by_address`
     tuple         its items
 
 Each kind of arguments has code of its own, by the types of numbers, the dtypes and dimensions of arrays, and
@@ -64,6 +65,10 @@ class _Intrinsic:
 
     def __init__(self, name: str) -> None:
         self._name = name
+
+    def __call__(self, array: NDArray[Any], i: int) -> NDArray[Any]:
+        """Returns `ptr(array, i)` for a kernel's tuple that is `by_address`."""
+        return array[i:]
 
     @cached_property
     def _numba_type_(self) -> Any:

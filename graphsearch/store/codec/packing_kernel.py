@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.compiler import inner, kernel
+from ...jit.compiler import by_address, inner, kernel
 from ...jit.pointers import LOW32, U, adv, call_c, ptr
 from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from .batch_kernel import codes_in, edges_in, header_at, low_bytes, records_in
@@ -31,6 +31,7 @@ def crc_tables() -> NDArray[np.uint32]:
     return np.concatenate(tables)
 
 
+@by_address
 class Workshop(NamedTuple):
     """What unpacking needs besides the blocks; one for each thread.
 
@@ -46,33 +47,9 @@ class Workshop(NamedTuple):
     decompress: int64
     frame_size: int64
     context: int64
-    dictionaries: NDArray[np.int64]
-    frame: NDArray[np.uint8]
-    crc: NDArray[np.uint32]
-
-
-class WorkshopPointers(NamedTuple):
-    """The same, with pointers to the arrays."""
-
-    decompress: int64
-    frame_size: int64
-    context: int64
     dictionaries: Pointer[int64]
     frame: Pointer[uint8]
     crc: Pointer[uint32]
-
-
-@inner
-def shop_pointers(workshop: Workshop) -> WorkshopPointers:
-    """Returns a workshop with pointers to its arrays, which the caller keeps alive."""
-    return WorkshopPointers(
-        workshop.decompress,
-        workshop.frame_size,
-        workshop.context,
-        ptr(workshop.dictionaries, 0),
-        ptr(workshop.frame, 0),
-        ptr(workshop.crc, 0),
-    )
 
 
 @inner
@@ -115,7 +92,7 @@ def crc32(data: Pointer[uint8], at: int64, end: int64, table: Pointer[uint32]) -
 
 @inner
 def _expand(
-    shop: WorkshopPointers,
+    shop: Workshop,
     data: Pointer[uint8],
     at: int64,
     end: int64,
@@ -142,7 +119,7 @@ def unpack_block(
     at: int64,
     end: int64,
     slot: int64,
-    shop: WorkshopPointers,
+    shop: Workshop,
     out: Pointer[uint8],
     to: int64,
 ) -> int64:
@@ -192,12 +169,11 @@ def unpack(
       out: uint8 with the room that `room` says.
       sizes: `[blocks]` int64, filled with the length of each in `out`: 0 for a block that is refused.
     """
-    shop = shop_pointers(workshop)
     source, target = ptr(data, 0), ptr(out, 0)
     at = int64(0)
     to = int64(0)
     for b in range(len(ends)):
-        reached = unpack_block(source, at, ends[b], slots[b], shop, target, to)
+        reached = unpack_block(source, at, ends[b], slots[b], workshop, target, to)
         sizes[b] = reached - to
         to = reached
         at = ends[b]

@@ -4,7 +4,7 @@ SQLite keeps any value in any column of a table that is not STRICT, and a file m
 whoever reads a row holds it to this list (`rows.py`), `store verify` holds all of them to it, and what does
 not fit is damaged.
 
-Columns, types, keys and NULL are those of `schema/tables.sql`. The ranges are here, by name of the column.
+Columns, types, keys and NULL are those of schema/tables.sql. The ranges are here, by name of the column.
 """
 
 from __future__ import annotations

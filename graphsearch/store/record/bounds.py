@@ -74,7 +74,7 @@ def share_of(q: float, d: int) -> int:
     (300, 0, 1000, 400)
     """
     if d < DRAWN:
-        return 0 if q >= 1.0 or q <= -1.0 else d
+        return 0 if d > 0 and (q >= 1.0 or q <= -1.0) else d
     if d == DRAWN:
         return 1000
     return STEP * (d - (AT_LEAST if d < AT_MOST else AT_MOST))

@@ -284,16 +284,30 @@ def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:
     Raises:
       InvalidParameterError: naming the option.
     """
-    from graphsearch.limits import number_problem
-
     for option in options:
         value = values[option.name]
         for number in value if isinstance(value, list) else (value,):
-            problem = number_problem(number) if isinstance(number, int | float) else ""
+            problem = _number_problem(number) if isinstance(number, int | float) else ""
             if problem:
                 name = option.annotation.__metadata__[0].default
                 shown = name if isinstance(name, str) else option.name.upper()
                 raise InvalidParameterError(f"{shown} {problem}, not {number:.10g}")
+
+
+def _number_problem(value: float) -> str:
+    """Returns what is wrong with a number that somebody gave; empty if nothing is.
+
+    >>> [_number_problem(number) for number in (10**19, float("nan"), -3, 1e10)]
+    ['must be at most 1,000,000,000,000,000,000', 'must be a number', '', 'must be at most 1,000,000,000']
+    """
+    from graphsearch.limits import SECONDS, WHOLE
+
+    most = (WHOLE if isinstance(value, int) else SECONDS).most
+    if value != value:
+        return "must be a number"
+    if value > most:
+        return f"must be at most {most:,}"
+    return f"must be at least {-most:,}" if value < -most else ""
 
 
 def _options(declared: list[_Declared]) -> Iterator[_Declared]:

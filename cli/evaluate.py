@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphsearch.evaluators import assess as assessing
     from graphsearch.evaluators import protocol
     from graphsearch.evaluators.assess import Source
-    from graphsearch.limits import TextLines
+    from graphsearch.position.fens import TextLines
 
 STDIN = "-"
 TOP = 5  # priors that the text shows
@@ -87,7 +87,8 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -
 
 @contextmanager
 def _open(name: str) -> Iterator[TextLines]:
-    from graphsearch.limits import TextLines, open_file
+    from graphsearch.limits import open_file
+    from graphsearch.position.fens import TextLines
 
     if name == STDIN and sys.stdin is None:  # closed by the caller
         yield TextLines(BytesIO(), name)

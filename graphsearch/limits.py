@@ -7,7 +7,6 @@ docs/contributing/limits.md lists all of them.
 
 from __future__ import annotations
 
-import gzip
 import io
 import math
 import os
@@ -18,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from .errors import InputFileError, InvalidParameterError
 
@@ -196,20 +195,6 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def number_problem(value: float) -> str:
-    """Returns what is wrong with a number that somebody gave; empty if nothing is.
-
-    >>> number_problem(10**19), number_problem(float("nan")), number_problem(-3), number_problem(1e10)
-    ('must be at most 1,000,000,000,000,000,000', 'must be a number', '', 'must be at most 1,000,000,000')
-    """
-    most = (WHOLE if isinstance(value, int) else SECONDS).most
-    if value != value:
-        return "must be a number"
-    if value > most:
-        return f"must be at most {most:,}"
-    return f"must be at least {-most:,}" if value < -most else ""
-
-
 def size_text(count: int) -> str:
     """Returns a number of bytes for a person.
 
@@ -272,19 +257,19 @@ def check_kind(path: str | os.PathLike[str], *, piped: bool = False) -> None:
     _check_mode(Path(path).stat().st_mode, path, piped=piped)
 
 
-_KINDS = (
-    (stat.S_ISDIR, "directory"),
-    (stat.S_ISCHR, "device"),
-    (stat.S_ISBLK, "device"),
-    (stat.S_ISSOCK, "socket"),
-    (stat.S_ISFIFO, "pipe"),
-)
+_KINDS = {
+    stat.S_IFDIR: "directory",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFIFO: "pipe",
+}
 
 
 def _check_mode(mode: int, path: str | os.PathLike[str], *, piped: bool) -> None:
     if stat.S_ISREG(mode) or (piped and stat.S_ISFIFO(mode)):
         return
-    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "special file")
+    kind = _KINDS.get(stat.S_IFMT(mode), "special file")
     raise InputFileError(f"{os.fspath(path)} is a {kind}, expected a file")
 
 
@@ -317,33 +302,26 @@ class _Pipe(io.RawIOBase):
             os.close(self._handle)
 
 
-def read_file(path: str | os.PathLike[str], most: Limit, *, piped: bool = False) -> bytes:
+def read_file(path: str | os.PathLike[str], most: Limit) -> bytes:
     """Returns all bytes of a file.
 
     Raises:
       InputFileError: as `open_file`, and if it has more bytes than the limit.
       OSError: if it cannot be read.
     """
-    with open_file(path, piped=piped) as file:
+    with open_file(path) as file:
         check_size(os.fstat(file.fileno()).st_size, most, path)
-        return _read_all(file, most, path)  # it may grow, or not know its size
+        return read_all(file, most, path)  # it may grow, or not know its size
 
 
-def gunzipped(data: bytes, most: Limit, name: str) -> bytes:
-    """Returns the unpacked bytes of a whole gzip file, unpacked in steps.
+def read_all(
+    file: io.BufferedIOBase, most: Limit, name: str | os.PathLike[str], *, packed: int | None = None
+) -> bytes:
+    """Returns all bytes of an open file, read in steps; packed: the bytes that they are unpacked from.
 
     Raises:
       InputFileError: if they are more than the limit, or than their packed size explains.
-      EOFError: if the file is cut short.
-      OSError, zlib.error: if it is damaged.
     """
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        return _read_all(file, most, name, packed=len(data))
-
-
-def _read_all(
-    file: io.BufferedIOBase, most: Limit, name: str | os.PathLike[str], *, packed: int | None = None
-) -> bytes:
     parts, size = [], 0
     while piece := file.read(PIECE):
         parts.append(piece)
@@ -379,7 +357,7 @@ def check_unpacked(unpacked: int, packed: int, name: str | os.PathLike[str]) -> 
         )
 
 
-def text_lines(file: BinaryIO, name: str, *, encoding: str = "utf-8") -> Iterator[str]:
+def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """Yields the lines of a text, each with its end; bytes that are no text are replaced.
 
     Raises:
@@ -390,7 +368,7 @@ def text_lines(file: BinaryIO, name: str, *, encoding: str = "utf-8") -> Iterato
         number += 1
         if len(line) > most:
             raise long_line(name, number)
-        yield line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode(encoding, "replace")
+        yield line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode("utf-8", "replace")
 
 
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
@@ -411,51 +389,6 @@ def toml_tables(text: str) -> dict[str, Any]:
         line = text.count("\n", 0, long_key.start()) + 1
         raise InputFileError(f"line {line}: a dotted key of more than {TOML_KEY.most} parts")
     return tomllib.loads(text)
-
-
-class TextLines:
-    """The lines of a text as bytes, as many at once as are there: a slow pipe's lines come one by one."""
-
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        """Begins at the first line of what `open_file` returns, or of standard input."""
-        self._file, self._name = cast(io.BufferedReader, file), name
-        self._number = 1  # of the next line
-        self._lines: list[bytes] = []  # that are complete
-        self._rest = b""  # the begin of the one after them
-        self._ended = False
-
-    def take(self, most: int) -> tuple[int, list[bytes]]:
-        """Returns the number of the next line, and lines from there without their newlines; none at the end.
-
-        Raises:
-          InputFileError: if the next line is longer than LINE.
-        """
-        while not self._lines and not self._ended:
-            self._read()
-        found, self._lines = self._lines[:most], self._lines[most:]
-        first, longest = self._number, LINE.most
-        if max(map(len, found), default=0) > longest:
-            fitting = next(i for i, line in enumerate(found) if len(line) > longest)
-            if not fitting:
-                raise long_line(self._name, first)
-            found, self._lines = found[:fitting], found[fitting:]
-        self._number += len(found)
-        return first, found
-
-    def is_waiting(self) -> bool:
-        """Returns whether no line is there, and the next one may take as long as a pipe likes."""
-        try:
-            return not (self._lines or self._ended or select.select([self._file], [], [], 0)[0])
-        except (OSError, ValueError):  # it cannot be asked
-            return False
-
-    def _read(self) -> None:
-        piece = self._file.read1(PIECE)
-        *self._lines, self._rest = (self._rest + piece).split(b"\n")
-        self._ended = not piece
-        if self._rest and (self._ended or len(self._rest) > LINE.most):
-            self._lines.append(self._rest)
-            self._rest = b""
 
 
 def long_line(name: str, number: int) -> InputFileError:

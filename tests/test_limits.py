@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import InputFileError
-from graphsearch.limits import LIMITS, LINE, Limit, TextLines
+from graphsearch.limits import LIMITS, LINE, Limit
+from graphsearch.position.fens import TextLines
 
 from .conftest import ROOT
 
@@ -43,7 +44,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
     "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
     "graphsearch/evaluators/nnue/file.py": "the policy network of the package",
-    "graphsearch/store/format.py": "the SQL of the package",
+    "graphsearch/store/tables/columns.py": "the SQL of the package",
     "graphsearch/position/openings.py": "the openings of the package",
     "graphsearch/store/lock.py": "the lock beside a graph file",
     "graphsearch/store/upkeep/backup.py": "what it has just written, for fsync",

@@ -14,10 +14,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..limits import TextLines
 from ..position.board import CHECKMATE, NOT_TERMINAL, POSITION_WORDS, check, decode_move, pack_checked
-from ..position.fen_lines import OnBadLine, read_lines
-from ..position.fens import fens
+from ..position.fens import OnBadLine, TextLines, fens, read_lines
 from ..position.rules_kernel import MAX_LEGAL_MOVES, list_all
 from ..position.tables import load_powers, load_tables
 from ..position.values import WDL, cp_of

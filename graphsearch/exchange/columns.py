@@ -18,15 +18,15 @@ from ..position.board import (
     CLOCK_DRAW,
     MAX_CLOCK,
     MAX_MOVES,
-    POSITION_WORDS,
     clock_of_words,
     clock_term,
 )
-from ..position.rules_kernel import MATE, list_moves, make_steps
+from ..position.rules_kernel import MATE
 from ..position.values import D_SCALE
 from ..position.words import BLACK, CLOCK_BITS, CLOCK_SHIFT, KEY, META, PAWNS, WHITE
+from ..query.steps import legal_codes, positions_after
 from ..store.codec import bulk
-from ..store.codec.bulk import board_tables, owned
+from ..store.codec.bulk import board_tables
 from ..store.record import bounds as rules
 from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
 from ..store.record.ranking import ranking
@@ -75,9 +75,8 @@ class NodeColumns:
     """What records say of their positions, seen by the side to move.
 
     Attributes:
-      key: of the position. n, q, draw: as `NodeRecord.visits` and `node_mean`. v, v_draw: of the evaluator.
-      lower, upper: what is proven. mate: moves to it, negative if it is suffered; `mated` where it is known.
-      terminal, evaluator, run: as in the record. moves: how many are legal.
+      key: of the position. n, q, draw: as `NodeRecord.visits` and `node_mean`.
+      lower, upper: proven bounds. mate: moves to it, negative if it is suffered; `mated` where it is known.
       best: index among the moves of the batch, -1 where there is none.
     """
 
@@ -85,23 +84,16 @@ class NodeColumns:
     n: Ints
     q: Floats
     draw: Floats
-    v: NDArray[np.float32]
-    v_draw: Floats
     lower: NDArray[np.int8]
     upper: NDArray[np.int8]
     mate: NDArray[np.int16]
     mated: Mask
-    terminal: NDArray[np.uint8]
-    evaluator: NDArray[np.uint8]
-    run: NDArray[np.uint32]
-    moves: Ints
     best: Ints
 
 
 def columns_of(batch: RecordBatch) -> tuple[NodeColumns, MoveColumns]:
     """Returns the columns of sound records."""
-    edges = _Edges.of_batch(batch)
-    moves = _moves(batch, edges)
+    moves = _moves(batch)
     return _nodes(batch, moves), moves
 
 
@@ -147,40 +139,6 @@ def worth_of_edges(batch: RecordBatch) -> EdgeWorth:
 
 
 # ------------------------------------------------------------------ visited edges
-@dataclass(frozen=True, slots=True)
-class _Edges:
-    """The visited edges of some records, as they lie in the batch; what they carry, by `store.record.bounds`.
-
-    Attributes:
-      of: `[E]` the record. q, draw: as `Edge.value` and `Edge.draws`.
-      lower, upper: what is proven. mate: moves to it, 0 where none is proven for the record's clock.
-    """
-
-    of: Ints
-    q: Floats
-    draw: Floats
-    lower: NDArray[np.int8]
-    upper: NDArray[np.int8]
-    mate: NDArray[np.int16]
-
-    @classmethod
-    def of_batch(cls, batch: RecordBatch) -> _Edges:
-        of = np.repeat(np.arange(len(batch)), np.diff(batch.edge_offsets))
-        at = _signs(batch.q), batch.edge_d
-        rule = {name: table[at] for name, table in _edge_rules().items()}
-        valued = batch.n > batch.r
-        holds = valued & (clocks_of(batch.words)[of] + rule["plies"] <= CLOCK_DRAW)
-        worth = worth_of_edges(batch)
-        return cls(
-            of=of,
-            q=worth.q,
-            draw=worth.draw,
-            lower=np.where(valued, rule["lower"], -1).astype(np.int8),
-            upper=np.where(valued, rule["upper"], 1).astype(np.int8),
-            mate=np.where(holds, rule["mate"], 0).astype(np.int16),
-        )
-
-
 @cache
 def _edge_rules() -> dict[str, NDArray[np.int16]]:
     """Returns what `store.record.bounds` says of every sign of q and every d, `[3, 1022]` each."""
@@ -214,10 +172,17 @@ def edges_by_move(batch: RecordBatch) -> Ints:
 
 
 # ------------------------------------------------------------------ moves
-def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
-    of, code, mark = _listed(batch)
+def _moves(batch: RecordBatch) -> MoveColumns:
+    held = np.diff(batch.code_offsets)  # none where the game is over
+    _, codes, marks = legal_codes(batch.words)
+    here = np.arange(MAX_MOVES)[None] < held[:, None]
+    of, code, mark = np.repeat(np.arange(len(batch)), held), codes[here], marks[here]
     place, into = _places(batch, of)
-    child, child_meta = _children(batch.words, of, code)
+    children, keys = positions_after(batch.words, of, code)
+    edge_of = np.repeat(np.arange(len(batch)), np.diff(batch.edge_offsets))
+    rule = {name: table[_signs(batch.q), batch.edge_d] for name, table in _edge_rules().items()}
+    valued, worth = batch.n > batch.r, worth_of_edges(batch)
+    holds = valued & (clocks_of(batch.words)[edge_of] + rule["plies"] <= CLOCK_DRAW)
 
     def spread(values: NDArray[Any], otherwise: int = 0) -> NDArray[Any]:
         """Returns the values of edges by move, `otherwise` where a move has none."""
@@ -225,23 +190,24 @@ def _moves(batch: RecordBatch, edges: _Edges) -> MoveColumns:
         found[into] = values
         return found
 
-    n, values, mate = spread(batch.n), spread(edges.q), spread(edges.mate)
+    n, values = spread(batch.n), spread(worth.q)
+    mate = spread(np.where(holds, rule["mate"], 0).astype(np.int16))
     mate[mark & MATE != 0] = 1  # by the rules, visited or not
     return MoveColumns(
         of=of,
         code=code,
         mark=mark,
-        child=child,
-        child_meta=child_meta,
+        child=keys,
+        child_meta=children[:, META],
         p=_priors(batch),
         n=n,
         r=spread(batch.r),
         q=values,
-        draw=spread(edges.draw),
-        lower=spread(edges.lower, -1),
-        upper=spread(edges.upper, 1),
+        draw=spread(worth.draw),
+        lower=spread(np.where(valued, rule["lower"], -1).astype(np.int8), -1),
+        upper=spread(np.where(valued, rule["upper"], 1).astype(np.int8), 1),
         mate=mate,
-        rank=_ranks(batch, edges, of, code, place, n, values),
+        rank=_ranks(batch, edge_of, of, code, place, n, values),
     )
 
 
@@ -252,27 +218,6 @@ def _priors(batch: RecordBatch) -> Floats:
     sums = np.add.reduceat(powers, batch.code_offsets[filled]) if len(filled) else np.zeros(0)
     found: Floats = powers / np.repeat(sums, held[filled])
     return found
-
-
-def _listed(batch: RecordBatch) -> tuple[Ints, NDArray[np.uint16], NDArray[np.uint8]]:
-    """Returns position, code and mark of every legal move; a finished game has none."""
-    rows = len(batch)
-    counts = np.zeros(rows, np.int16)
-    moves, marks = np.zeros((rows, MAX_MOVES), np.uint16), np.zeros((rows, MAX_MOVES), np.uint8)
-    flat = owned(batch.words, np.uint64).reshape(-1)
-    list_moves(board_tables(), flat, counts, moves.reshape(-1), marks.reshape(-1))
-    held = np.diff(batch.code_offsets)
-    here = np.arange(MAX_MOVES)[None] < held[:, None]
-    return np.repeat(np.arange(rows), held), moves[here], marks[here]
-
-
-def _children(words: Words, of: Ints, code: NDArray[np.uint16]) -> tuple[Words, Words]:
-    """Returns keys and METAs of the positions after moves."""
-    children, keys = np.zeros(len(of) * POSITION_WORDS, np.uint64), np.zeros(len(of), np.uint64)
-    make_steps(
-        board_tables(), owned(words, np.uint64).reshape(-1), of, owned(code, np.uint16), children, keys
-    )
-    return keys, children.reshape(-1, POSITION_WORDS)[:, META].copy()
 
 
 def _places(batch: RecordBatch, of: Ints) -> tuple[Ints, Ints]:
@@ -287,7 +232,7 @@ def _places(batch: RecordBatch, of: Ints) -> tuple[Ints, Ints]:
 
 def _ranks(
     batch: RecordBatch,
-    edges: _Edges,
+    edge_of: Ints,
     of: Ints,
     code: NDArray[np.uint16],
     place: Ints,
@@ -299,7 +244,7 @@ def _ranks(
     rank = np.empty(len(of), np.int16)
     rank[order] = np.arange(len(of)) - batch.code_offsets[of] + 1
     special = np.abs(batch.v) == 1.0
-    special[edges.of[(batch.edge_d >= rules.DRAWN) | (np.abs(batch.q) == 1.0)]] = True
+    special[edge_of[(batch.edge_d >= rules.DRAWN) | (np.abs(batch.q) == 1.0)]] = True
     for i in np.flatnonzero(special & (np.diff(batch.code_offsets) > 0)).tolist():
         here = slice(int(batch.code_offsets[i]), int(batch.code_offsets[i + 1]))
         resets = np.empty(here.stop - here.start, bool)
@@ -333,16 +278,10 @@ def _nodes(batch: RecordBatch, moves: MoveColumns) -> NodeColumns:
         n=visits_of(batch),
         q=worth.q,
         draw=np.clip(worth.draw, 0.0, 1.0 - np.abs(worth.q)),
-        v=batch.v,
-        v_draw=draws_of(batch),
         lower=lower,
         upper=upper,
         mate=mate,
         mated=mated,
-        terminal=batch.flags & np.uint8(TERMINAL_MASK),
-        evaluator=batch.evaluator,
-        run=batch.run,
-        moves=np.diff(batch.code_offsets),
         best=best,
     )
 

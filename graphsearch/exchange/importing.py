@@ -50,20 +50,14 @@ class Importing:
         source: GameSource,
         report: FileReport,
         given: Input,
+        job: ImportKind,
         stop: threading.Event,
         on_progress: OnProgress | None,
-        say_seconds: float,
-        players: bool = False,
     ) -> None:
-        self.store = store
-        self.players = players
-        self.source = source
-        self.report = report
-        self.before = report.done
-        self._given = given
-        self._stop = stop
-        self._on_progress = on_progress
-        self._say_seconds = say_seconds
+        self.store, self.source, self.report = store, source, report
+        self.players, self.before = job.players, report.done
+        self._given, self._say_seconds = given, job.say_seconds
+        self._stop, self._on_progress = stop, on_progress
         self._started = self._said_at = time.monotonic()
 
     @property
@@ -90,13 +84,9 @@ class Importing:
         report = self.report
         with self.store.transaction():
             write(self.store)
+            taken, skipped = report.taken, report.skipped
             self.source = tables.update_source(
-                self.store,
-                self.source,
-                taken=report.taken,
-                skipped=report.skipped,
-                finished=finished,
-                players=players,
+                self.store, self.source, taken=taken, skipped=skipped, finished=finished, players=players
             )
         self.store.checkpoint(over=LOG_BYTES)
 
@@ -108,18 +98,8 @@ class Importing:
         self._said_at = now
         passed = max(self.report.done - self.before, self.report.players)
         done = passed if count is None else count
-        rate = done / max(now - self._started, 1e-9)
-        size = self._given.size
-        self._on_progress(
-            ImportProgress(
-                stage=stage,
-                name=self._given.name,
-                done=self._given.position,
-                total=size,
-                count=done,
-                rate=rate,
-            )
-        )
+        rate, given = done / max(now - self._started, 1e-9), self._given
+        self._on_progress(ImportProgress(stage, given.name, given.position, given.size, done, rate))
 
 
 Take = Callable[[Importing, Input], None]
@@ -185,16 +165,7 @@ def _import_one(
             report.digest = file.digest
             source = _begin(store, file, job, report)
             if report.state != "known":
-                importing = Importing(
-                    store=store,
-                    source=source,
-                    report=report,
-                    given=file,
-                    stop=stop,
-                    on_progress=on_progress,
-                    say_seconds=job.say_seconds,
-                    players=job.players,
-                )
+                importing = Importing(store, source, report, file, job, stop, on_progress)
                 job.take(importing, file)
                 report.state = "stopped" if stop.is_set() and not importing.complete else report.state
     except _StoppedError:

@@ -21,7 +21,7 @@ from ..query.replay import start_of
 from ..query.steps import legal_codes, positions_after
 from ..store.sharded.files import open_to_read
 from ..store.tables.columns import MAX_GAME_MOVES
-from ..store.tables.players import GameRow, NewGame
+from ..store.tables.players import GameRow
 from .playing import Played
 from .sources import GivenFile, opened
 
@@ -36,7 +36,7 @@ _NONE = frozenset({"", "?", "-", "*"})
 class PlayedGame:
     """A game that is to be kept, and the codes of its moves; the place of these is empty in `game` so far."""
 
-    game: NewGame
+    game: GameRow
     codes: tuple[int, ...]
 
 
@@ -49,7 +49,8 @@ def played_game(game: PgnGame, number: int, played: Iterable[Played], result: st
     """
     headers = game.headers
     event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
-    kept = NewGame(
+    kept = GameRow(
+        source=0,
         number=number,
         place=game.place,
         size=game.size,
@@ -58,7 +59,8 @@ def played_game(game: PgnGame, number: int, played: Iterable[Played], result: st
         white_elo=_elo_of(headers.get("WhiteElo", "")),
         black_elo=_elo_of(headers.get("BlackElo", "")),
         date=date_of(headers.get("Date", "")) or date_of(headers.get("UTCDate", "")),
-        event=(event, site) if event or site else None,
+        event=event if event or site else None,
+        site=site if event or site else None,
         round=text_of(headers.get("Round", "")),
         result=result,
         eco=text_of(headers.get("ECO", "")),
@@ -70,7 +72,7 @@ def played_game(game: PgnGame, number: int, played: Iterable[Played], result: st
     return PlayedGame(kept, codes[:MAX_GAME_MOVES])
 
 
-def kept_games(games: Sequence[PlayedGame]) -> list[NewGame]:
+def kept_games(games: Sequence[PlayedGame]) -> list[GameRow]:
     """Returns games as they are kept, their moves by number; all of one ply are numbered together."""
     numbers = [bytearray() for _ in games]
     words = np.array([pack(start_of(game.game.fen)) for game in games], np.uint64)

@@ -24,12 +24,12 @@ from ..position.fens import fens, key_texts
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.steps import uci_of
 from ..store.codec.bulk import take
-from ..store.record.node import MAX_EVALUATOR, RecordBatch
+from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK, RecordBatch
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
 from .choices import tables_of
-from .columns import MoveColumns, NodeColumns, columns_of
+from .columns import MoveColumns, NodeColumns, columns_of, draws_of
 from .output import ExportReport, new_folder
 from .selection import Selection, plan
 from .text_rows import letters_of, names_of
@@ -256,15 +256,16 @@ class _Tables:
         return np.array([self._sans[word] for word in words.tolist()], np.int64)[which]
 
     def _of_nodes(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:
-        known, meta = part.known, part.batch.words[:, META].astype(np.int64)
+        known, batch = part.known, part.batch
+        meta, terminal = batch.words[:, META].astype(np.int64), batch.flags & np.uint8(TERMINAL_MASK)
         none = np.zeros(len(meta), bool)
         best = np.maximum(nodes.best, 0)
         has_best = known & (nodes.best >= 0)
         win, loss = ((1.0 - nodes.draw + sign * nodes.q) / 2 for sign in (1, -1))
         return {
             "key": Values(nodes.key),
-            "rooks": Values(rooks_of(part.batch.words[:, META])),
-            "key_hex": Values(np.array(key_texts(part.batch.words), object)),
+            "rooks": Values(rooks_of(batch.words[:, META])),
+            "key_hex": Values(np.array(key_texts(batch.words), object)),
             "fen": Values(np.array(part.fens, object)),
             "turn": Values(meta & BLACK_TO_MOVE, texts=["w", "b"]),
             "clock": Values(meta >> CLOCK_SHIFT & CLOCK_BITS),
@@ -275,18 +276,18 @@ class _Tables:
             "win": Values(np.maximum(win, 0.0), known),  # not -1e-17 by rounding
             "draw": Values(nodes.draw, known),
             "loss": Values(np.maximum(loss, 0.0), known),
-            "v": Values(nodes.v, known),
-            "v_draw": Values(nodes.v_draw, known),
+            "v": Values(batch.v, known),
+            "v_draw": Values(draws_of(batch), known),
             "lower": Values(nodes.lower, known),
             "upper": Values(nodes.upper, known),
             "mate": Values(nodes.mate, nodes.mated),
-            "terminal": Values(nodes.terminal, nodes.terminal > 0, ["", *TERMINALS.values()]),
-            "moves": Values(nodes.moves),
+            "terminal": Values(terminal, terminal > 0, ["", *TERMINALS.values()]),
+            "moves": Values(np.diff(batch.code_offsets)),
             "best_move": Values(_at(moves.code, best), has_best, _moves_in_uci()),
             "best_san": Values(_at(sans, best), has_best, self._texts),
-            "evaluator": Values(nodes.evaluator, known),
-            "evaluator_name": Values(nodes.evaluator, known, self._evaluators),
-            "run": Values(nodes.run, nodes.run > 0),
+            "evaluator": Values(batch.evaluator, known),
+            "evaluator_name": Values(batch.evaluator, known, self._evaluators),
+            "run": Values(batch.run, batch.run > 0),
         }
 
     def _of_edges(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ExportError
+from ..jit.pointers import ptr
 from ..position.board import fen_of, is_chess960, pack
 from ..position.lines import numbered, sans_of
 from ..position.openings import opening_of
@@ -231,8 +232,8 @@ class _Writer:
         """Writes the moves below a position."""
         tree = self._tree
         columns = kernel.TreeColumns(
-            **{name: tree.positions[name] for name in kernel.TreeColumns._fields[:8]},
-            **{name: tree.moves[name] for name in kernel.TreeColumns._fields[8:]},
+            *(ptr(tree.positions[name], 0) for name in kernel.TreeColumns._fields[:8]),
+            *(ptr(tree.moves[name], 0) for name in kernel.TreeColumns._fields[8:]),
         )
         state = np.zeros(kernel.STATES, np.int64)
         state[[kernel.DEPTH, kernel.GAME]] = 1, game

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.compiler import inner, kernel
+from ..jit.compiler import by_address, inner, kernel
 from ..jit.pointers import U, ptr
 from ..jit.types import Pointer, int32, int64, uint8, uint32, uint64
 from ..position.writing_kernel import DASH, NOUGHT, SPACE, write_integer
@@ -44,28 +44,9 @@ TEXTS = (
 )
 
 
+@by_address
 class TreeColumns(NamedTuple):
     """Columns of a `Tree`: of positions by id - 1, and of moves; q and p as FIXED values, or UNKNOWN."""
-
-    parent: NDArray[np.int64]
-    way: NDArray[np.int64]
-    first: NDArray[np.int64]
-    size: NDArray[np.int32]
-    ply: NDArray[np.int32]
-    mate: NDArray[np.int32]
-    note: NDArray[np.uint8]
-    game: NDArray[np.int32]
-    san: NDArray[np.uint64]
-    n: NDArray[np.uint32]
-    p: NDArray[np.int32]
-    q: NDArray[np.int32]
-    cp: NDArray[np.int32]
-    nag: NDArray[np.uint8]
-    child: NDArray[np.int64]
-
-
-class TreePointers(NamedTuple):
-    """Pointers to the same."""
 
     parent: Pointer[int64]
     way: Pointer[int64]
@@ -154,7 +135,7 @@ def _mates(name: uint64) -> bool:
 
 
 @inner
-def _eval(w: Writer, t: TreePointers, move: int64, white: bool) -> None:
+def _eval(w: Writer, t: TreeColumns, move: int64, white: bool) -> None:
     """Writes the `[%eval]` of a move: a proven mate, else centipawns, seen by White."""
     child = t.child[move]
     mate = int64(t.mate[child - 1]) if child > 0 else int64(0)
@@ -179,7 +160,7 @@ def _eval(w: Writer, t: TreePointers, move: int64, white: bool) -> None:
 
 
 @inner
-def _numbers(w: Writer, t: TreePointers, move: int64) -> None:
+def _numbers(w: Writer, t: TreeColumns, move: int64) -> None:
     _begin(w)
     _text(w, int64(N))
     _integer(w, int64(t.n[move]))
@@ -195,7 +176,7 @@ def _numbers(w: Writer, t: TreePointers, move: int64) -> None:
 
 
 @inner
-def _above(t: TreePointers, node: int64, path: Pointer[int64]) -> tuple[int64, int64]:
+def _above(t: TreeColumns, node: int64, path: Pointer[int64]) -> tuple[int64, int64]:
     """Fills the moves that lead to a position, the last one first; returns their number, and the root."""
     length = int64(0)
     while t.parent[node - 1] != 0:
@@ -206,7 +187,7 @@ def _above(t: TreePointers, node: int64, path: Pointer[int64]) -> tuple[int64, i
 
 
 @inner
-def _leads_to(t: TreePointers, above: int64, node: int64) -> bool:
+def _leads_to(t: TreeColumns, above: int64, node: int64) -> bool:
     """Returns whether one position is another or stands above it."""
     while node != above and t.parent[node - 1] != 0:
         node = t.parent[node - 1]
@@ -214,7 +195,7 @@ def _leads_to(t: TreePointers, above: int64, node: int64) -> bool:
 
 
 @inner
-def _reference(w: Writer, t: TreePointers, node: int64, child: int64, path: Pointer[int64]) -> None:
+def _reference(w: Writer, t: TreeColumns, node: int64, child: int64, path: Pointer[int64]) -> None:
     """Writes where the position behind a move is expanded."""
     w.state[TRANSPOSITIONS] += 1
     length, root = _above(t, child, path)
@@ -237,7 +218,7 @@ def _reference(w: Writer, t: TreePointers, node: int64, child: int64, path: Poin
 
 
 @inner
-def _write_move(w: Writer, t: TreePointers, node: int64, move: int64, path: Pointer[int64]) -> None:
+def _write_move(w: Writer, t: TreeColumns, node: int64, move: int64, path: Pointer[int64]) -> None:
     ply, child = int64(t.ply[node - 1]), t.child[move]
     _number(w, ply)
     _san(w, t.san[move])
@@ -261,7 +242,7 @@ def _write_move(w: Writer, t: TreePointers, node: int64, move: int64, path: Poin
 
 
 @inner
-def _room(t: TreePointers, node: int64, move: int64, path: Pointer[int64]) -> int64:
+def _room(t: TreeColumns, node: int64, move: int64, path: Pointer[int64]) -> int64:
     """Returns the most bytes that a move takes."""
     child = t.child[move]
     if child > 0 and t.size[child - 1] > 0 and t.parent[child - 1] != node:
@@ -270,7 +251,7 @@ def _room(t: TreePointers, node: int64, move: int64, path: Pointer[int64]) -> in
 
 
 @inner
-def _expands(t: TreePointers, node: int64, move: int64) -> bool:
+def _expands(t: TreeColumns, node: int64, move: int64) -> bool:
     """Returns whether what follows a move is written behind it."""
     child = t.child[move]
     return child > 0 and t.parent[child - 1] == node and t.size[child - 1] > 0
@@ -278,7 +259,7 @@ def _expands(t: TreePointers, node: int64, move: int64) -> bool:
 
 @kernel
 def write_tree(
-    tree: TreeColumns,
+    t: TreeColumns,
     texts: NDArray[np.uint8],
     ends: NDArray[np.int64],
     state: NDArray[np.int64],
@@ -294,23 +275,6 @@ def write_tree(
       opened, steps: int64[positions], `state[DEPTH]` of them are open. path: int64[positions], scratch.
       out: uint8; `state[AT]` bytes are there, the last word and the byte before it.
     """
-    t = TreePointers(
-        ptr(tree.parent, 0),
-        ptr(tree.way, 0),
-        ptr(tree.first, 0),
-        ptr(tree.size, 0),
-        ptr(tree.ply, 0),
-        ptr(tree.mate, 0),
-        ptr(tree.note, 0),
-        ptr(tree.game, 0),
-        ptr(tree.san, 0),
-        ptr(tree.n, 0),
-        ptr(tree.p, 0),
-        ptr(tree.q, 0),
-        ptr(tree.cp, 0),
-        ptr(tree.nag, 0),
-        ptr(tree.child, 0),
-    )
     w = Writer(ptr(out, 0), ptr(state, 0), ptr(texts, 0), ptr(ends, 0))
     x, s = ptr(path, 0), w.state
     s[NEEDED] = 0

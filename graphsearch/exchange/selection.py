@@ -12,7 +12,7 @@ import chess
 from ..errors import ExportError, InvalidParameterError, InvalidPositionError
 from ..limits import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
-from ..position.notation import named_board, play_moves, read_position
+from ..position.notation import named_board, play_moves
 from ..position.values import CENTIPAWN
 from ..store.record.provenance import RootInfo
 from ..store.store import Store
@@ -140,18 +140,6 @@ def _most_visited(store: Store) -> Iterator[RootInfo]:
 def _distinct(boards: Sequence[chess.Board]) -> tuple[chess.Board, ...]:
     """Returns boards without their games, each position once."""
     return tuple({key_text(board): board.copy(stack=False) for board in reversed(boards)}.values())[::-1]
-
-
-def read_root(text: str) -> chess.Board:
-    """Returns the position of `startpos`, a FEN, a PGN file, a line from the start, or `POSITION moves LINE`.
-
-    Raises:
-      InvalidPositionError: if it is none of these.
-
-    >>> read_root("1. e4 e5").fen() == read_root("startpos moves e2e4 e7e5").fen()
-    True
-    """
-    return read_position(text).board
 
 
 def with_one_move(selection: Selection) -> Selection:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.compiler import inner, kernel
+from ..jit.compiler import by_address, inner, kernel
 from ..jit.pointers import ONE, ZERO, U, adv, ptr
 from ..jit.types import Pointer, int64, uint8, uint16, uint64
 from ..position.board_kernel import (
@@ -50,24 +50,15 @@ CASTLING_STEP = 2
 HEX_DIGITS = tuple(b"0123456789abcdef")
 
 
+@by_address
 class Form(NamedTuple):
-    """Fields of rows.
+    """Fields of rows, F of them.
 
-    `fields`: int64[F * FIELD_WORDS]. `literals`: uint8. `data`: int64[F * rows], of a FIXED value twice its
-    digits, plus 1 if it is negative. `valid`: uint8[F * rows]. `texts`: uint8; `ends`: int64 of each.
+    `size`: F. `fields`: int64[F * FIELD_WORDS]. `literals`: uint8. `data`: int64[F * rows], of a FIXED value
+    twice its digits, plus 1 if it is negative. `valid`: uint8[F * rows]. `texts`: uint8; `ends`: of each.
     """
 
-    fields: NDArray[np.int64]
-    literals: NDArray[np.uint8]
-    data: NDArray[np.int64]
-    valid: NDArray[np.uint8]
-    texts: NDArray[np.uint8]
-    ends: NDArray[np.int64]
-
-
-class FormPointers(NamedTuple):
-    """Pointers to the same."""
-
+    size: int64
     fields: Pointer[int64]
     literals: Pointer[uint8]
     data: Pointer[int64]
@@ -284,7 +275,7 @@ def _write_value(
     decimals: int64,
     value: int64,
     s: Position,
-    f: FormPointers,
+    f: Form,
     out: Pointer[uint8],
     at: int64,
 ) -> int64:
@@ -308,8 +299,7 @@ def _write_value(
 @inner
 def _write_row(
     powers: Pointer[uint64],
-    f: FormPointers,
-    count: int64,
+    f: Form,
     rows: int64,
     row: int64,
     s: Position,
@@ -317,7 +307,7 @@ def _write_row(
     at: int64,
 ) -> int64:
     """Writes the fields of one row; returns where they end."""
-    for i in range(count):
+    for i in range(f.size):
         field = adv(f.fields, FIELD_WORDS * i)
         if f.valid[rows * i + row]:
             at = write_copy(f.literals, field[2], field[3], out, at)
@@ -326,13 +316,6 @@ def _write_row(
         else:
             at = write_copy(f.literals, field[6], field[7], out, at)
     return at
-
-
-@inner
-def _pointers(f: Form) -> FormPointers:
-    return FormPointers(
-        ptr(f.fields, 0), ptr(f.literals, 0), ptr(f.data, 0), ptr(f.valid, 0), ptr(f.texts, 0), ptr(f.ends, 0)
-    )
 
 
 @kernel
@@ -357,19 +340,13 @@ def write_records(
         end; then 1 for a line for each item, with the last of these in place of one.
       out: uint8, room for the text.
     """
-    h, x, t = _pointers(head), _pointers(item), _pointers(tail)
-    counts = (
-        len(head.fields) // FIELD_WORDS,
-        len(item.fields) // FIELD_WORDS,
-        len(tail.fields) // FIELD_WORDS,
-    )
     rows, items = len(begins) - 1, int64(begins[len(begins) - 1])
     P, J, text, at = ptr(powers, 0), ptr(joints, 0), ptr(out, 0), int64(0)
     for r in range(rows):
         s = ptr(words, PW * r)
         begin, end = begins[r], begins[r + 1]
         start = at
-        at = _write_row(P, h, counts[0], rows, int64(r), s, text, at)
+        at = _write_row(P, head, rows, int64(r), s, text, at)
         size = at - start
         if begin == end:
             at = write_copy(J, places[6], places[7], text, at)
@@ -380,10 +357,10 @@ def write_records(
                 at = write_copy(text, start, start + size, text, at)
             elif k > begin:
                 at = write_copy(J, places[2], places[3], text, at)
-            at = _write_row(P, x, counts[1], items, int64(k), s, text, at)
+            at = _write_row(P, item, items, int64(k), s, text, at)
             if places[8] and k + 1 < end:
-                at = _write_row(P, t, counts[2], rows, int64(r), s, text, at)
+                at = _write_row(P, tail, rows, int64(r), s, text, at)
         if begin < end and places[8] == 0:
             at = write_copy(J, places[4], places[5], text, at)
-        at = _write_row(P, t, counts[2], rows, int64(r), s, text, at)
+        at = _write_row(P, tail, rows, int64(r), s, text, at)
     return at

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..jit.pointers import ptr
 from ..position.board import text_of_key
 from ..position.tables import load_powers
 from ..position.words import CHESS960, META
@@ -176,7 +177,13 @@ def _form(fields: Sequence[Field], rows: int) -> Form:
             valid[i] = field.valid
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64) if texts else np.zeros(1, np.int64)
     return Form(
-        table.reshape(-1), bytes_of(literals), data.reshape(-1), valid.reshape(-1), bytes_of(texts), ends
+        len(fields),
+        ptr(table.reshape(-1), 0),
+        ptr(bytes_of(literals), 0),
+        ptr(data.reshape(-1), 0),
+        ptr(valid.reshape(-1), 0),
+        ptr(bytes_of(texts), 0),
+        ptr(ends, 0),
     )
 
 

@@ -130,7 +130,7 @@ class GraphEntries:
           StoreError: if the file cannot be read.
         """
         if self._call and self.kept is None and not self._heeds_proofs:
-            self._call(lambda store: self.heed(saved.load_proofs(store)))
+            self._call(lambda store: self.heed(saved.load(store)))
 
     def heed(self, found: saved.Loaded) -> None:
         """Has searches take over the mates that some entries prove."""

@@ -1,11 +1,15 @@
 """Calls of kernels from Python: arguments as 64-bit words in, results as 64-bit words out.
 
     number        its value
-    array         the address of the object; the code reads where its data are, and its shape
+    array         the address of the object; the code reads where its data are, and its shape, or where its
+                  data are alone, for a pointer in a tuple that is `by_address`
     tuple         its items
 
 Each kind of arguments has code of its own, by the types of numbers, the dtypes and dimensions of arrays, and
 the classes of tuples. It is loaded from the disk, or compiled, at the first call.
+
+`Inner`, `Kernel` and `intrinsic` stand in for Numba's objects: Numba itself is imported when a function is
+compiled. The compiler asks a global's `_numba_type_` when it meets one that it does not know.
 """
 
 from __future__ import annotations
@@ -14,15 +18,64 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import machine_code
-from .lazy import Inner
 from .machine_code import MOST_RESULTS, Form, MachineCode
 from .places import LevelFolders, announce
+
+
+class Inner:
+    """A function that only kernels call."""
+
+    def __init__(self, function: Callable[..., Any], **options: bool) -> None:
+        """Keeps the function until a kernel needs it.
+
+        Args:
+          options: of `numba.njit`.
+        """
+        self._function = function
+        self._options = options
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+        self.__module__, self.__wrapped__ = function.__module__, function
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's object for the function."""
+        from .pipeline import dispatcher_inside
+
+        return dispatcher_inside(self._function, **self._options)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.dispatcher._numba_type_
+
+
+def intrinsic(name: str) -> Any:
+    """Returns the stand-in of an intrinsic of `intrinsics.py`."""
+    return _Intrinsic(name)
+
+
+class _Intrinsic:
+    """Stand-in of an intrinsic."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, array: NDArray[Any], i: int) -> NDArray[Any]:
+        """Returns `ptr(array, i)` for a kernel's tuple that is `by_address`."""
+        return array[i:]
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from . import intrinsics, pipeline
+
+        return pipeline.type_of_intrinsic(getattr(intrinsics, self._name))
+
 
 LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
 FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes

@@ -20,14 +20,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from .calls import Bound, Kernel
-from .lazy import Inner
+from .calls import Bound, Inner, Kernel
 from .machine_code import CALL, MOST_RESULTS, SUFFIX
 from .places import LevelFolders
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_T = TypeVar("_T")
 
 
 PACKAGE = Path(__file__).parents[1]
@@ -77,6 +77,12 @@ PLACES = LevelFolders("" if JIT_OFF else _sources_digest())
 def kernel(function: _F) -> _F:
     """Compiles a function that Python calls, once for each kind of arguments; the code is cached on disk."""
     return function if JIT_OFF else cast(_F, Kernel(function, PLACES))
+
+
+def by_address(bundle: type[_T]) -> type[_T]:
+    """Marks a named tuple: a kernel gets pointers to its arrays, each given as `ptr(array, 0)`."""
+    bundle.pointers_ = True  # type: ignore[attr-defined]
+    return bundle
 
 
 def bind(kernel: Any, *arguments: Any) -> Bound:

@@ -12,9 +12,8 @@ from typing import Any, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .calls import Bound
+from .calls import Bound, intrinsic
 from .compiler import JIT_OFF
-from .lazy import intrinsic
 from .types import Pointer, float32, float64, int16, int32, int64, uint8, uint16, uint32, uint64
 
 U = uint64

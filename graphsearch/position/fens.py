@@ -1,12 +1,22 @@
-"""FENs and keys of many packed positions at once, without kernels; each alone takes many times as long."""
+"""FENs and keys of many positions at once: written from packed ones, and read from lines of FEN and EPD."""
 
 from __future__ import annotations
+
+import io
+import select
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, cast
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from .board import FREE_CLOCK, clock_of_words, key_text_of_words, unpack
+from ..errors import InvalidPositionError
+from ..limits import FEN, LINE, PIECE, long_line
+from .board import FREE_CLOCK, POSITION_WORDS, clock_of_words, key_text_of_words, pack_checked, unpack
+from .fen_kernel import READ, UNCERTAIN, read_fens
+from .notation import read_fen_lines
+from .tables import load_tables
 from .words import (
     BLACK_TO_MOVE,
     CASTLING_BITS,
@@ -78,3 +88,81 @@ def _placements(words: NDArray[np.uint64]) -> list[str]:
     for run in range(8, 0, -1):
         text = text.replace(chr(_EMPTY) * run, str(run))
     return text.splitlines()
+
+
+OnBadLine = Callable[[int, InvalidPositionError], object]
+
+
+def read_lines(
+    lines: Sequence[bytes], first: int, on_bad: OnBadLine
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Returns the positions of lines, `[R, 10]` packed, and their fullmove numbers, `[R]`.
+
+    Lines are read as by `read_fen_lines`: blank ones and comments have no position.
+
+    Args:
+      lines: without the newlines at their ends.
+      first: the number of the first one.
+      on_bad: called with the number of a line that holds no legal position, and the reason.
+
+    >>> words, numbers = read_lines([b"# two", b"8/8/8/8/8/8/8/K1k5 w - - 7 30", b"e4"], 1, print)
+    3 a FEN needs at least four fields (pieces, side to move, castling, en passant), not 'e4'
+    >>> words.shape, numbers.tolist()
+    ((1, 10), [30])
+    """
+    words = np.zeros((len(lines), POSITION_WORDS), np.uint64)
+    numbers, verdicts = np.zeros(len(lines), np.int64), np.zeros(len(lines), np.uint8)
+    text = np.frombuffer(b"\n".join([*lines, b""]), np.uint8)
+    read_fens(load_tables(), text, FEN.most, words.reshape(-1), numbers, verdicts)
+    for row in np.flatnonzero(verdicts == UNCERTAIN).tolist():
+        for _, item in read_fen_lines([lines[row].decode("utf-8", "replace")]):
+            if isinstance(item, InvalidPositionError):
+                on_bad(first + row, item)
+                continue
+            words[row], numbers[row], verdicts[row] = pack_checked(item), item.fullmove_number, READ
+    return words[verdicts == READ], numbers[verdicts == READ]
+
+
+class TextLines:
+    """The lines of a text as bytes, as many at once as are there: a slow pipe's lines come one by one."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """Begins at the first line of what `open_file` returns, or of standard input."""
+        self._file, self._name = cast(io.BufferedReader, file), name
+        self._number = 1  # of the next line
+        self._lines: list[bytes] = []  # that are complete
+        self._rest = b""  # the begin of the one after them
+        self._ended = False
+
+    def take(self, most: int) -> tuple[int, list[bytes]]:
+        """Returns the number of the next line, and lines from there without their newlines; none at the end.
+
+        Raises:
+          InputFileError: if the next line is longer than LINE.
+        """
+        while not self._lines and not self._ended:
+            self._read()
+        found, self._lines = self._lines[:most], self._lines[most:]
+        first, longest = self._number, LINE.most
+        if max(map(len, found), default=0) > longest:
+            fitting = next(i for i, line in enumerate(found) if len(line) > longest)
+            if not fitting:
+                raise long_line(self._name, first)
+            found, self._lines = found[:fitting], found[fitting:]
+        self._number += len(found)
+        return first, found
+
+    def is_waiting(self) -> bool:
+        """Returns whether no line is there, and the next one may take as long as a pipe likes."""
+        try:
+            return not (self._lines or self._ended or select.select([self._file], [], [], 0)[0])
+        except (OSError, ValueError):  # it cannot be asked
+            return False
+
+    def _read(self) -> None:
+        piece = self._file.read1(PIECE)
+        *self._lines, self._rest = (self._rest + piece).split(b"\n")
+        self._ended = not piece
+        if self._rest and (self._ended or len(self._rest) > LINE.most):
+            self._lines.append(self._rest)
+            self._rest = b""

@@ -155,12 +155,3 @@ def shown_score_type() -> str:
     ('centipawn', 37, 37)
     """
     return _inside.get() or _shown[0]
-
-
-def q_from_cp(cp: float) -> float:
-    """Returns the Q whose centipawns (`centipawn`) are `cp`.
-
-    >>> round(q_from_cp(90), 3)
-    0.502
-    """
-    return math.atan(cp / CP_FACTOR) / CP_SLOPE

@@ -112,15 +112,22 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
     check_log(path, is_ours=True)
-    with sql_errors(path, "open it"):
-        connection = connect(path, "mode=rwc" if create else "mode=rw")
-        try:
-            _prepare_for_writing(connection, path, create=create)
-            connection.trust()  # the writer's thread and the search's both ask
-        except BaseException:
-            connection.close()
-            raise
+    mode = "mode=rwc" if create else "mode=rw"
+    with sql_errors(path, "open it"), _open_unless_failed(path, mode) as connection:
+        _prepare_for_writing(connection, path, create=create)
+        connection.trust()  # the writer's thread and the search's both ask
         return connection
+
+
+@contextmanager
+def _open_unless_failed(path: Path, mode: str) -> Iterator[BoundedConnection]:
+    """Yields a new connection, which stays open unless the body raises."""
+    connection = connect(path, mode)
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
@@ -176,17 +183,12 @@ def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
     """
     if not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions")
-    with sql_errors(path, "open it"):
-        connection = connect(path, "mode=rw")
-        try:
-            format_of(connection, path)
-            check_schema(connection, path)
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA wal_autocheckpoint = 0")  # that is the writer's
-        except BaseException:
-            connection.close()
-            raise
+    with sql_errors(path, "open it"), _open_unless_failed(path, "mode=rw") as connection:
+        format_of(connection, path)
+        check_schema(connection, path)
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # that is the writer's
         return connection
 
 
@@ -210,16 +212,12 @@ def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
 
 
 def _try_reading(path: Path, query: str) -> BoundedConnection:
-    connection = connect(path, query)
-    try:
+    with _open_unless_failed(path, query) as connection:
         connection.execute("PRAGMA query_only = 1")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         format_of(connection, path)
         check_schema(connection, path, writing=False)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        return connection
 
 
 def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:

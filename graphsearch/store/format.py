@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from ..errors import CorruptRecordError, SchemaVersionError, StoreError
-from .tables.columns import TABLES
+from .tables.columns import TABLES, tables_sql
 
 APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file
 FORMAT_VERSION = 1
@@ -17,12 +15,6 @@ FORMAT_VERSION = 1
 # a table that refuses values of other types; a library that is older does not know the word
 STRICT = sqlite3.sqlite_version_info >= (3, 37)
 _TABLE_END = re.compile(r"^\)( WITHOUT ROWID)?;$", re.MULTILINE)
-
-
-@cache
-def tables_sql() -> str:
-    """Returns the SQL that makes the tables, indexes and views."""
-    return (resources.files("graphsearch.schema") / "tables.sql").read_text("utf-8")
 
 
 def format_of(connection: sqlite3.Connection, path: Path) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
 from ..position.legality_kernel import ROOM
 from .codec.bulk import columns_of, owned, start_position
+from .codec.packing_kernel import PADDING
 from .codec.unpacking import Unpacker
-from .codec.unpacking_kernel import PADDING
 from .index.filters import Index
 from .index.locate_kernel import FilterArrays, no_filter
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays

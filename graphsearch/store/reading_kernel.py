@@ -20,9 +20,9 @@ from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.words import BoardTable, Position
 from .codec.batch_kernel import END, FAILED, Columns, header_at, pointers, records_in
-from .codec.extracting_kernel import Bench, bench_pointers, copy_record, find_in_block, open_plain
+from .codec.extracting_kernel import Bench, copy_record, find_in_block, open_plain
+from .codec.packing_kernel import PADDING, Workshop, unpack_block
 from .codec.soundness_kernel import is_sound
-from .codec.unpacking_kernel import PADDING, Workshop, shop_pointers, unpack_block
 from .index.locate_kernel import FilterPointers, first_piece, next_chunk, sort_key
 
 FOUND, NOT_THERE, REFUSED = 1, 0, -1
@@ -85,11 +85,8 @@ def _fetch(R: ReaderArrays, row: int64) -> int64:
 @inner
 def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Position) -> int64:
     """Copies the record of a position out of the fetched block; returns FOUND, NOT_THERE or REFUSED."""
-    bench = bench_pointers(R.bench)
-    plain, reader = bench.plain, bench.reader
-    reader[END] = unpack_block(
-        ptr(R.data, 0), int64(0), size, slot, shop_pointers(R.workshop), plain, int64(0)
-    )
+    bench, plain, reader = R.bench, R.bench.plain, R.bench.reader
+    reader[END] = unpack_block(ptr(R.data, 0), int64(0), size, slot, R.workshop, plain, int64(0))
     if reader[END] == 0:
         return int64(REFUSED)
     header = header_at(plain, int64(0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptRecordError
 from ..position.board import FREE_CLOCK, clock_term
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
-from .codec.bulk import decode_stored, newest_in_order, sort_keys, take
+from .codec.bulk import decode_stored, joined, newest_in_order, padded, sort_keys, take
 from .index.catalog import Catalog, Chunk, Segment, chunk_name
 from .record.node import RecordBatch
 from .sizes import SIZES
@@ -69,7 +68,7 @@ def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8
     ends = np.cumsum(np.array(lengths.split(","), np.int64)) if wanted else np.zeros(0, np.int64)
     if ends[-1] != len(data):
         return _one_by_one(connection, ids)
-    return np.frombuffer(bytearray().join((data, bytes(8))), np.uint8), ends
+    return padded(data), ends
 
 
 def _one_by_one(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
@@ -84,8 +83,7 @@ def _one_by_one(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np
             blocks.append(b"")
     if failure is not None and not any(blocks):
         raise failure
-    ends = np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))
-    return np.frombuffer(bytearray().join((*blocks, bytes(8))), np.uint8), ends
+    return joined(blocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,17 +118,6 @@ def _watch_parent(parent: int) -> None:
     end_at_once()
 
 
-def end_with_stdin() -> None:
-    """Ends this process when stdin is closed: the program at the other end has ended."""
-    threading.Thread(target=_follow_stdin, name="graphsearch-parent", daemon=True).start()
-
-
-def _follow_stdin() -> None:
-    while os.read(0, 1):
-        pass
-    end_at_once()
-
-
 def end_at_once() -> None:
     """Kills this process; nobody waits for it."""
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
+
+from graphsearch.position.values import CP_FACTOR, CP_SLOPE
 
 GAMES = """[White "A"]
 
@@ -28,3 +31,8 @@ GAMES = """[White "A"]
 def games(tmp_path: Path) -> Path:
     (tmp_path / "games.pgn").write_text(GAMES)
     return tmp_path
+
+
+def q_from_cp(cp: float) -> float:
+    """Returns the Q whose centipawns (`centipawn`) are `cp`."""
+    return math.atan(cp / CP_FACTOR) / CP_SLOPE

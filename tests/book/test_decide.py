@@ -9,7 +9,8 @@ import pytest
 
 from graphsearch.book.config import BookConfig, Root, Ruling, Window
 from graphsearch.book.decide import Candidate, Verdict, admits_by_value, decide
-from graphsearch.position.values import q_from_cp
+
+from .conftest import q_from_cp
 
 BOARD = chess.Board()
 MOVES = ("e2e4", "d2d4", "g1f3", "c2c4", "a2a3")

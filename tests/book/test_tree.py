@@ -12,7 +12,9 @@ import pytest
 from graphsearch.book.config import Expansion
 from graphsearch.book.positions import END, LEAF, OPEN, BookMove, Position
 from graphsearch.book.tree import BookTree, order_of
-from graphsearch.position.values import cp_from_q, q_from_cp
+from graphsearch.position.values import cp_from_q
+
+from .conftest import q_from_cp
 
 Edge = tuple[str, str] | tuple[str, str, dict[str, Any]]  # move, child, fields of the move
 

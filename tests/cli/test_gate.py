@@ -17,7 +17,8 @@ import pytest
 import zstandard
 
 from graphsearch import limits
-from graphsearch.errors import InputFileError
+from graphsearch.errors import EvaluatorFileError, InputFileError
+from graphsearch.evaluators.lc0.weights import read_network
 from tests.conftest import Cli, finish, start
 
 HUGE_LINE = 1_200_000_000
@@ -130,8 +131,8 @@ def test_a_network_that_unpacks_to_too_much_is_refused_in_little_memory(tmp_path
         for _ in range(128):
             file.write(bytes(1 << 20))
     found = limits.read_file(path, limits.NETWORK)
-    with pytest.raises(InputFileError, match="unpacks to more than"):
-        limits.gunzipped(found, limits.NETWORK, "bomb")
+    with pytest.raises(EvaluatorFileError, match="unpacks to more than"):
+        read_network(found, "bomb")
 
 
 @pytest.mark.parametrize("arguments", [("analyze", "{}"), ("evaluate", "{}")])

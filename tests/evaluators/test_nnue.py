@@ -22,10 +22,10 @@ from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import program
 from graphsearch.evaluators.nnue.file import ARCHITECTURES, decode, read_network
-from graphsearch.evaluators.nnue.quiescence_kernel import scores, search_words
+from graphsearch.evaluators.nnue.quiescence_kernel import area_words, scores
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.quiescence.captures_kernel import PLAIN_VALUES, PROMOTION_GAIN
-from graphsearch.evaluators.quiescence.quiescence_kernel import DELTA_MARGIN
+from graphsearch.evaluators.quiescence.quiescence_kernel import DELTA_MARGIN, STACK_WORDS
 from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.board_kernel import is_dead
 from graphsearch.position.scores import FAR, MATE
@@ -55,7 +55,7 @@ def said(weights: NDArray[np.int64], boards: list[chess.Board], *, window: int =
     """Returns the scores of positions, one after the other in one work area; without a window static ones."""
     words = np.array([pack(board) for board in boards], np.uint64).ravel()
     out = np.zeros(len(boards), np.int64)
-    scratch = np.zeros(search_words(int(weights[0])), np.uint64)
+    scratch = np.zeros(STACK_WORDS + area_words(int(weights[0])), np.uint64)
     scores(load_tables(), weights, words, np.array([-window, window]), out, scratch)
     return [int(score) for score in out]
 

@@ -21,8 +21,9 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.rows_export import export_jsonl
-from graphsearch.exchange.selection import Selection, read_root
-from graphsearch.position.board import encode_move, key_of, legal_moves, pack
+from graphsearch.exchange.selection import Selection
+from graphsearch.position.board import board_of, encode_move, key_of, legal_moves, pack
+from graphsearch.position.notation import read_position
 from graphsearch.query.steps import legal_codes, positions_after, uci_of
 
 from ..conftest import Cli, finish, start
@@ -127,11 +128,11 @@ def test_a_root_is_a_position_a_game_or_a_line(tmp_path: Path) -> None:
     (tmp_path / "game.pgn").write_text("1. e4 e5 *\n")
     wanted = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2"
     for text in ("1. e4 e5", "e2e4 e7e5", "startpos moves e4 e5", wanted, str(tmp_path / "game.pgn")):
-        assert read_root(text).fen() == wanted
-    assert read_root(f"{wanted} moves Nf3").fullmove_number == 2
+        assert read_position(text).board.fen() == wanted
+    assert read_position(f"{wanted} moves Nf3").board.fullmove_number == 2
     for text in ("", "1. e4 Ke2", "startpos moves", "what"):
         with pytest.raises(InvalidPositionError):
-            read_root(text)
+            read_position(text)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -269,7 +270,7 @@ def test_a_walk_from_one_root_keeps_its_halfmove_clock(tmp_path: Path) -> None:
     root = "8/8/8/2k5/4r3/3R4/3K4/8 w - - 72 80"
     path = searched(tmp_path / "late.graph", root, visits=300)
     out = tmp_path / "late.jsonl"
-    report = export_jsonl(path, out, Selection(roots=(read_root(root),)))
+    report = export_jsonl(path, out, Selection(roots=(board_of(root),)))
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert rows[0]["fen"] == root
     assert {row["key"] for row in rows} == {f"{key:016x}" for key in known_below(path, root)}

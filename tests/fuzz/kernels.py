@@ -21,7 +21,7 @@ from graphsearch.store.codec.records import decode_block
 from graphsearch.store.record.node import COLUMNS
 from tests.store.record_encoder import seal, with_checksum
 
-from ..store.records import batch_of, random_records
+from ..store.records import batch_of, plain_blocks, random_records
 from .files import DisagreementError
 from .guard import guarded, guarded_copy
 from .mutators import mutated
@@ -36,7 +36,7 @@ PADDING = 8  # zero bytes behind the data that kernels may read
 
 def _plain(count: int, seed: int) -> list[bytes]:
     records = random_records(seed, count)
-    return bulk.encode_blocks(batch_of(records))
+    return plain_blocks(batch_of(records))
 
 
 # ------------------------------------------------------------------ blocks before compression
@@ -82,7 +82,7 @@ def decode(data: bytes, folder: Path) -> bool:
 
 def _decoded(data: bytes, *, low: bool) -> bool:
     from graphsearch.store.codec.decoding_kernel import decode as decode_kernel
-    from graphsearch.store.codec.unpacking_kernel import room
+    from graphsearch.store.codec.packing_kernel import room
 
     given = guarded_copy(data + bytes(PADDING), np.uint8, low=low)
     ends = np.array([len(data)], np.int64)
@@ -114,9 +114,9 @@ def mutate_stored(seeds: list[bytes], rng: random.Random) -> bytes:
 
 def unpack(data: bytes, folder: Path) -> bool:
     """Unpacks a stored block with libzstd, in exactly the room that is asked for."""
+    from graphsearch.store.codec.packing_kernel import room
+    from graphsearch.store.codec.packing_kernel import unpack as unpack_kernel
     from graphsearch.store.codec.unpacking import NO_DICTIONARY, own_unpacker
-    from graphsearch.store.codec.unpacking_kernel import room
-    from graphsearch.store.codec.unpacking_kernel import unpack as unpack_kernel
 
     answers = []
     for low in (False, True):

@@ -14,7 +14,7 @@ from graphsearch.errors import CorruptRecordError, StoreError, UnfitRecordError,
 from graphsearch.graph.arena import Arena
 from graphsearch.position.board import pack
 from graphsearch.store.codec import soundness
-from graphsearch.store.codec.bulk import encode_blocks
+from graphsearch.store.codec.bulk import encode_plain
 from graphsearch.store.codec.records import decode_block
 from graphsearch.store.record.node import MAX_MOVES, NodeRecord, RecordBatch
 from graphsearch.store.store import Store
@@ -152,7 +152,7 @@ def test_a_block_of_records_that_all_have_the_most_moves_is_written_and_read_ali
 
 def test_a_record_with_more_moves_than_a_byte_counts_is_unfit() -> None:
     with pytest.raises(UnfitRecordError):
-        encode_blocks(batch_of([full_record(MAX_MOVES + 1)]))
+        encode_plain(batch_of([full_record(MAX_MOVES + 1)]))
 
 
 def test_an_engine_that_cannot_save_says_so_fails_and_leaves_no_lock(

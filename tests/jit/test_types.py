@@ -9,13 +9,13 @@ from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from graphsearch.graph.arena import Arena
-from graphsearch.jit.lazy import Inner
+from graphsearch.jit.calls import Inner
 from graphsearch.jit.types import Pointer
 from graphsearch.position.tables import load_tables
 from graphsearch.search.wave_kernel import new_wave
 from graphsearch.search.waves_kernel import complete
 
-SCALARS: dict[object, type] = {bool: np.bool_, int: np.int64, float: np.float64}
+SCALARS: dict[object, type] = {bool: np.bool_, int: np.int64}
 
 
 def signatures(kernel: Any) -> Iterator[tuple[Any, Any]]:
@@ -53,6 +53,8 @@ def agrees(hint: Any, found: Any) -> bool:
         return bool(hint is found.instance_class) and all(map(agrees, get_type_hints(hint).values(), found))
     if hint is type(None):
         return bool(found == numba.none)
+    if hint is float:  # of a plain function, which kernels compile for either kind
+        return isinstance(found, numba.Float)
     plain = numba.unliteral(found)
     return bool(
         np.dtype(SCALARS.get(hint, hint)) == np.dtype("bool" if plain == numba.boolean else str(plain))

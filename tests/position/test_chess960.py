@@ -25,8 +25,7 @@ from graphsearch.position.board import (
     unpack,
 )
 from graphsearch.position.chess960 import settled
-from graphsearch.position.fen_lines import read_lines
-from graphsearch.position.fens import fens
+from graphsearch.position.fens import fens, read_lines
 from graphsearch.position.notation import read_position
 from graphsearch.position.rules_kernel import perft
 from graphsearch.position.tables import load_tables

@@ -14,7 +14,7 @@ from graphsearch.errors import InvalidPositionError
 from graphsearch.limits import FEN
 from graphsearch.position.board import fen_of, pack_checked, unpack
 from graphsearch.position.fen_kernel import EMPTY, READ, UNCERTAIN, read_fens
-from graphsearch.position.fen_lines import read_lines
+from graphsearch.position.fens import read_lines
 from graphsearch.position.notation import read_fen_lines
 from graphsearch.position.tables import load_tables
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from graphsearch.jit.compiler import kernel
+from graphsearch.jit.pointers import adv, ptr
 from graphsearch.position.board import NOT_TERMINAL, board_of, legal_moves, pack, terminal_kind
-from graphsearch.store.codec.bulk import BlockFault, decode_stored, joined
+from graphsearch.position.board_kernel import PW, position_key
+from graphsearch.store.codec.bulk import board_tables, decode_plain, decode_stored, encode_plain, joined
+from graphsearch.store.index.locate_kernel import FilterArrays, filter_pointers, may_be_stored
 from graphsearch.store.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import SIZES, Sizes
@@ -180,6 +187,42 @@ def edge_values(draw: st.DrawFn) -> Edge:
     n = draw(st.integers(1, (1 << 32) - 1) | st.integers(1, 3))
     r = draw(st.just(0) | st.integers(0, n))
     return Edge(n, r, *((0.0, 0) if n == r else draw(values())))
+
+
+@kernel
+def _stored_each(T: Any, F: Any, words: Any, found: Any) -> None:
+    for i in range(len(found)):
+        s = adv(ptr(words, 0), PW * i)
+        found[i] = may_be_stored(filter_pointers(F), s, position_key(ptr(T, 0), s))
+
+
+def stored_each(filters: FilterArrays, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Returns which packed positions, `[K, 10]`, a filter may hold, as kernels ask it."""
+    found = np.zeros(len(words), bool)
+    _stored_each(board_tables(), filters, words.reshape(-1), found)
+    return found
+
+
+class BlockFault(Exception):  # noqa: N818
+    """The block at `index` of those asked for is not sound."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+
+
+def plain_blocks(batch: RecordBatch) -> list[bytes]:
+    """Returns the blocks of some records, in their order, before compression."""
+    plain, ends = encode_plain(batch)
+    return [plain[a:b].tobytes() for a, b in pairwise([0, *ends.tolist()])]
+
+
+def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
+    """Returns the records of blocks before compression; raises BlockFault at the first that is not sound."""
+    batch, good = decode_plain(*joined(plain))
+    if good < len(plain):
+        raise BlockFault(good, "its bytes are not records")
+    return batch
 
 
 def decode_chunk(dictionary: bytes, blocks: Sequence[bytes]) -> RecordBatch:

@@ -13,14 +13,22 @@ from hypothesis import strategies as st
 from graphsearch.errors import CorruptRecordError
 from graphsearch.store.codec import bulk, compression, layout
 from graphsearch.store.codec import records as codec
-from graphsearch.store.codec.bulk import BlockFault, encode_chunk
+from graphsearch.store.codec.bulk import encode_chunk
 from graphsearch.store.codec.compression import Dictionaries
 from graphsearch.store.index.bloom import empty_bloom, may_hold_each
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 
 from ..support.plain import in_plain_python
 from .record_encoder import encode_block, encode_blocks, with_checksum
-from .records import batch_of, decode_chunk, node_records, random_records
+from .records import (
+    BlockFault,
+    batch_of,
+    decode_blocks,
+    decode_chunk,
+    node_records,
+    plain_blocks,
+    random_records,
+)
 
 MANY = settings(max_examples=60, deadline=None)
 
@@ -33,7 +41,7 @@ def same(a: RecordBatch, b: RecordBatch) -> bool:
 @MANY
 @given(st.lists(node_records(), min_size=1, max_size=70))
 def test_kernels_write_the_bytes_of_the_plain_codec(records: list[NodeRecord]) -> None:
-    blocks = bulk.encode_blocks(batch_of(records))
+    blocks = plain_blocks(batch_of(records))
     assert blocks == [encode_block(records[k : k + 32]) for k in range(0, len(records), 32)]
 
 
@@ -59,7 +67,7 @@ def outcome(plain: bytes) -> list[NodeRecord] | None:
     except CorruptRecordError:
         expected = None
     try:
-        batch = bulk.decode_blocks([plain])
+        batch = decode_blocks([plain])
     except BlockFault:
         assert expected is None
         return None
@@ -75,8 +83,8 @@ def opened(block: bytes) -> None:
 
 NONE = Dictionaries()
 CHUNK = encode_chunk(batch_of(random_records(5, 64)))
-PLAIN = bulk.encode_blocks(batch_of(random_records(5, 64)))
-SMALL = bulk.encode_blocks(batch_of(random_records(5, 3)))[0]
+PLAIN = plain_blocks(batch_of(random_records(5, 64)))
+SMALL = plain_blocks(batch_of(random_records(5, 3)))[0]
 
 
 @MANY

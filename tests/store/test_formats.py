@@ -179,17 +179,19 @@ def import_into(store: Store) -> None:
         players.add(store, rows[0].id, [played("Ann", "Bob", 1), played("Bob", None, 2, date="2024-03-15")])
 
 
-def played(white: str | None, black: str | None, number: int, *, date: str | None = None) -> players.NewGame:
+def played(white: str | None, black: str | None, number: int, *, date: str | None = None) -> players.GameRow:
     """Returns a game of two half-moves."""
     where = {
+        "source": 0,
         "number": number,
         "place": 90 * number,
         "size": 88,
-        "event": ("Cup", ""),
+        "event": "Cup",
+        "site": "",
         "round": "1",
         "fen": None,
     }
-    return players.NewGame(
+    return players.GameRow(
         **where,  # type: ignore[arg-type]
         white=white,
         black=black,

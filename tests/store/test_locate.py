@@ -11,7 +11,6 @@ from numba import njit
 
 from graphsearch.jit.pointers import U, adv, ptr
 from graphsearch.position.board import Words, pack, unpack
-from graphsearch.store.codec.bulk import board_tables
 from graphsearch.store.index import bloom, locate_kernel
 from graphsearch.store.index.catalog import Catalog
 from graphsearch.store.index.lookup import _candidates
@@ -19,7 +18,7 @@ from graphsearch.store.order import identities, sort_keys
 from graphsearch.store.segments import keys_of
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from tests.store.records import filled, random_board, random_records
+from tests.store.records import filled, random_board, random_records, stored_each
 
 
 def packed(seed: int, count: int) -> Words:
@@ -61,9 +60,7 @@ def test_positions_are_the_same_by_the_rules_of_identity() -> None:
 
 
 def may_be_stored(arrays: locate_kernel.FilterArrays, words: Words) -> list[bool]:
-    found = np.zeros(len(words), bool)
-    locate_kernel.may_be_stored_each(board_tables(), arrays, words.reshape(-1), found)
-    return found.tolist()
+    return list(stored_each(arrays, words))
 
 
 def by_the_catalog(catalog: Catalog, words: Words) -> list[bool]:

@@ -195,7 +195,10 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def test_a_copy_is_of_one_moment_while_another_process_writes(path: Path, tmp_path: Path) -> None:
+def test_a_copy_is_of_one_moment_while_another_process_writes(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.store.upkeep.backup.STEP_PAGES", 1)
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)],
         cwd=ROOT,
@@ -217,7 +220,7 @@ def test_a_copy_is_of_one_moment_while_another_process_writes(path: Path, tmp_pa
             writer.stdin.flush()
             commits += writer.stdout.readline() == "done\n"
 
-        report = backup(path, tmp_path / "copy.graph", progress=commit, step_pages=1)
+        report = backup(path, tmp_path / "copy.graph", progress=commit)
         assert writer.stdin is not None
         writer.stdin.close()
     assert commits == len(calls) > 5

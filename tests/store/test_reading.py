@@ -16,16 +16,15 @@ import pytest
 
 from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.store import threads
-from graphsearch.store.codec.bulk import board_tables
 from graphsearch.store.codec.unpacking import Unpacker
-from graphsearch.store.index import catalog, locate_kernel
+from graphsearch.store.index import catalog
 from graphsearch.store.reading import Reader
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 
 from .record_encoder import seal
-from .records import IDENTITY, batch_of, changed, filled, identity, random_records
+from .records import IDENTITY, batch_of, changed, filled, identity, random_records, stored_each
 from .test_damage import execute, flip
 
 RECORDS = random_records(61, 400)
@@ -279,9 +278,7 @@ def test_an_older_filter_lives_on_when_merges_have_replaced_its_chunks(path: Pat
                 pass
             reader.filter()
         gc.collect()
-        found = np.zeros(200, bool)
-        locate_kernel.may_be_stored_each(board_tables(), older, words.reshape(-1), found)
-        assert found.all()
+        assert stored_each(older, words).all()
 
 
 def test_a_file_that_cannot_be_read_at_all_is_an_error(path: Path) -> None:

@@ -21,11 +21,11 @@ from graphsearch.query.find import find
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql
 from graphsearch.store.file import open_beside, open_reader, open_writer
-from graphsearch.store.format import STRICT, tables_sql
+from graphsearch.store.format import STRICT
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.tables.column import Column
-from graphsearch.store.tables.columns import TABLES
+from graphsearch.store.tables.columns import TABLES, tables_sql
 from graphsearch.store.tables.rows import checked, fault_of, rows
 from graphsearch.store.tables.top import rows_of
 from graphsearch.store.upkeep.backup import backup

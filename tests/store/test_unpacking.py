@@ -27,7 +27,7 @@ from graphsearch.errors import CorruptRecordError
 from graphsearch.jit.libzstd import libzstd
 from graphsearch.jit.pointers import ptr
 from graphsearch.jit.types import uint64
-from graphsearch.store.codec import bulk, layout, unpacking_kernel
+from graphsearch.store.codec import bulk, layout, packing_kernel
 from graphsearch.store.codec.compression import Dictionaries, Header, sampled
 from graphsearch.store.codec.layout import FRAME_START
 from graphsearch.store.codec.unpacking import NO_DICTIONARY, SLOTS, UNKNOWN, Unpacker, own_unpacker
@@ -166,9 +166,9 @@ def test_bulk_and_single_sealing_agree() -> None:
 def test_checksums_are_those_of_zlib() -> None:
     @njit  # type: ignore[untyped-decorator]
     def crc(data: NDArray[np.uint8], begin: int, end: int, table: NDArray[np.uint32]) -> uint64:
-        return unpacking_kernel.crc32(ptr(data, 0), begin, end, ptr(table, 0))
+        return packing_kernel.crc32(ptr(data, 0), begin, end, ptr(table, 0))
 
-    table = unpacking_kernel.crc_tables()
+    table = packing_kernel.crc_tables()
     data = np.frombuffer(bytearray(random.Random(2).randbytes(100)), np.uint8)
     for begin in (0, 1, 7):
         for end in (begin, begin + 1, begin + 8, begin + 23, 90):
@@ -236,11 +236,11 @@ def written(blocks: list[bytes]) -> bytes:
     """Returns what kernels make of blocks without dictionaries, and holds them to the room they asked for."""
     data, ends = bulk.joined(blocks)
     sums = np.zeros(4, np.int64)
-    unpacking_kernel.room(data, ends, sums)
+    packing_kernel.room(data, ends, sums)
     out = np.full(int(sums[0]) + GUARD, 0xA5, np.uint8)
     sizes = np.zeros(len(ends), np.int64)
     slots = np.full(len(ends), NO_DICTIONARY, np.int64)
-    end = int(unpacking_kernel.unpack(DIRECT.workshop, data, ends, slots, out, sizes))
+    end = int(packing_kernel.unpack(DIRECT.workshop, data, ends, slots, out, sizes))
     assert end == sizes.sum()
     assert (out[int(sums[0]) :] == 0xA5).all(), "it wrote behind the room"
     return out[:end].tobytes()

@@ -99,10 +99,11 @@ def _fill_part(
 
 def _games(
     moves: list[bytearray], names: NDArray[np.int64], results: NDArray[np.int64], first: int
-) -> Iterator[player_tables.NewGame]:
+) -> Iterator[player_tables.GameRow]:
     for i, row in enumerate(moves):
         white, black = (f"Lastname{number}, Firstname" for number in names[i])
-        yield player_tables.NewGame(
+        yield player_tables.GameRow(
+            source=0,
             number=first + i + 1,
             place=900 * (first + i),
             size=880,
@@ -111,7 +112,8 @@ def _games(
             white_elo=2400,
             black_elo=2500,
             date=f"{2000 + i % 25}-05-{1 + i % 28:02}",
-            event=(f"Open {i // 200}", "Town XXX"),
+            event=f"Open {i // 200}",
+            site="Town XXX",
             round=f"{1 + i % 9}.{1 + i % 40}",
             result=RESULTS[results[i]],
             eco="C42",

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.nnue.layout import WIDTH
-from graphsearch.evaluators.nnue.quiescence_kernel import scores, search_words
+from graphsearch.evaluators.nnue.quiescence_kernel import area_words, scores
+from graphsearch.evaluators.quiescence.quiescence_kernel import STACK_WORDS
 from graphsearch.position.board import POSITION_WORDS
 from graphsearch.position.scores import FAR
 from graphsearch.position.tables import load_tables
@@ -28,7 +29,8 @@ def scores_of(
     words: NDArray[np.uint64], weights: NDArray[np.int64], window: tuple[int, int]
 ) -> NDArray[np.int64]:
     """Returns what a network says of positions, in thousandths of a pawn; `words`: uint64[B, 10]."""
-    out, scratch = np.zeros(len(words), np.int64), np.zeros(search_words(int(weights[WIDTH])), np.uint64)
+    scratch = np.zeros(STACK_WORDS + area_words(int(weights[WIDTH])), np.uint64)
+    out = np.zeros(len(words), np.int64)
     scores(load_tables(), weights, words.reshape(-1), np.array(window, np.int64), out, scratch)
     return out
 

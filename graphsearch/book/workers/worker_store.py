@@ -22,7 +22,7 @@ from ...store.record.provenance import EvaluatorIdentity
 from ...store.sharded.files import open_to_read
 from ...store.sizes import SIZES, Sizes
 from ...store.store import Store
-from ...store.transpositions.saved import load_proofs
+from ...store.transpositions import saved
 from ...workers.messages import Failure, ask, failure_of
 from ...workers.process import Pipe
 from .messages import DropSnapshot, Find, Found, Open, Opened, Saved, Snapshot, TakeSnapshot
@@ -175,7 +175,7 @@ class SnapshotServer:
     def _answer(self, message: Open | Find | TakeSnapshot | DropSnapshot) -> Opened | Found | Snapshot | None:
         if isinstance(message, Open):
             with open_to_read(self._store().path) as store:
-                return Opened(store.evaluator_number, load_proofs(store))
+                return Opened(store.evaluator_number, saved.load(store))
         if self._reader is None:
             self._readers = [snapshot_reader(part) for part in self._store().parts]
             self._reader = self._store().reader_of(self._readers)

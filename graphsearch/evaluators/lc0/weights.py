@@ -7,11 +7,13 @@ Anything else is refused by its name in the format.
 
 from __future__ import annotations
 
+import gzip
+import io
 import zlib
 from dataclasses import dataclass
 
 from ...errors import EvaluatorError, EvaluatorFileError, InputFileError
-from ...limits import NETWORK, gunzipped
+from ...limits import NETWORK, read_all
 from .form import ANOTHER, read_form
 from .layers import AttentionReader
 from .layout import PLANES, POLICY_SIZE, SQUARES
@@ -85,7 +87,8 @@ def _decompressed(data: bytes, name: str) -> bytes:
     if data[:2] != GZIP_MAGIC:
         return data
     try:
-        return gunzipped(data, NETWORK, name)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            return read_all(file, NETWORK, name, packed=len(data))
     except InputFileError as error:
         raise EvaluatorFileError(str(error)) from None
     except (EOFError, OSError, zlib.error) as error:

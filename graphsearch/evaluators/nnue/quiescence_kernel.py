@@ -25,11 +25,6 @@ def area_words(width: int) -> int:
     return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + row_words(width)) + work_words(width)
 
 
-def search_words(width: int) -> int:
-    """Returns the words of a stack and its area."""
-    return STACK_WORDS + area_words(width)
-
-
 @inner
 def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
@@ -69,7 +64,7 @@ def scores(
       positions: uint64[B * 10].
       quiet: int64[2]: window of the quiescence search; two equal numbers for the network's word alone.
       out: int64[B] out.
-      scratch: uint64[search_words(width)].
+      scratch: uint64[STACK_WORDS + area_words(width)].
     """
     stack, area = ptr(scratch, 0), ptr(scratch, STACK_WORDS)
     for b in range(out.shape[0]):

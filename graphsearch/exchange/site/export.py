@@ -1,29 +1,278 @@
-"""`export --format site`: the walk over the exported positions, and the folder with the page and its data.
+"""`export --format site`: the walk over the export, and the folder of page and data that is written from it.
 
-The page has one classic script, because a page in a folder may load no modules.
+The page has one classic script, because a page in a folder may load no modules. The data are positions in
+parts, each a script, because a page in a folder may not fetch files.
+
+`data/N.js` calls `graphsearchPart(N, rows)`. Rows are positions in the order in which the walk met them, each
+
+    [fen, n, q, mate, note, level, state, moves, ways]
+    move: [uci, san, child, n, p, q, cp], of a book also value and rule
+    way:  [number of the position before, san, n], the shortest way from a root first
+
+`child` is the number of a position, -1 if it is not in the site. q, p and value are in units of 1e-4, seen by
+the side to move; `mate` is in plies, negative if that side is mated; null is unknown. `data/site.js` has what
+holds for all of them.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import chess
+import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import ExportError
+from ...position.fens import fens, key_texts
 from ...position.values import scores_by
+from ...query.steps import code_of, uci_of
 from ...store.sharded.files import open_to_read
+from ...store.store import Store
 from ...version import __version__
-from ..choices import tables_of
+from ..centipawns import cps_of
+from ..choices import BookEntry, book_entries, tables_of
 from ..output import ExportReport, new_folder
 from ..pieces import sprite
 from ..selection import ExportPlan, Selection, plan
-from ..walk import OnProgress, Walk
-from .parts import MOVES, Pages, Site, part_text, site_text
+from ..text_rows import letters_of, names_of
+from ..tree import Tree
+from ..walk import NOTES, OnProgress, Visits, Walk
+
+SCALE = 10_000
+MOST_WAYS = 50  # that are listed of one position
+UNKNOWN = -(1 << 31)
+MOVES = 7  # place of the moves in a row
+
+_POSITIONS = {"n": np.int64, "q": np.int32, "mate": np.int32, "note": np.uint8}
+_MOVES = {
+    "code": np.uint16,
+    "san": np.uint64,
+    "n": np.uint32,
+    **dict.fromkeys(("p", "q", "cp", "value"), np.int32),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What holds for all positions of a site: `roots` are numbers, each with its FEN; `black`: its view."""
+
+    title: str
+    book: str | None
+    black: bool
+    part_size: int
+    positions: int
+    roots: tuple[tuple[int, str], ...]
+
+
+def scaled(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Returns values in units of 1e-4, UNKNOWN for NaN.
+
+    >>> scaled(np.array([0.25, np.nan])).tolist() == [2500, UNKNOWN]
+    True
+    """
+    return np.where(np.isnan(values), UNKNOWN, np.rint(np.nan_to_num(values) * SCALE).astype(np.int64))
+
+
+def part_text(number: int, rows: Sequence[list[Any]]) -> str:
+    """Returns the script of a part, in ASCII."""
+    texts = (json.dumps(row, separators=(",", ":"), allow_nan=False) for row in rows)
+    return f"graphsearchPart({number},[\n" + ",\n".join(texts) + "\n]);\n"
+
+
+def site_text(site: Site) -> str:
+    """Returns the script of what holds for all positions, in ASCII."""
+    data = {
+        "title": site.title,
+        "book": site.book,
+        "black": site.black,
+        "partSize": site.part_size,
+        "positions": site.positions,
+        "roots": [number for number, _ in site.roots],
+    }
+    return f"const SITE = {json.dumps(data)};\n"
+
+
+class Pages(Tree):
+    """The positions that a walk has visited, in the order in which it met them."""
+
+    def __init__(self, folder: Path, store: Store, chosen: ExportPlan, walk: Walk) -> None:
+        """Takes where temporary files go, and an open walk."""
+        super().__init__(folder, _POSITIONS, _MOVES)
+        self._store, self._book, self._walk = store, chosen.book, walk
+        self._limit, self._roots = chosen.selection.depth, len(chosen.roots)
+        self._adopted = len(chosen.roots) if chosen.soft and len(chosen.roots) > 1 else 0
+
+    def visit(self, visits: Visits) -> None:
+        """Keeps what a batch of the walk has found."""
+        moves, worth, edges = visits.moves, visits.worth(proven=True), visits.edge_worth()
+        n, q, draw = (moves.by_edge(values) for values in (visits.batch.n, edges.q, edges.draw))
+        cp = np.full(len(n), UNKNOWN, np.int64)
+        cp[n > 0] = cps_of(q[n > 0], draw[n > 0])
+        positions: dict[str, NDArray[Any]] = {
+            "n": np.where(visits.known, visits.n, UNKNOWN),
+            "q": scaled(visits.value(worth)),
+            "mate": worth.mates,
+            "note": visits.notes(worth),
+        }
+        columns: dict[str, NDArray[Any]] = {
+            "code": moves.code,
+            "san": names_of(visits.batch.words, moves.of, moves.code).san,
+            "n": n,
+            "p": scaled(visits.any_priors(moves)),
+            "q": scaled(np.where(n > 0, q, np.nan)),
+            "cp": cp,
+            "value": scaled(q if moves.told is None else moves.told.value),
+        }
+        self.add(visits, positions, columns, adopted=self._adopted)
+
+    def sort(self) -> None:
+        """Numbers the positions, and finds the ways to each; when the walk has ended."""
+        visited, count = self.positions["visited"] > 0, self.positions["size"]
+        self._ids = np.flatnonzero(visited)
+        self._numbers = np.where(visited, np.cumsum(visited) - 1, -1)
+        self._owner = np.repeat(np.arange(len(count)), count)
+        child = self.moves["child"]
+        shortest = self.positions["parent"][np.maximum(child - 1, 0)] == self._owner + 1
+        self._ways = np.lexsort((-self.moves["n"].astype(np.int64), ~shortest, child))
+        self._ways_begin = np.searchsorted(child[self._ways], np.arange(len(count) + 1) + 1)
+
+    def roots(self) -> Iterator[tuple[int, str]]:
+        """Yields the number and the FEN of each root that is in the site."""
+        ids = self._ids[self._ids < self._roots]
+        yield from zip(self._numbers[ids].tolist(), self._fens(ids, self._walk.words(ids)), strict=True)
+
+    def parts(self, size: int) -> Iterator[list[list[Any]]]:
+        """Yields all positions, so many at a time, each as the page reads it."""
+        for first in range(0, len(self._ids), size):
+            ids = self._ids[first : first + size]
+            words = self._walk.words(ids)
+            keys = key_texts(words)
+            there = {} if self._book is None else book_entries(self._store, self._book, keys)
+            columns = (self.positions[name][ids].tolist() for name in ("n", "q", "mate", "note"))
+            yield [
+                [
+                    fen,
+                    _known(n),
+                    _known(q),
+                    mate or None,
+                    NOTES[note],
+                    level,
+                    there[key].position["state"] if key in there else "",
+                    [] if level == self._limit else self._moves(i, there.get(key)),
+                    self._ways_to(i),
+                ]
+                for i, key, fen, level, n, q, mate, note in zip(
+                    ids.tolist(),
+                    keys,
+                    self._fens(ids, words),
+                    self._walk.depths[ids].tolist(),
+                    *columns,
+                    strict=True,
+                )
+            ]
+
+    def _fens(self, ids: NDArray[np.int64], words: NDArray[np.uint64]) -> list[str]:
+        plies = self._walk.plies[ids].tolist()
+        return [
+            f"{text.rpartition(' ')[0]} {ply // 2 + 1}" for text, ply in zip(fens(words), plies, strict=True)
+        ]
+
+    def _moves(self, i: int, entry: BookEntry | None) -> list[list[Any]]:
+        first = int(self.positions["first"][i])
+        some = slice(first, first + int(self.positions["size"][i]))
+        code, san, n, p, q, cp, value = (self.moves[name][some] for name in _MOVES)
+        child = self.moves["child"][some]
+        children = np.where(child > 0, self._numbers[child - 1], -1)
+        lists = [column.tolist() for column in (code, children, n, p, q, cp, value)]
+        rules = {code_of(move.move): move.rule for move in entry.moves} if entry else {}
+        return [
+            [uci_of(code), san.decode(), child, n, _known(p), _known(q), _known(cp)]
+            + ([] if self._book is None else [_known(value), rules.get(code, "")])
+            for san, code, child, n, p, q, cp, value in zip(letters_of(san), *lists, strict=True)
+        ]
+
+    def _ways_to(self, i: int) -> list[list[Any]]:
+        """Returns the moves that lead to a position; that of the shortest way first, then by visits."""
+        begin, end = self._ways_begin[i], min(self._ways_begin[i + 1], self._ways_begin[i] + MOST_WAYS)
+        moves = self._ways[begin:end]
+        before, sans = self._numbers[self._owner[moves]].tolist(), letters_of(self.moves["san"][moves])
+        n = self.moves["n"][moves].tolist()
+        return [list(way) for way in zip(before, [san.decode() for san in sans], n, strict=True)]
+
+
+def _known(value: int) -> int | None:
+    return None if value == UNKNOWN else value
+
+
+SHARED = ("chess.js", "board.js")  # modules of the explorer
+OWN = ("data.js", "layers.js", "look.js", "views.js", "page.js")
+
+_IMPORT = re.compile(r"^import\b[^;]*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export\s+", re.MULTILINE)
+
+
+def page_files(site: Site) -> dict[str, str]:
+    """Returns the files of the page itself, by name."""
+    return {
+        "index.html": _page(site),
+        "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
+        "site.js": script(),
+    }
+
+
+@cache
+def script() -> str:
+    """Returns the script of all sites: the modules of the board, then what is ours."""
+    board = "\n".join(plain(_shared(name)) for name in SHARED)
+    own = "\n".join(_own(name) for name in OWN)
+    return (
+        '(() => {\n"use strict";\n'
+        f"const {{ Board, menOf }} = (() => {{\n{board}\nreturn {{ Board, menOf }};\n}})();\n{own}\n}})();\n"
+    )
+
+
+def plain(module: str) -> str:
+    r"""Returns a module as part of a classic script: without imports, and its names exported to nobody.
+
+    >>> plain('import { a } from "./a.js";\nexport class B {}\n')
+    'class B {}\n'
+    """
+    return _EXPORT.sub("", _IMPORT.sub("", module))
+
+
+def _shared(name: str) -> str:
+    return resources.files("graphsearch").joinpath("web", "static", name).read_text("utf-8")
+
+
+def _own(name: str) -> str:
+    return resources.files(__package__).joinpath("static", name).read_text("utf-8")
+
+
+def _page(site: Site) -> str:
+    """Returns the page; whatever comes from the file is escaped."""
+    values = {
+        "title": escape(site.title),
+        "about": escape(_about(site)),
+        "roots": "".join(f'<option value="{number}">{escape(fen)}</option>' for number, fen in site.roots),
+        "pieces": sprite(),
+        "program": escape(f"graphsearch {__version__}"),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _own("index.html"))
+
+
+def _about(site: Site) -> str:
+    what = "book" if site.book is not None else "graph"
+    return f"{what}, {site.positions:,} positions" if site.positions > 1 else f"{what}, 1 position"
+
 
 MARK = "site.js"  # an existing folder is replaced if it has this and an index.html
 PART = 400  # positions in a script: some 300 kB
@@ -113,64 +362,3 @@ def _title(chosen: ExportPlan) -> str:
 
 def _is_site(folder: Path) -> bool:
     return (folder / MARK).is_file() and (folder / "index.html").is_file()
-
-
-SHARED = ("chess.js", "board.js")  # modules of the explorer
-OWN = ("data.js", "layers.js", "look.js", "views.js", "page.js")
-
-_IMPORT = re.compile(r"^import\b[^;]*;\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export\s+", re.MULTILINE)
-
-
-def page_files(site: Site) -> dict[str, str]:
-    """Returns the files of the page itself, by name."""
-    return {
-        "index.html": _page(site),
-        "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
-        "site.js": script(),
-    }
-
-
-@cache
-def script() -> str:
-    """Returns the script of all sites: the modules of the board, then what is ours."""
-    board = "\n".join(plain(_shared(name)) for name in SHARED)
-    own = "\n".join(_own(name) for name in OWN)
-    return (
-        '(() => {\n"use strict";\n'
-        f"const {{ Board, menOf }} = (() => {{\n{board}\nreturn {{ Board, menOf }};\n}})();\n{own}\n}})();\n"
-    )
-
-
-def plain(module: str) -> str:
-    r"""Returns a module as part of a classic script: without imports, and its names exported to nobody.
-
-    >>> plain('import { a } from "./a.js";\nexport class B {}\n')
-    'class B {}\n'
-    """
-    return _EXPORT.sub("", _IMPORT.sub("", module))
-
-
-def _shared(name: str) -> str:
-    return resources.files("graphsearch").joinpath("web", "static", name).read_text("utf-8")
-
-
-def _own(name: str) -> str:
-    return resources.files(__package__).joinpath("static", name).read_text("utf-8")
-
-
-def _page(site: Site) -> str:
-    """Returns the page; whatever comes from the file is escaped."""
-    values = {
-        "title": escape(site.title),
-        "about": escape(_about(site)),
-        "roots": "".join(f'<option value="{number}">{escape(fen)}</option>' for number, fen in site.roots),
-        "pieces": sprite(),
-        "program": escape(f"graphsearch {__version__}"),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _own("index.html"))
-
-
-def _about(site: Site) -> str:
-    what = "book" if site.book is not None else "graph"
-    return f"{what}, {site.positions:,} positions" if site.positions > 1 else f"{what}, 1 position"

@@ -6,24 +6,27 @@ evaluator          batch 1 ---|- batch 2 ---|- batch 3 ...
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
-from ...position.board import key_of_words
+from ...position.board import board_of, key_of_words, legal_moves
 from ...position.legality_kernel import ROOM
 from ...position.values import D_SCALE
-from ...store.codec.bulk import board_tables, owned
-from ...store.record.node import UNPROVEN, RecordBatch, flags_of, prior_codes
+from ...store.codec.bulk import board_tables, columns_of, owned
+from ...store.record.node import UNPROVEN, NodeRecord, RecordBatch, flags_of, prior_codes
 from ...store.record.provenance import BY_RULE
+from ...store.record.ranking import edge_of, node_mean
+from ...store.store import Store
 from .relay_kernel import list_moves, relay_edges
 
 FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
@@ -203,28 +206,9 @@ def reevaluated(answer: Reevaluation, evaluator: int, runs: NDArray[np.uint32]) 
     """
     old = answer.records
     moves, visited = np.diff(old.code_offsets), np.diff(old.edge_offsets)
-    room = int(moves[visited > 0].sum())
-    offsets = np.zeros(len(old) + 1, np.int64)
-    n, r = np.empty(room, np.uint32), np.empty(room, np.uint32)
-    q, edge_d = np.empty(room, np.float32), np.empty(room, np.uint16)
-    edges = int(
-        relay_edges(
-            owned(old.codes, np.uint8),
-            owned(answer.codes, np.uint8),
-            owned(old.code_offsets, np.int64),
-            owned(old.edge_offsets, np.int64),
-            owned(old.n, np.uint32),
-            owned(old.r, np.uint32),
-            owned(old.q, np.float32),
-            owned(old.edge_d, np.uint16),
-            offsets,
-            n,
-            r,
-            q,
-            edge_d,
-            np.zeros(512, np.int64),
-        )
-    )
+    out = RecordBatch.room(len(old), 0, int(moves[visited > 0].sum()))
+    codes, scratch = owned(answer.codes, np.uint8), np.zeros(512, np.int64)
+    edges = int(relay_edges(columns_of(old), codes, columns_of(out), scratch))
     return replace(
         old,
         v=answer.v,
@@ -233,9 +217,55 @@ def reevaluated(answer: Reevaluation, evaluator: int, runs: NDArray[np.uint32]) 
         flags=answer.flags,
         run=runs,
         codes=answer.codes,
-        edge_offsets=offsets,
-        n=n[:edges],
-        r=r[:edges],
-        q=q[:edges],
-        edge_d=edge_d[:edges],
+        edge_offsets=out.edge_offsets,
+        n=out.n[:edges],
+        r=out.r[:edges],
+        q=out.q[:edges],
+        edge_d=out.edge_d[:edges],
     )
+
+
+TRUSTED_SHARE = 10  # a move counts if its visits exceed those of the most visited one divided by this
+
+
+@dataclass(frozen=True, slots=True)
+class Favourite:
+    """A root's favourite: the move of the largest value among those with a tenth of the most visits.
+
+    Attributes:
+      position: FEN. move: in SAN; the first in P while nothing is visited. q: node Q.
+    """
+
+    position: str
+    move: str
+    q: float
+
+    def as_json(self) -> str:
+        """Returns its JSON text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Favourite:
+        """Returns the favourite of `as_json`'s text."""
+        return cls(**json.loads(text))
+
+
+def favourites(store: Store) -> list[Favourite]:
+    """Returns the favourite of every root in the file that is not the end of a game."""
+    found = []
+    for root in store.roots():
+        board = board_of(root.position)
+        record = store.read(board)
+        if record is not None and record.codes:
+            move = legal_moves(board)[record.order[favourite(record)]]
+            found.append(Favourite(root.position, board.san(move), node_mean(record)[0]))
+    return found
+
+
+def favourite(record: NodeRecord) -> int:
+    """Returns the index in descending P of the favourite move of a record with moves."""
+    most = max((edge.n for edge in record.edges), default=0)
+    if not most:
+        return 0
+    trusted = [k for k, edge in enumerate(record.edges) if edge.n * TRUSTED_SHARE >= most]
+    return max(trusted, key=lambda k: (edge_of(record, k).value, -k))

@@ -36,6 +36,7 @@ from ...store.record.provenance import BY_RULE
 from ...store.store import Store
 from ...store.tables import opinions as table
 from ...store.tables.opinions import Opinion
+from ...store.upkeep.prune import visits_of
 from .evaluating import EvaluatingProgress, Reevaluation, answers, positions_of
 
 SAVE_SECONDS = 3.0  # of evaluations, the most that a kill loses
@@ -168,7 +169,7 @@ class _SecondOpinion:
         read = 0
         for batch in self._portions():
             read += len(batch)
-            found += np.histogram(_visits(batch)[_has_opinions(batch)], limits)[0]
+            found += np.histogram(visits_of(batch)[_has_opinions(batch)], limits)[0]
             self._say(COUNTING, read, self._store.node_count)
         self._total = int(found.sum())
         ranges = list(pairwise(limits))
@@ -185,7 +186,7 @@ class _SecondOpinion:
         for least, below in steps:
             self._least = least
             for batch in self._portions():
-                visits = _visits(batch)
+                visits = visits_of(batch)
                 wanted = np.nonzero(_has_opinions(batch) & (visits >= least) & (visits < below))[0]
                 if len(wanted):
                     yield from self._lacking(take(batch, wanted))
@@ -194,7 +195,7 @@ class _SecondOpinion:
         keys = [key_text_of_words(words) for words in records.words.tolist()]
         rows = table.known(self._store, self._number, keys)
         lacking = [i for i, key in enumerate(keys) if key not in rows]
-        visits = _visits(records)
+        visits = visits_of(records)
         for i, key in enumerate(keys):
             if key in rows:
                 self._bring_up_to_date(rows[key], records, i, int(visits[i]))
@@ -263,15 +264,9 @@ def _has_opinions(batch: RecordBatch) -> NDArray[np.bool_]:
     return np.asarray((np.diff(batch.code_offsets) > 0) & (batch.evaluator != BY_RULE))
 
 
-def _visits(batch: RecordBatch) -> NDArray[np.int64]:
-    """Returns node N of every record."""
-    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(batch.n, dtype=np.int64)])
-    return np.asarray(1 + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]])
-
-
 def _rows(answer: Reevaluation, evaluator: int, run: int) -> Iterator[Opinion]:
     """Yields the rows of an answer, without positions answered by tablebases."""
-    records, visits, exact = answer.records, _visits(answer.records), answer.is_exact.tolist()
+    records, visits, exact = answer.records, visits_of(answer.records), answer.is_exact.tolist()
     first = _first_choices(records, answer.moves, records.codes)
     second = _first_choices(records, answer.moves, answer.codes)
     for i, (words, fen) in enumerate(zip(records.words.tolist(), fens(records.words), strict=True)):

@@ -27,12 +27,10 @@ from .sweep_kernel import (
     MISSING_CHILDREN,
     PLACE_WORDS,
     Scratch,
-    ScratchPointers,
     known,
     mean_of,
     place_of,
     rank_edges,
-    scratch_of,
     set_known,
     table_of,
     take,
@@ -56,7 +54,7 @@ def _list_edges(
     T: BoardTable,
     c: Records,
     i: int64,
-    x: ScratchPointers,
+    x: Scratch,
     which: int64,
     edges: Pointer[uint64],
     resets: Pointer[uint8],
@@ -83,7 +81,7 @@ def _list_edges(
 def list_graph(
     T: NDArray[np.uint64],
     columns: Columns,
-    scratch: Scratch,
+    x: Scratch,
     which: int64,
     records: NDArray[np.uint64],
     worths: NDArray[np.uint64],
@@ -94,7 +92,7 @@ def list_graph(
     """Lists records and their edges; returns the number of edges.
 
     Args:
-      T: the table of `position/tables.py`. columns: a batch of `columns_of`. scratch: of `new_scratch`.
+      T: the table of `position/tables.py`. columns: a batch of `columns_of`. x: of `new_scratch`.
       which: ANY_VISITS or VALUED.
       records: `[2 R]` uint64, filled with entries. worths: `[R]` uint64, filled with their present values.
       misfits: `[R]` uint8, 1 for a record whose P do not fit its moves: none of its edges is listed.
@@ -102,7 +100,6 @@ def list_graph(
     """
     Tp = ptr(T, 0)
     c = pointers(columns)
-    x = scratch_of(scratch)
     at = int64(0)
     for i in range(columns.v.size):
         begin = c.edge_offsets[i]
@@ -192,7 +189,7 @@ def _take_answers(
     answers: Pointer[uint64],
     resets: Pointer[uint8],
     at: int64,
-    x: ScratchPointers,
+    x: Scratch,
     tolerance: float64,
     counts: Pointer[int64],
 ) -> int64:
@@ -222,19 +219,18 @@ def sweep_answers(
     answers: NDArray[np.uint64],
     resets: NDArray[np.uint8],
     worths: NDArray[np.uint64],
-    scratch: Scratch,
+    x: Scratch,
     tolerance: float64,
     counts: NDArray[np.int64],
 ) -> float64:
     """Recomputes records from the values of their children; returns the largest change of a Q.
 
     Args:
-      columns, misfits, resets, scratch: as for `list_graph`.
+      columns, misfits, resets, x: as for `list_graph`.
       answers: `[E]` uint64, the worths of the children. worths: `[R]` uint64, of the records, replaced.
       tolerance, counts: as for `sweep`.
     """
     c = pointers(columns)
-    x = scratch_of(scratch)
     largest = 0.0
     at = int64(0)
     for i in range(columns.v.size):
@@ -253,7 +249,7 @@ def freshen_answers(
     misfits: NDArray[np.uint8],
     answers: NDArray[np.uint64],
     resets: NDArray[np.uint8],
-    scratch: Scratch,
+    x: Scratch,
     counts: NDArray[np.int64],
 ) -> None:
     """Writes the values of their children to edges, in place, and counts the changes.
@@ -261,7 +257,6 @@ def freshen_answers(
     Args: as for `sweep_answers`; `q`, `edge_d` and `flags` of the columns are written.
     """
     c = pointers(columns)
-    x = scratch_of(scratch)
     at = int64(0)
     for i in range(columns.v.size):
         if misfits[i] or c.edge_offsets[i] == c.edge_offsets[i + 1]:

@@ -38,14 +38,15 @@ from ..memory import default_budget
 from ..summary import top_rows
 from .evaluating import (
     EvaluatingProgress,
+    Favourite,
     Reevaluation,
     answers,
     done_of,
+    favourites,
     open_flags,
     positions_of,
     reevaluated,
 )
-from .favourites import Favourite, favourites
 from .parts import parts_for
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle
 
@@ -98,7 +99,7 @@ class ReevaluateReport:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRoot:
-    """A root whose favourite move (`favourites.py`) has changed.
+    """A root whose favourite move has changed.
 
     Attributes:
       position: FEN. before, after: the move in SAN. q_before, q_after: node Q of the root.

@@ -3,7 +3,7 @@
 An edge's q is its child's value at the edge's last visit; a child improved by another parent leaves it stale.
 The file may be far larger than RAM would hold as a graph: so a compact table of every node's value
 (`sweep_kernel.py`) is swept over the streamed records until it settles, and then the file is rewritten once.
-If even the table does not fit, `parted.py` does the same in parts. Cycles settle too, because a node's V
+If even the table does not fit, `parts.py` does the same in parts. Cycles settle too, because a node's V
 keeps its weight.
 """
 
@@ -34,8 +34,7 @@ from ...store.upkeep.rewrite import rewrite
 from ..memory import default_budget
 from ..summary import root_values, top_rows
 from . import sweep_kernel as sweep
-from .parted import PartedSweeps
-from .parts import parts_for, table_bytes
+from .parts import PartedSweeps, parts_for, table_bytes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100

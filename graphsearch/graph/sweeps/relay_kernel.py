@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from ...jit.compiler import kernel
 from ...jit.pointers import adv, ptr
-from ...jit.types import float32, int64, uint16, uint32
+from ...jit.types import int64, uint16
 from ...position.board_kernel import PW, generate_moves
 from ...position.legality_kernel import ROOM
+from ...store.codec.batch_kernel import Columns, pointers
+from ...store.codec.columns_kernel import copy_edge, put_empty
 from ..heap_kernel import rank_codes, ranked_move
 
 assert ROOM >= 256
@@ -50,58 +52,41 @@ def list_moves(
 
 
 @kernel
-def relay_edges(
-    before: NDArray[np.uint8],
-    after: NDArray[np.uint8],
-    code_offsets: NDArray[np.int64],
-    edge_offsets: NDArray[np.int64],
-    n: NDArray[np.uint32],
-    r: NDArray[np.uint32],
-    q: NDArray[np.float32],
-    edge_d: NDArray[np.uint16],
-    new_offsets: NDArray[np.int64],
-    new_n: NDArray[np.uint32],
-    new_r: NDArray[np.uint32],
-    new_q: NDArray[np.float32],
-    new_d: NDArray[np.uint16],
-    scratch: NDArray[np.int64],
-) -> int64:
+def relay_edges(old: Columns, codes: NDArray[np.uint8], out: Columns, scratch: NDArray[np.int64]) -> int64:
     """Lays the visited edges of records in the order of other P codes; returns the number of edges.
 
     Args:
-      before, after: uint8 P codes in canonical order. code_offsets: `[R + 1]` int64, of both.
-      edge_offsets, n, r, q, edge_d: the edges in the order of `before`, as in a RecordBatch.
-      new_offsets: `[R + 1]` int64, filled. new_n, new_r, new_q, new_d: filled; each has room for as many
-        edges as the records that have any have moves.
+      old: the records. codes: uint8, their other P codes, in canonical order.
+      out: columns whose edges are filled; with room for as many as the records that have any have moves.
       scratch: `[512]` int64.
     """
+    a, c = pointers(old), pointers(out)
     keys, place = ptr(scratch, 0), ptr(scratch, 256)
     to = int64(0)
-    new_offsets[0] = 0
-    for i in range(len(code_offsets) - 1):
-        begin = edge_offsets[i]
-        edges = edge_offsets[i + 1] - begin
-        first = code_offsets[i]
-        moves = code_offsets[i + 1] - first
+    for i in range(len(old.flags)):
+        begin = a.edge_offsets[i]
+        edges = a.edge_offsets[i + 1] - begin
+        first = a.code_offsets[i]
+        moves = a.code_offsets[i + 1] - first
         left = int64(0)  # edges with visits that have not been placed
         if edges:
             for j in range(moves):
                 place[j] = -1
-            rank_codes(adv(ptr(before, 0), first), moves, edges, keys)
+            rank_codes(adv(a.codes, first), moves, edges, keys)
             for k in range(edges):
-                if n[begin + k]:
+                if a.n[begin + k]:
                     place[ranked_move(keys[k])] = begin + k
                     left += 1
-            rank_codes(adv(ptr(after, 0), first), moves, moves, keys)
+            rank_codes(adv(ptr(codes, 0), first), moves, moves, keys)
         rank = int64(0)
         while left > 0:
             e = place[ranked_move(keys[rank])]
             rank += 1
             if e >= 0:
-                new_n[to], new_r[to], new_q[to], new_d[to] = n[e], r[e], q[e], edge_d[e]
+                copy_edge(c, to, a, e)
                 left -= 1
             else:
-                new_n[to], new_r[to], new_q[to], new_d[to] = uint32(0), uint32(0), float32(0), uint16(0)
+                put_empty(c, to)
             to += 1
-        new_offsets[i + 1] = to
+        c.edge_offsets[i + 1] = to
     return to

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.compiler import inner, kernel
+from ...jit.compiler import by_address, inner, kernel
 from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr
 from ...jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
@@ -52,35 +52,22 @@ STALE_EDGES, LOST_CHILDREN, MISSING_CHILDREN, CHANGED_EDGES, CHANGED_RECORDS = r
 COUNTS = 5
 
 
+@by_address
 class Scratch(NamedTuple):
-    """Arrays for the record at hand."""
+    """Room for the record at hand."""
 
-    moves: NDArray[np.uint16]  # [ROOM]
-    keys: NDArray[np.int64]  # [256]
-    child: NDArray[np.uint64]  # [PW]
-    q: NDArray[np.float32]  # [256] of the edges, as their children say
-    draws: NDArray[np.uint16]  # [256] likewise
-
-
-class ScratchPointers(NamedTuple):
-    """Pointers to them."""
-
-    moves: Pointer[uint16]
-    keys: Pointer[int64]
-    child: Position
-    q: Pointer[float32]
-    draws: Pointer[uint16]
+    moves: Pointer[uint16]  # [ROOM]
+    keys: Pointer[int64]  # [256]
+    child: Position  # [PW]
+    q: Pointer[float32]  # [256] of the edges, as their children say
+    draws: Pointer[uint16]  # [256] likewise
 
 
 def new_scratch() -> Scratch:
     """Returns the work arrays of `sweep` and `freshen`."""
-    return Scratch(
-        np.zeros(ROOM, np.uint16),
-        np.zeros(256, np.int64),
-        np.zeros(PW, np.uint64),
-        np.zeros(256, np.float32),
-        np.zeros(256, np.uint16),
-    )
+    moves, keys, child = np.zeros(ROOM, np.uint16), np.zeros(256, np.int64), np.zeros(PW, np.uint64)
+    q, draws = np.zeros(256, np.float32), np.zeros(256, np.uint16)
+    return Scratch(ptr(moves, 0), ptr(keys, 0), ptr(child, 0), ptr(q, 0), ptr(draws, 0))
 
 
 class _Table(NamedTuple):
@@ -97,12 +84,6 @@ def table_of(table: NDArray[np.uint64]) -> _Table:
     """Returns pointers to a table, which the caller keeps alive."""
     words = ptr(table, 0)
     return _Table(words, as_u32(words), as_f32(words), U(table.size // PLACE_WORDS))
-
-
-@inner
-def scratch_of(s: Scratch) -> ScratchPointers:
-    """Returns pointers to the arrays of a scratch."""
-    return ScratchPointers(ptr(s.moves, 0), ptr(s.keys, 0), ptr(s.child, 0), ptr(s.q, 0), ptr(s.draws, 0))
 
 
 @inner
@@ -198,7 +179,7 @@ def mean_of(
 def take(
     child_q: float32,
     child_code: int64,
-    x: ScratchPointers,
+    x: Scratch,
     k: int64,
     resets: bool,
     tolerance: float64,
@@ -223,7 +204,7 @@ def take(
 
 
 @inner
-def rank_edges(T: BoardTable, c: Records, i: int64, x: ScratchPointers) -> bool:
+def rank_edges(T: BoardTable, c: Records, i: int64, x: Scratch) -> bool:
     """Fills the moves of a record, and the keys that select those of its edges; returns False if its P do not
     fit its moves."""
     first = c.code_offsets[i]
@@ -240,7 +221,7 @@ def _take_from_children(
     t: _Table,
     c: Records,
     i: int64,
-    x: ScratchPointers,
+    x: Scratch,
     tolerance: float64,
     counts: Pointer[int64],
 ) -> bool:
@@ -272,7 +253,7 @@ def _take_from_children(
 
 
 @inner
-def write_back(c: Records, i: int64, x: ScratchPointers, counts: Pointer[int64]) -> None:
+def write_back(c: Records, i: int64, x: Scratch, counts: Pointer[int64]) -> None:
     """Writes the scratch's values to the edges and bounds of a record; counts the changes."""
     begin = c.edge_offsets[i]
     before = counts[CHANGED_EDGES]
@@ -312,7 +293,7 @@ def sweep(
     T: NDArray[np.uint64],
     table: NDArray[np.uint64],
     columns: Columns,
-    scratch: Scratch,
+    x: Scratch,
     tolerance: float64,
     counts: NDArray[np.int64],
 ) -> float64:
@@ -321,13 +302,12 @@ def sweep(
     The new value of each is visible to the next one.
 
     Args:
-      T, table, columns: as for `enter`; columns are only read. scratch: of `new_scratch`.
+      T, table, columns: as for `enter`; columns are only read. x: of `new_scratch`.
       tolerance: an edge is stale if it differs from its child by more. counts: `[COUNTS]` int64, added to.
     """
     Tp = ptr(T, 0)
     t = table_of(table)
     c = pointers(columns)
-    x = scratch_of(scratch)
     largest = 0.0
     for i in range(columns.v.size):
         if c.edge_offsets[i] == c.edge_offsets[i + 1]:
@@ -346,7 +326,7 @@ def freshen(
     T: NDArray[np.uint64],
     table: NDArray[np.uint64],
     columns: Columns,
-    scratch: Scratch,
+    x: Scratch,
     counts: NDArray[np.int64],
 ) -> None:
     """Writes the table's values of their children to edges, in place, and counts the changes.
@@ -356,7 +336,6 @@ def freshen(
     Tp = ptr(T, 0)
     t = table_of(table)
     c = pointers(columns)
-    x = scratch_of(scratch)
     for i in range(columns.v.size):
         begin = c.edge_offsets[i]
         edges = c.edge_offsets[i + 1] - begin

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 _WHY = {BAD_POSITION: "an impossible position", BAD_FIELD: "a field out of range"}
 
 
-class BlockFault(Exception):  # noqa: N818  (never leaves the store)
-    """The block at `index` of those asked for is not sound."""
-
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(reason)
-        self.index = index
-
-
 @dataclass(frozen=True, slots=True)
 class EncodedChunk:
     """One chunk as it is stored.
@@ -79,19 +71,12 @@ def columns_of(batch: RecordBatch) -> Columns:
     return Columns(**{name: owned(getattr(batch, name), kind).reshape(-1) for name, kind in COLUMNS.items()})
 
 
-def encode_blocks(batch: RecordBatch) -> list[bytes]:
-    """Returns the blocks of some records, in their order, before compression.
+def encode_plain(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Returns the blocks of some records before compression, with 8 bytes more, and where each ends.
 
     Raises:
       UnfitRecordError: if a record has no place in the format.
     """
-    plain, ends = encode_plain(batch)
-    data = plain.tobytes()
-    return [data[a:b] for a, b in pairwise([0, *ends.tolist()])]
-
-
-def encode_plain(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Returns the blocks of some records before compression, with 8 bytes more, and where each ends."""
     from .encoding_kernel import encode
 
     blocks = -(-len(batch) // BLOCK)
@@ -135,7 +120,7 @@ def encode_chunk(batch: RecordBatch, dictionary: bytes = b"") -> EncodedChunk:
 
 @cache
 def _crc_tables() -> NDArray[np.uint32]:
-    from .unpacking_kernel import crc_tables
+    from .packing_kernel import crc_tables
 
     return owned(crc_tables(), np.uint32)
 
@@ -202,7 +187,7 @@ def decode_stored(
     while True:
         sound = np.nonzero(sizes)[0]
         its_ends = np.cumsum(sizes[sound])
-        batch, good = _decoded(plain, its_ends)
+        batch, good = decode_plain(plain, its_ends)
         if good == len(sound):
             break
         fault = int(sound[good])
@@ -215,22 +200,10 @@ def decode_stored(
     return batch, records
 
 
-def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
-    """Returns the records of some blocks as they were before compression.
-
-    Raises:
-      BlockFault: for the first block that is not sound.
-    """
-    batch, good = _decoded(*joined(plain))
-    if good < len(plain):
-        raise BlockFault(good, "its bytes are not records")
-    return batch
-
-
-def _decoded(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordBatch, int]:
+def decode_plain(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordBatch, int]:
     """Returns the records of unpacked blocks, and the first unsound one, or their number."""
     from .decoding_kernel import decode
-    from .unpacking_kernel import room
+    from .packing_kernel import room
 
     sums = np.zeros(4, np.int64)
     room(plain, ends, sums)
@@ -273,7 +246,7 @@ def extract_stored(
       firsts: `[blocks + 1]` where in `asked` those of each block begin.
     """
     from .extracting_kernel import extract
-    from .unpacking_kernel import room
+    from .packing_kernel import room
 
     sums = np.zeros(4, np.int64)
     room(data, ends, sums)

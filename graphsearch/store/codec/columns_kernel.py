@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, mulhi, ptr
-from ...jit.types import Pointer, int64, uint8, uint64
+from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW
 from ..index.bloom import HASHES
 from ..index.locate_kernel import bloom_walk, meta_of_identity, sort_key
@@ -18,6 +18,14 @@ from .batch_kernel import Columns, Records, pointers
 def copy_edge(c: Records, at: int64, a: Records, e: int64) -> None:
     """Copies an edge to place `at`."""
     c.n[at], c.r[at], c.q[at], c.edge_d[at] = a.n[e], a.r[e], a.q[e], a.edge_d[e]
+
+
+@inner
+def put_empty(c: Records, at: int64) -> None:
+    """Writes an edge without visits to place `at`."""
+    c.n[at] = c.r[at] = uint32(0)
+    c.q[at] = uint32(0)
+    c.edge_d[at] = uint16(0)
 
 
 @inner

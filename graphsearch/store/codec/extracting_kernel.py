@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.compiler import inner, kernel
+from ...jit.compiler import by_address, inner, kernel
 from ...jit.pointers import U, adv, ptr
 from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from ...position.board_kernel import PW
@@ -49,9 +49,10 @@ from .decoding_kernel import (
     read_values,
     skip_counts,
 )
-from .unpacking_kernel import Workshop, shop_pointers, unpack_block
+from .packing_kernel import Workshop, unpack_block
 
 
+@by_address
 class Bench(NamedTuple):
     """Room for one block at work; one for each thread.
 
@@ -61,15 +62,6 @@ class Bench(NamedTuple):
       words: `[10 * BLOCK]` uint64, positions. runs: `[BLOCK]` uint32.
     """
 
-    plain: NDArray[np.uint8]
-    reader: NDArray[np.int64]
-    words: NDArray[np.uint64]
-    runs: NDArray[np.uint32]
-
-
-class BenchPointers(NamedTuple):
-    """Pointers to the same."""
-
     plain: Pointer[uint8]
     reader: Pointer[int64]
     words: Pointer[uint64]
@@ -77,14 +69,8 @@ class BenchPointers(NamedTuple):
 
 
 @inner
-def bench_pointers(bench: Bench) -> BenchPointers:
-    """Returns pointers to the arrays of a bench, which the caller keeps alive."""
-    return BenchPointers(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
-
-
-@inner
 def _read_positions(
-    data: Bytes, reader: Reader, rows: int64, size: int64, bench: BenchPointers, start: Position
+    data: Bytes, reader: Reader, rows: int64, size: int64, bench: Bench, start: Position
 ) -> None:
     """Reads the positions of a block, without their keys, and the runs of its records."""
     for k in range(size):
@@ -146,7 +132,7 @@ def _copy_edges(
 def copy_record(
     data: Bytes,
     reader: Reader,
-    bench: BenchPointers,
+    bench: Bench,
     k: int64,
     header: int64,
     rows: int64,
@@ -174,7 +160,7 @@ def copy_record(
 
 
 @inner
-def open_plain(data: Bytes, reader: Reader, header: int64, bench: BenchPointers, start: Position) -> int64:
+def open_plain(data: Bytes, reader: Reader, header: int64, bench: Bench, start: Position) -> int64:
     """Reads the positions of an unpacked block; returns where its rows begin."""
     reader[FAILED] = 0
     rows = open_block(data, reader, int64(0), header)
@@ -186,7 +172,7 @@ def open_plain(data: Bytes, reader: Reader, header: int64, bench: BenchPointers,
 
 
 @inner
-def find_in_block(s: Position, bench: BenchPointers, size: int64) -> int64:
+def find_in_block(s: Position, bench: Bench, size: int64) -> int64:
     """Returns which position of a block is `s`, -1 for none."""
     for k in range(size):
         if is_same(s, adv(bench.words, PW * k)):
@@ -212,7 +198,7 @@ def extract(
     """Copies the records of some positions out of stored blocks; returns how many there were.
 
     Args:
-      workshop, data, ends, slots: as `unpacking_kernel.unpack` takes them.
+      workshop, data, ends, slots: as `packing_kernel.unpack` takes them.
       bench: a `Bench` of this thread.
       start: as `encoding_kernel.encode` takes it.
       words: `[10 K]` uint64, positions.
@@ -223,27 +209,25 @@ def extract(
       refused: `[blocks]` bool, filled: blocks in which something is not sound, or that only `zstandard` can
         judge; none of their records are copied.
     """
-    shop = shop_pointers(workshop)
-    room = bench_pointers(bench)
-    source, plain, reader, c = ptr(data, 0), room.plain, room.reader, pointers(columns)
+    source, plain, reader, c = ptr(data, 0), bench.plain, bench.reader, pointers(columns)
     at = int64(0)
     found = int64(0)
     for b in range(len(ends)):
-        reader[END] = unpack_block(source, at, ends[b], slots[b], shop, plain, int64(0))
+        reader[END] = unpack_block(source, at, ends[b], slots[b], workshop, plain, int64(0))
         at = ends[b]
         refused[b] = True
         if reader[END] == 0:
             continue
         header = header_at(plain, int64(0))
-        rows = open_plain(plain, reader, header, room, ptr(start, 0))
+        rows = open_plain(plain, reader, header, bench, ptr(start, 0))
         before = found
         for i in range(firsts[b], firsts[b + 1]):
             if reader[FAILED]:
                 break
             s = ptr(words, PW * asked[i])
-            k = find_in_block(s, room, records_in(header))
+            k = find_in_block(s, bench, records_in(header))
             if k >= 0:
-                copy_record(plain, reader, room, k, header, rows, s, c, found)
+                copy_record(plain, reader, bench, k, header, rows, s, c, found)
                 hits[found] = i
                 found += 1
         refused[b] = reader[FAILED] != 0

@@ -9,7 +9,7 @@
 
 `schema/segment.md` is the reference of blocks, `schema/node_record.md` that of the columns. `records.py` is
 the codec one record at a time, `encoding_kernel.py` and `decoding_kernel.py` are the codec in bulk;
-`compression.py` and, in bulk, `packing_kernel.py` and `unpacking_kernel.py` go between both forms.
+`compression.py` and, in bulk, `packing_kernel.py` go between both forms.
 """
 
 from __future__ import annotations

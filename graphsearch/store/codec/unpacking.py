@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from ...jit.libzstd import Owned, libzstd
+from ...jit.pointers import ptr
 from ...position.board import POSITION_WORDS
 from .batch_kernel import READER
 from .compression import Dictionaries, Opener
 from .extracting_kernel import Bench
 from .layout import BLOCK, CODES_MASK, EDGES_MASK, FRAME_START, room_for
-from .unpacking_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
+from .packing_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
 
 SLOTS = 64  # chunks whose dictionaries are kept ready: 55 kB each
 NO_DICTIONARY, UNKNOWN = -1, -2  # in place of a slot
@@ -39,13 +40,15 @@ class Unpacker:
     def __init__(self, *, direct: bool = True) -> None:
         self._library = libzstd() if direct else None
         self._context = self._library.new_context() if self._library else None
+        self._dictionaries = np.zeros(2 + 2 * SLOTS, np.int64)  # as the workshop has them
+        frame = np.frombuffer(bytearray(FRAME_START.ljust(FRAME_ROOM, b"\0")), np.uint8)
         self.workshop = Workshop(
             self._library.decompress if self._library else 0,
             self._library.frame_size if self._library else 0,
             self._context.address if self._context else 0,
-            np.zeros(2 + 2 * SLOTS, np.int64),
-            np.frombuffer(bytearray(FRAME_START.ljust(FRAME_ROOM, b"\0")), np.uint8),
-            crc_tables(),
+            ptr(self._dictionaries, 0),
+            ptr(frame, 0),
+            ptr(crc_tables(), 0),
         )
         self.bench = _new_bench()
         self._slots: OrderedDict[bytes, int] = OrderedDict()
@@ -67,7 +70,7 @@ class Unpacker:
             slot = self._slots.popitem(last=False)[1] if len(self._slots) == SLOTS else len(self._slots)
             self._slots[dictionary] = slot
             self._loaded[slot] = loaded
-            self.workshop.dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
+            self._dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
         self._slots.move_to_end(dictionary)
         return slot
 
@@ -116,12 +119,10 @@ class Unpacker:
 
 def _new_bench() -> Bench:
     """Returns room for one block at work, of any size that a header can announce."""
-    return Bench(
-        plain=np.empty(room_for(1, BLOCK, CODES_MASK, EDGES_MASK) + PADDING, np.uint8),
-        reader=np.zeros(READER, np.int64),
-        words=np.empty(BLOCK * POSITION_WORDS, np.uint64),
-        runs=np.empty(BLOCK, np.uint32),
-    )
+    plain = np.empty(room_for(1, BLOCK, CODES_MASK, EDGES_MASK) + PADDING, np.uint8)
+    reader, runs = np.zeros(READER, np.int64), np.empty(BLOCK, np.uint32)
+    words = np.empty(BLOCK * POSITION_WORDS, np.uint64)
+    return Bench(ptr(plain, 0), ptr(reader, 0), ptr(words, 0), ptr(runs, 0))
 
 
 def _with(plain: Bytes, sizes: Places, opened: dict[int, bytes]) -> tuple[Bytes, Places]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, bytes_at, mulhi, popc, ptr
+from ...jit.pointers import ONE, ZERO, U, bytes_at, mulhi, popc, ptr
 from ...jit.types import Pointer, int64, uint64
 from ...position.board import FREE_CLOCK
 from ...position.board_kernel import PLACE, PW, clock_of, position_key
@@ -255,14 +255,3 @@ def match(
             if is_same(s, ptr(stored, PW * r)):
                 places[i] = r
                 break
-
-
-@kernel
-def may_be_stored_each(
-    T: NDArray[np.uint64], F: FilterArrays, words: NDArray[np.uint64], found: NDArray[np.bool_]
-) -> None:
-    """Fills `found` (bool) with `may_be_stored` of each of the positions `words` (`[10 K]`)."""
-    Fp = filter_pointers(F)
-    for i in range(len(found)):
-        s = adv(ptr(words, 0), PW * i)
-        found[i] = may_be_stored(Fp, s, position_key(ptr(T, 0), s))

@@ -14,6 +14,10 @@ from ...jit.types import float32, float64, int64, uint16
 from ...position.board import CLOCK_DRAW
 from ...position.board_kernel import clock_of, from_square, side_to_move, to_square
 from ...position.words import BLACK, PAWNS, Position
+from . import bounds
+from .bounds import AT_LEAST, AT_MOST, STEP, STEPS
+from .bounds import DRAWN as DRAWN
+from .bounds import MOST_MATE as MOST_MATE
 from .node_kernel import (
     RecordArena,
     clock_at_evaluation,
@@ -37,43 +41,16 @@ from .node_kernel import (
 )
 from .node_layout import KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
 
-MOST_MATE = 500
-DRAWN, AT_LEAST, AT_MOST, STEPS, STEP = 1001, 1002, 1012, 10, 100
-FULL_SHARE = 1000
 NO_CODE = 1 << 20
+
+share_of = inlined(bounds.share_of)
+bounds_of = inner(bounds.bounds_of)
 
 
 @inlined
 def is_special(q: float32 | float64, d: int64) -> bool:
     """Returns whether a value and draw field of an edge carry a proof."""
     return d >= DRAWN or (d > 0 and (q >= 1.0 or q <= -1.0))
-
-
-@inlined
-def share_of(q: float32 | float64, d: int64) -> int64:
-    """Returns the draw share per mille of an edge."""
-    if not is_special(q, d):
-        return int64(d)
-    if d < DRAWN:
-        return int64(0)
-    if d == DRAWN:
-        return int64(FULL_SHARE)
-    return int64(STEP) * (d - (AT_LEAST if d < AT_MOST else AT_MOST))
-
-
-@inner
-def bounds_of(q: float32, d: int64) -> tuple[int64, int64]:
-    """Returns (L, H) of an edge, seen by the side to move at the node that holds it."""
-    if not is_special(q, d):
-        return int64(-1), int64(1)
-    if d < DRAWN:
-        result = int64(1) if q > 0.0 else int64(-1)
-        return result, result
-    if d == DRAWN:
-        return int64(0), int64(0)
-    if d < AT_MOST:
-        return int64(0), int64(1)
-    return int64(-1), int64(0)
 
 
 @inlined

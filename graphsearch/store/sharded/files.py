@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ...errors import EvaluatorMismatchError, InputFileError, StoreError
 from ..codec.bulk import take
 from ..file import file_bytes, real_path, sql_errors
-from ..format import tables_sql
 from ..index.catalog import Catalog
 from ..index.filters import filter_of_any
 from ..index.locate_kernel import FilterArrays
@@ -28,7 +27,7 @@ from ..record.provenance import RootInfo, differences
 from ..scanning import Portion
 from ..segments import OnCorrupt, keys_of
 from ..store import Store
-from ..tables.columns import TABLES
+from ..tables.columns import TABLES, tables_sql
 from .manifest import FACT, Manifest, is_sharded, read_manifest
 from .ownership import Owners, owner_of, owners_of
 

@@ -146,19 +146,13 @@ def json_object(text: object) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and _is_flat(found) else None
 
 
-def _is_flat(found: object) -> bool:
-    """Returns whether a JSON value is at most DEEPEST deep."""
-    level: list[Any] = [found]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for one in level
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return True
-    return False
+def _is_flat(found: object, left: int = DEEPEST) -> bool:
+    """Returns whether objects and lists in a JSON value are nested at most DEEPEST deep."""
+    if not isinstance(found, dict | list):
+        return True
+    return left > 0 and all(
+        _is_flat(x, left - 1) for x in (found.values() if isinstance(found, dict) else found)
+    )
 
 
 ANY_TEXT = text("text", lambda _: True)

@@ -20,26 +20,6 @@ from .games import ASKED_AT_ONCE, GameSource, sources
 from .rows import checked, insert
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewGame:
-    """A game that is to be kept, as the table `game` has it, with names in the place of numbers."""
-
-    number: int
-    place: int
-    size: int
-    white: str | None
-    black: str | None
-    white_elo: int | None
-    black_elo: int | None
-    date: str | None
-    event: tuple[str, str] | None
-    round: str | None
-    result: str
-    eco: str | None
-    fen: str | None
-    moves: bytes
-
-
 @dataclass(frozen=True, slots=True)
 class PlayerRow(Answer):
     """A player: number and name, games as White and as Black, first and last date, highest Elo."""
@@ -65,9 +45,10 @@ class GameRow:
     """A game that is kept.
 
     Attributes:
-      source, number: the file, and the number of the game in it, from 1.
+      source, number: the file, 0 before the game is added, and the number of the game in it, from 1.
       place, size: where its text is in the unpacked file, in bytes.
-      white, black: names, None if unknown. fen: where it begins, None: the start position.
+      white, black: names, None if unknown. event, site: both None if neither is known.
+      fen: where it begins, None: the start position.
       result: `1-0`, `0-1`, `1/2-1/2` or `*`. moves: numbers in canonical order, a byte each.
     """
 
@@ -112,21 +93,25 @@ def _numbers_text(numbers: Iterable[int]) -> str:
 
 
 # -------------------------------------------------------------- writing
-def add(store: Store, source: int, games: Sequence[NewGame]) -> None:
+def add(store: Store, source: int, games: Sequence[GameRow]) -> None:
     """Adds games of a file; one that is there already is replaced."""
     connection = store.connection
     names = {name for game in games for name in (game.white, game.black) if name}
     players = _numbers(connection, "player", ("name",), sorted((name,) for name in names))
     events = _numbers(
-        connection, "event", ("name", "site"), sorted({game.event for game in games if game.event})
+        connection, "event", ("name", "site"), sorted({_event(game) for game in games if _event(game)})
     )
     rows = (_row(source, game, players, events) for game in games)
     insert(connection, "game", tuple(TABLES["game"].columns), rows)
 
 
-def _row(source: int, game: NewGame, players: dict[Any, int], events: dict[Any, int]) -> tuple[object, ...]:
+def _event(game: GameRow) -> tuple[str, ...]:
+    return () if game.event is None else (game.event, game.site or "")
+
+
+def _row(source: int, game: GameRow, players: dict[Any, int], events: dict[Any, int]) -> tuple[object, ...]:
     who = (players.get((game.white,)), players.get((game.black,)), game.white_elo, game.black_elo)
-    head = (source, game.number, game.place, game.size, *who, game.date, events.get(game.event))
+    head = (source, game.number, game.place, game.size, *who, game.date, events.get(_event(game)))
     return (*head, game.round, game.result, game.eco, game.fen, game.moves)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from ..file import sql_errors
+from ..record.transposition_layout import checks
 from ..store import Store
 from ..tables.rows import checked, fault_of
 from ..tables.unfinished import fact, set_fact
@@ -25,10 +26,7 @@ from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 
 PROOFS = ""  # the evaluation of pieces that hold under every one
 SLACK = MOST_ENTRIES  # superseded entries that are never worth a rewrite
-FEW_PIECES, PIECES_SHARE = (
-    64,
-    4,
-)  # more pieces than these and so many times what the entries need are too many
+FEW_PIECES, PIECES_SHARE = 64, 4  # more pieces than these and 4 times what the entries need are too many
 FACT = "entries"  # row of store_info: distinct entries as of the last rewrite
 
 _PIECE = ("entry_piece.evaluation", "entry_piece.entries")
@@ -93,27 +91,17 @@ def facts(store: Store) -> EntryFacts:
     return EntryFacts(sum(found.values()), found.pop(PROOFS, 0), len(pieces), size, found)
 
 
-def load(store: Store, evaluation: str) -> Loaded:
-    """Returns the entries that hold under an evaluation.
+def load(store: Store, evaluation: str = PROOFS) -> Loaded:
+    """Returns the entries that hold under an evaluation; without one the proven mates alone.
 
     Args:
-      evaluation: the digest of what made the values; proofs are returned under every one.
+      evaluation: the digest of the evaluation; proofs are returned under every one.
 
     Raises:
       StoreError: if the file as a whole cannot be read; a damaged piece is left out, and named.
     """
     with sql_errors(store.path, "read it"), store.snapshot():
         return _load(store, (PROOFS, evaluation))
-
-
-def load_proofs(store: Store) -> Loaded:
-    """Returns the entries that hold under every evaluation: proven mates.
-
-    Raises:
-      StoreError: as `load`.
-    """
-    with sql_errors(store.path, "read it"), store.snapshot():
-        return _load(store, (PROOFS,))
 
 
 def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
@@ -151,7 +139,7 @@ def distinct(keys: Words, data: Words) -> tuple[Words, Words]:
     """
     order = order_of(keys, data)
     keys, data = keys[order], data[order]
-    check = data >> np.uint64(48)
+    check = checks(data)
     first = np.ones(len(keys), bool)
     first[1:] = (keys[1:] != keys[:-1]) | (check[1:] != check[:-1])
     return keys[first], data[first]
@@ -194,9 +182,13 @@ def _sound(evaluation: object, entries: object, checksum: object, blob: object) 
 
 def check(store: Store, report: Report) -> int:
     """Reports what is wrong with the pieces of a file; returns how many entries are sound."""
-    ids = [row[0] for row in store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()]
-    pieces = (read_piece(store, number, report) for number in ids)
-    return sum(len(piece[0]) for piece in pieces if piece is not None)
+    return sum(_sizes(store, report).values())
+
+
+def _sizes(store: Store, report: Report) -> dict[int, int]:
+    """Returns the sound entries of each piece, by its number; 0, after a report, if it cannot be trusted."""
+    ids = store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()
+    return {number: len((read_piece(store, number, report) or [()])[0]) for (number,) in ids}
 
 
 # -------------------------------------------------------------- writing
@@ -301,11 +293,7 @@ def tidy(store: Store) -> list[str]:
 
 def drop_damaged(store: Store, report: Report) -> int:
     """Removes pieces that cannot be trusted, and reports each; returns how many entries are left."""
-    ids = [row[0] for row in store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()]
-    left = 0
-    for number in ids:
-        piece = read_piece(store, number, report)
-        if piece is None:
-            store.connection.execute("DELETE FROM entry_piece WHERE id = ?", (number,))
-        left += 0 if piece is None else len(piece[0])
-    return left
+    sizes = _sizes(store, report)
+    damaged = [(number,) for number, size in sizes.items() if not size]
+    store.connection.executemany("DELETE FROM entry_piece WHERE id = ?", damaged)
+    return sum(sizes.values())

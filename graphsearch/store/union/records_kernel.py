@@ -23,7 +23,7 @@ from ...jit.pointers import adv, as_f32, ptr
 from ...jit.types import Pointer, float32, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of
 from ..codec.batch_kernel import Columns, Records, pointers
-from ..codec.columns_kernel import copy_edge, copy_evaluation, copy_whole
+from ..codec.columns_kernel import copy_edge, copy_evaluation, copy_whole, put_empty
 from ..record.bounds_kernel import (
     DRAWN,
     bounds_of,
@@ -179,14 +179,6 @@ def _fill_edges(a: Records, i: int64, order: Pointer[int64], edges: Pointer[int6
 
 
 @inner
-def _put_empty(c: Records, at: int64) -> None:
-    """Writes an edge without visits."""
-    c.n[at] = c.r[at] = uint32(0)
-    c.q[at] = uint32(0)
-    c.edge_d[at] = uint16(0)
-
-
-@inner
 def _alike(a: Records, i: int64, b: Records, j: int64, c: Records, at: int64) -> tuple[int64, int64]:
     """Writes the edges of two versions with the same P, of `a` before `b`; returns their end, and clashes."""
     e, f = a.edge_offsets[i], b.edge_offsets[j]
@@ -226,7 +218,7 @@ def _unlike(
         elif f >= 0:
             copy_edge(c, at, b, f)
         else:
-            _put_empty(c, at)
+            put_empty(c, at)
         at += 1
         if c.n[at - 1]:
             last = at

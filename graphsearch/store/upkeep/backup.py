@@ -39,7 +39,6 @@ def backup(
     *,
     force: bool = False,
     progress: Progress | None = None,
-    step_pages: int = STEP_PAGES,
 ) -> BackupReport:
     """Copies a graph file as it is at this moment; others may read and write it meanwhile.
 
@@ -48,7 +47,6 @@ def backup(
     Args:
       force: replace a file that is there.
       progress: called with pages done and pages in all.
-      step_pages: copied between two calls.
 
     Raises:
       StoreLockedError: if a process is writing the file that is to be replaced.
@@ -63,17 +61,12 @@ def backup(
             # one snapshot from here on: without it, every commit of another process starts the copy again
             connection.execute("BEGIN")
             nodes = provenance.node_count(connection)
-        copy_state(connection, source, part, progress, step_pages=step_pages)
+        copy_state(connection, source, part, progress)
     return BackupReport(str(target), nodes, target.stat().st_size)
 
 
 def copy_state(
-    connection: sqlite3.Connection,
-    source: Path,
-    part: Path,
-    progress: Progress | None = None,
-    *,
-    step_pages: int = STEP_PAGES,
+    connection: sqlite3.Connection, source: Path, part: Path, progress: Progress | None = None
 ) -> None:
     """Writes what a connection to a file sees to a new file."""
 
@@ -84,7 +77,7 @@ def copy_state(
     with sql_errors(part, f"copy {source} to it"), closing(connect(part)) as copy:
         copy.execute("PRAGMA journal_mode = OFF")  # a copy that is cut short is thrown away
         copy.execute("PRAGMA synchronous = OFF")  # it is written out once, at the end
-        connection.backup(copy, pages=step_pages, progress=step)
+        connection.backup(copy, pages=STEP_PAGES, progress=step)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from .. import order
-from ..codec.bulk import BlockFault, bloom_of, decode_blocks, take
-from ..codec.compression import Dictionaries, Opener
+from ..codec.bulk import bloom_of, decode_stored, joined, take
+from ..codec.compression import Dictionaries
+from ..codec.unpacking import own_unpacker
 from ..record.node import RecordBatch
 from ..segments import CHUNK_BLOCKS, keys_of
-from .damaged import bisected, pieces_by_id, rows_by_id
+from .damaged import Row, bisected, pieces_by_id, rows_by_id
 
 PIECE = 512  # blocks that are read at once
 KEY_BYTES = 8  # of a sort key in an index
@@ -55,9 +57,8 @@ class DamagedChunk:
         index = _Index.read(connection, self)
         if index.is_intact(self.checksum):
             self._count_blocks(len(index.keys()))
-        numbers, plain = self._expand(connection, index)
-        batch, numbers = self._decode(plain, numbers)
-        return self._trusted(index, batch, numbers)
+        batch, owners = self._read(connection, index)
+        return self._trusted(index, batch, owners)
 
     def _count_blocks(self, of_index: int) -> None:
         """Believes the index, whose checksum is right, rather than the row."""
@@ -67,55 +68,38 @@ class DamagedChunk:
             )
         self.blocks = of_index
 
-    def _expand(self, connection: sqlite3.Connection, index: _Index) -> tuple[list[int], list[bytes]]:
-        """Returns the blocks whose checksum is right and whose frames expand, by number."""
-        opener = self._opener(index)
-        if opener is None:
+    def _read(self, connection: sqlite3.Connection, index: _Index) -> tuple[RecordBatch, NDArray[np.int64]]:
+        """Returns the records of the blocks that decode, and for each record the number of its block."""
+        dictionary = index.sound_dictionary()
+        if dictionary is None:
             self.lost = self.blocks - self.gone
-            return [], []
-        numbers, plain = [], []
-        for number, block in enumerate(_fetch(connection, self), self.gone):
-            try:
-                plain.append(opener.open(block))
-                numbers.append(number)
-            except CorruptRecordError as error:
-                self._lose(number, str(error) if block else "it is missing")
-        return numbers, plain
+            self.problems.append(
+                f"{self.name}: its dictionaries are damaged, and all its blocks lost with them"
+            )
+            return RecordBatch.empty(0, 0, 0), np.zeros(0, np.int64)
+        blocks = list(_fetch(connection, self))
+        unpacker = own_unpacker()
+        slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
 
-    def _opener(self, index: _Index) -> Opener | None:
-        try:
-            if index.dictionary is not None:
-                return Dictionaries.from_bytes(index.dictionary).opener()
-        except CorruptRecordError:
-            pass
-        self.problems.append(f"{self.name}: its dictionaries are damaged, and all its blocks lost with them")
-        return None
+        def lose(i: int, why: str) -> None:
+            self._lose(self.gone + i, why if blocks[i] else "it is missing")
+
+        batch, records = decode_stored(unpacker, *joined(blocks), slots, lambda _: dictionary, lose)
+        return batch, self.gone + np.repeat(np.arange(len(blocks)), records)
 
     def _lose(self, number: int, why: str) -> None:
         self.lost += 1
         self.problems.append(f"{self.name}, block {self.first_block + number}: {why}")
 
-    def _decode(self, plain: list[bytes], numbers: list[int]) -> tuple[RecordBatch, list[int]]:
-        """Returns the records of the blocks that hold some, and for each record the number of its block."""
-        while plain:
-            try:
-                batch = decode_blocks(plain)
-            except BlockFault as fault:
-                self._lose(numbers[fault.index], str(fault))
-                del plain[fault.index], numbers[fault.index]
-                continue
-            return batch, [
-                n for n, block in zip(numbers, plain, strict=True) for _ in range(1 + (block[0] & 31))
-            ]
-        return RecordBatch.empty(0, 0, 0), []
-
-    def _trusted(self, index: _Index, batch: RecordBatch, numbers: list[int]) -> RecordBatch:
+    def _trusted(self, index: _Index, batch: RecordBatch, owners: NDArray[np.int64]) -> RecordBatch:
         """Returns the records that are this chunk's, read with the dictionaries they were written with."""
-        owners = np.array(numbers, np.int64)
         firsts = np.nonzero(np.diff(owners, prepend=-1))[0]
         keys = order.sort_keys(batch.words[firsts])
         if index.is_intact(self.checksum):
-            return self._at_home(index, batch, owners, firsts, keys)
+            strangers = owners[firsts][index.keys()[owners[firsts]] != keys].tolist()
+            for number in strangers:
+                self._lose(number, "it does not begin with the key of the index")
+            return take(batch, np.nonzero(~np.isin(owners, strangers))[0])
         if index.dictionary and not index.is_proved(self, batch, owners[firsts], keys):
             self.lost = self.blocks - self.gone
             self.problems.append(
@@ -125,20 +109,6 @@ class DamagedChunk:
             return RecordBatch.empty(0, 0, 0)
         self.problems.append(f"{self.name}: its index is damaged, its blocks are not")
         return batch
-
-    def _at_home(
-        self,
-        index: _Index,
-        batch: RecordBatch,
-        owners: NDArray[np.int64],
-        firsts: NDArray[np.int64],
-        keys: U64s,
-    ) -> RecordBatch:
-        """Returns the records of blocks that begin with the key of the index."""
-        strangers = owners[firsts][index.keys()[owners[firsts]] != keys].tolist()
-        for number in strangers:
-            self._lose(number, "it does not begin with the key of the index")
-        return take(batch, np.nonzero(~np.isin(owners, strangers))[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +124,14 @@ class _Index:
         if not chunk.id:  # blocks that no chunk owns
             return cls(None, b"", None)
         return cls(*(_blob(connection, chunk.id, name) for name in ("keys", "dictionary", "bloom")))
+
+    def sound_dictionary(self) -> bytes | None:
+        """Returns the dictionaries as stored; None if they cannot be read, or are none."""
+        with suppress(CorruptRecordError):
+            if self.dictionary is not None:
+                Dictionaries.from_bytes(self.dictionary)
+                return self.dictionary
+        return None
 
     def keys(self) -> U64s:
         return np.frombuffer(self.stored_keys or b"", "<u8").astype(np.uint64)
@@ -227,15 +205,12 @@ def damaged_chunks(
     return [*orphans, *good], [table for table, lost in flags.items() if lost]
 
 
-def _is_chunk(row: tuple[object, ...]) -> bool:
-    """Returns whether numbers can be those of a chunk."""
+def _is_chunk(row: Row) -> bool:
+    """Returns whether the columns of a row can be those of a chunk."""
     if not all(isinstance(x, int) for x in row):
         return False
     _, _, first_block, blocks, gone, _ = row
-    assert isinstance(first_block, int)
-    assert isinstance(blocks, int)
-    assert isinstance(gone, int)
-    return first_block > 0 and 0 <= gone <= blocks and 0 < blocks <= CHUNK_BLOCKS
+    return bool(first_block > 0 and 0 <= gone <= blocks and 0 < blocks <= CHUNK_BLOCKS)
 
 
 def _orphans(

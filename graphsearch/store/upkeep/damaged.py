@@ -21,8 +21,9 @@ Row = tuple[Any, ...]
 
 _NAMES = "SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_schema"
 Fetch = Callable[[int, int], list[Row]]
+Pieces = Iterator[tuple[list[Row], bool]]  # readable rows, piece by piece, and whether some could not be read
 
-MAX_ID = 1 << 14  # ids are looked for below this if the file cannot say how far they go
+LIKELY_ID = 1 << 14  # ids are looked for below this if the file cannot say how far they go
 MOST_ID = 1 << 40  # what it says must be below this
 MOST_WINDOWS = 64  # that the ids of a table are read in: it may say that they go very far
 KEY_SLICE = 1 << 52  # 64-bit keys are looked for in slices of 1/4096 of them around a damaged page
@@ -63,8 +64,8 @@ def open_damaged(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def bisected(fetch: Fetch, low: int, high: int, least: int = 1) -> Iterator[tuple[list[Row], int]]:
-    """Yields the rows of `low` <= id < `high`, piece by piece, each with how many ids were unreadable.
+def bisected(fetch: Fetch, low: int, high: int, least: int = 1) -> Pieces:
+    """Yields the rows of `low` <= id < `high`, piece by piece, each with whether its ids were unreadable.
 
     Where reading fails, halves are tried, down to a width of `least`.
     """
@@ -72,10 +73,10 @@ def bisected(fetch: Fetch, low: int, high: int, least: int = 1) -> Iterator[tupl
         rows = fetch(low, high)
     except sqlite3.DatabaseError:
         if high - low <= least:
-            yield [], high - low
+            yield [], True
             return
     else:
-        yield rows, 0
+        yield rows, False
         return
     middle = (low + high) // 2
     yield from bisected(fetch, low, middle, least)
@@ -87,10 +88,10 @@ def pieces_by_id(
     table: str,
     columns: str,
     *,
-    bound: int = MAX_ID,
+    bound: int = LIKELY_ID,
     least: int = 1,
     window: int = MOST_ID,
-) -> Iterator[tuple[list[Row], bool]]:
+) -> Pieces:
     """Yields the readable rows of a table by its integer `id`, piece by piece, and whether some could not be.
 
     Args:
@@ -108,12 +109,11 @@ def pieces_by_id(
     last = _last_id(connection, table, bound)
     step = max(window, last // MOST_WINDOWS)
     for low in range(1, last + 1, step):
-        for rows, lost in bisected(fetch, low, min(low + step, last + 1), least):
-            yield rows, bool(lost)
+        yield from bisected(fetch, low, min(low + step, last + 1), least)
 
 
 def rows_by_id(
-    connection: sqlite3.Connection, table: str, columns: str, *, bound: int = MAX_ID
+    connection: sqlite3.Connection, table: str, columns: str, *, bound: int = LIKELY_ID
 ) -> tuple[list[Row], bool]:
     """Returns what `pieces_by_id` yields, all at once."""
     pieces = list(pieces_by_id(connection, table, columns, bound=bound))
@@ -138,7 +138,7 @@ def _last_id(connection: sqlite3.Connection, table: str, bound: int) -> int:
     return bound
 
 
-def rows_by_key(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[list[Row], bool]]:
+def rows_by_key(connection: sqlite3.Connection, table: str, columns: str) -> Pieces:
     """Yields the readable rows of a table whose key is a `key`, and whether any could not be read."""
 
     def fetch(low: int, high: int) -> list[Row]:
@@ -148,16 +148,13 @@ def rows_by_key(connection: sqlite3.Connection, table: str, columns: str) -> Ite
         ).fetchall()
 
     for slice_ in range(64):
-        low = slice_ << 58
-        for rows, lost in bisected(fetch, low, low + (1 << 58), KEY_SLICE):
-            yield rows, bool(lost)
+        yield from bisected(fetch, slice_ << 58, slice_ + 1 << 58, KEY_SLICE)
 
 
 # tables that other modules take care of
 OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block"})
 PLAIN = tuple(name for name in TABLES if name not in OWN)
 MAX_NUMBER = 1 << 20  # places and books are looked for below this if the table cannot say how far they go
-MAX_ID = 1 << 62
 PARTS = 2048  # of what is looked for in one book or source, the part that is given up around a damaged page
 
 
@@ -185,9 +182,7 @@ def _size(damaged: sqlite3.Connection, name: str) -> int:
         return -1
 
 
-def _rows(
-    damaged: sqlite3.Connection, name: str, key: tuple[str, ...], columns: str
-) -> Iterator[tuple[list[Row], bool]]:
+def _rows(damaged: sqlite3.Connection, name: str, key: tuple[str, ...], columns: str) -> Pieces:
     """Yields the readable rows of a table, and whether any could not be read."""
     first = key[0]
     if first == "key":
@@ -221,7 +216,7 @@ def _steps(
     """Returns the distinct values of a column in one direction, up to the first damage; whether any is."""
     found: list[int] = []
     statement = f"SELECT {column} FROM {table} WHERE {column} {sign} ? ORDER BY {column} {order} LIMIT 1"  # noqa: S608
-    last = -1 if sign == ">" else MAX_ID
+    last = -1 if sign == ">" else 1 << 62
     try:
         while row := damaged.execute(statement, (last,)).fetchone():
             if not isinstance(row[0], int):
@@ -235,7 +230,7 @@ def _steps(
 
 def _rows_of(
     damaged: sqlite3.Connection, name: str, keys: tuple[str, ...], columns: str, number: int
-) -> Iterator[tuple[list[Row], bool]]:
+) -> Pieces:
     """Yields the readable rows with one value in the first column of the key, by slices of the second."""
     first, second = keys[:2]
     is_key = second == "key"
@@ -249,8 +244,7 @@ def _rows_of(
         ).fetchall()
 
     top = 1 << 64 if is_key else _last(damaged, name, second, number) + 1
-    for rows, lost in bisected(fetch, 0, top, max(top // PARTS, 1)):
-        yield rows, bool(lost)
+    yield from bisected(fetch, 0, top, max(top // PARTS, 1))
 
 
 def _last(damaged: sqlite3.Connection, table: str, column: str, source: int) -> int:

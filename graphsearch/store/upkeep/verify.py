@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -157,16 +158,13 @@ def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
     real = real_path(path)
     if not real.is_file():
         return
-    connection = open_reader(real)
-    try:
+    with closing(open_reader(real)) as connection:
         for (line,) in connection.execute("PRAGMA quick_check(10)").fetchall():
             if line != "ok":
                 report.add(f"{real}: {line}")
         for line in faults(connection, real):
             report.add(f"{real}: {line}")
         check_rows(connection, real, report.add)
-    finally:
-        connection.close()
 
 
 class _Check:

@@ -26,7 +26,7 @@ from graphsearch.store.codec.soundness import unsound
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.upkeep import forecast, prune
 
-from ...store.records import random_board, record_of
+from ...store.records import plain_blocks, random_board, record_of
 
 ROWS = 3
 Rows = list[Any]  # what a function says, one item for each row
@@ -61,7 +61,7 @@ OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
     "bytes in memory": lambda batch: _of_arrays(forecast.arena_bytes(batch)),
 }
 CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
-    "encode": bulk.encode_blocks,
+    "encode": plain_blocks,
     "encode a chunk": bulk.encode_chunk,
     "sort": lambda batch: bulk.newest_in_order(batch.words, order.sort_keys(batch.words)),
     "take": lambda batch: bulk.take(batch, np.arange(len(batch))[::-1].copy()),

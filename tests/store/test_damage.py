@@ -23,7 +23,7 @@ from ..support.loose import loosen
 from .record_encoder import seal
 from .records import batch_of, contents, filled, identity, random_records
 
-RECORDS = random_records(31, 200)
+RECORDS = random_records(71, 200)
 
 
 @pytest.fixture

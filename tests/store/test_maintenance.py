@@ -28,7 +28,7 @@ from graphsearch.store.upkeep.verify import verify
 from ..conftest import ROOT
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 
-RECORDS = random_records(61, 600)
+RECORDS = random_records(71, 600)
 NEWER = [changed(record, random.Random(k)) for k, record in enumerate(RECORDS[::2])]
 NEWEST = {identity(record): record for record in [*RECORDS, *NEWER]}
 
@@ -186,7 +186,7 @@ import sys
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import rows_of
 from tests.store.records import batch_of, random_records
-records = random_records(61, 600)
+records = random_records(71, 600)
 with Store.open(sys.argv[1]) as store:
     while sys.stdin.readline():
         store.append(batch_of(records[:100]), fresh=0)

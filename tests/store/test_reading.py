@@ -28,7 +28,7 @@ from .record_encoder import seal
 from .records import IDENTITY, batch_of, changed, filled, identity, random_records
 from .test_damage import execute, flip
 
-RECORDS = random_records(61, 400)
+RECORDS = random_records(71, 400)
 SMALL = Sizes(
     chunk_blocks=2, piece_blocks=5, step_blocks=2, fan_out=3, waste_from=100
 )  # many chunks and steps

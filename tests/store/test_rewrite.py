@@ -20,7 +20,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records
 
-RECORDS = random_records(51, 700)
+RECORDS = random_records(71, 700)
 SMALL = Sizes(step_blocks=3)
 
 

@@ -30,7 +30,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 
-RECORDS = random_records(11, 300)
+RECORDS = random_records(71, 300)
 
 
 @pytest.fixture

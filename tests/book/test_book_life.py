@@ -7,6 +7,8 @@ import itertools
 import json
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import chess.polyglot
 import pytest
 
 from ..cli.test_cli_book import searched
-from ..conftest import Cli, shared_data, start
+from ..conftest import Cli, shared_data
 
 GAMES = 300
 BOOK = """
@@ -35,7 +37,7 @@ reply_p = 0.1
 reply_games = 10
 reply_moves = 3
 [leaf]
-evaluations = 400
+evaluations = 40
 params = { MinibatchSize = 1 }  # as many evaluations as the limit says
 """
 
@@ -62,15 +64,30 @@ def table(path: Path, query: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def killed_once(path: Path, toml: Path, positions: int) -> None:
-    """Starts a build, and kills it once so many positions are saved."""
-    process = start("book", "build", toml, "--store", path)
-    for _ in range(12_000):
-        time.sleep(0.01)
-        if searched(path) >= positions or process.poll() is not None:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+KILLED = """
+import os, signal, sys
+from graphsearch.book.builder import Builder
+from graphsearch.cli import main
+
+take, (saved, most) = Builder._take, (int(sys.argv.pop(1)), int(sys.argv.pop(1)))
+
+def take_and_end(builder, outcome):
+    take(builder, outcome)
+    if builder.counts.searched == saved:
+        builder._save(wait=True)
+    if builder.counts.searched == most:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Builder._take = take_and_end
+main()
+"""
+
+
+def killed_once(path: Path, toml: Path, saved: int) -> None:
+    """Runs a build that saves after so many positions, and is killed three positions later."""
+    words = [saved, saved + 3, "book", "build", toml, "--store", path]
+    done = subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], check=False)
+    assert done.returncode == -signal.SIGKILL
 
 
 @pytest.mark.slow
@@ -83,16 +100,15 @@ def test_a_book_lives(folder: Path, cli: Cli) -> None:
     time.sleep(1.0)  # times are in seconds: games of the one in which a build began count as newer than it,
     killed_once(path, toml, 5)  # and the next build decides everything anew, by records that have grown
     assert cli("store", "verify", path).code == 0
-    before = searched(path)
-    assert before >= 5
-    report = cli("book", "build", toml, "--store", path, "--evaluations", 24_000, "--json").json
+    assert searched(path) == 5
+    report = cli("book", "build", toml, "--store", path, "--evaluations", 2400, "--json").json
     assert report["searched"] > 10
     assert cli("store", "verify", path).code == 0
     assert table(path, "SELECT sum(white + draws + black + unknown) FROM game_move") == counted
     whole = folder / "whole.graph"
     cli("import", folder / "games.pgn", "--store", whole)
     total = table(path, "SELECT sum(searches) FROM book_position")[0][0]
-    cli("book", "build", toml, "--store", whole, "--evaluations", 400 * total)
+    cli("book", "build", toml, "--store", whole, "--evaluations", 40 * total)
     columns = "key, state, searches, n, value, outside, outside_move"
     query = f"SELECT {columns} FROM book_position ORDER BY key"
     assert table(path, query) == table(whole, query), (

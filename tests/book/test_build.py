@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -28,7 +27,7 @@ from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import ROOT
+from ..conftest import ROOT, sql
 from ..support.counting import CountingEvaluator
 
 SMALL = Leaf(evaluations=20, params=(("MinibatchSize", "1"),))  # as many evaluations as the limit says
@@ -48,16 +47,12 @@ def config(*, text: str = "one", max_ply: int = 3, **more: Any) -> BookConfig:
 
 def contents(path: Path) -> tuple[list[Any], list[Any]]:
     """Returns what the tables say of a book, but for the numbers of runs."""
-    connection = sqlite3.connect(path)
-    try:
-        positions = "key, fen, ply, state, searches, n, value, outside, outside_move, rest, priority"
-        moves = "key, move, san, child, rule, p, n, q, value, loss, games, visits, place"
-        return (
-            connection.execute(f"SELECT {positions} FROM book_position ORDER BY book, key").fetchall(),
-            connection.execute(f"SELECT {moves} FROM book_move ORDER BY book, key, place").fetchall(),
-        )
-    finally:
-        connection.close()
+    positions = "key, fen, ply, state, searches, n, value, outside, outside_move, rest, priority"
+    moves = "key, move, san, child, rule, p, n, q, value, loss, games, visits, place"
+    return (
+        sql(path, f"SELECT {positions} FROM book_position ORDER BY book, key"),
+        sql(path, f"SELECT {moves} FROM book_move ORDER BY book, key, place"),
+    )
 
 
 def tree_of_file(path: Path, found: BookConfig, name: str = "b") -> BookTree:
@@ -217,9 +212,7 @@ def test_an_evaluator_that_fails_ends_the_build_and_loses_nothing(tmp_path: Path
         built(tmp_path / "a.graph", config(), evaluator=first)
     built(tmp_path / "a.graph", config(), evaluator=second)
     assert not set(second.asked) & set(first.asked)
-    connection = sqlite3.connect(tmp_path / "a.graph")
-    assert [row[0] for row in connection.execute("SELECT ended FROM book_run")] == ["failed", "complete"]
-    connection.close()
+    assert sql(tmp_path / "a.graph", "SELECT ended FROM book_run") == [("failed",), ("complete",)]
 
 
 def test_another_evaluator_is_refused(tmp_path: Path) -> None:

@@ -8,13 +8,15 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -60,6 +62,13 @@ class Outcome:
     def __post_init__(self) -> None:
         assert "\x1b" not in self.out + self.err, "escape codes are for terminals"
 
+    def ends(self, code: int, *words: str) -> Self:
+        """Returns itself, after a check of the exit code and of words on stderr."""
+        assert self.code == code, self
+        for word in words:
+            assert word in self.err, self
+        return self
+
     @property
     def json(self) -> dict[str, Any]:
         """The one JSON object on stdout."""
@@ -88,6 +97,12 @@ def cli(capfd: pytest.CaptureFixture[str]) -> Cli:
         return Outcome(code, captured.out, captured.err)
 
     return run
+
+
+def sql(path: Path, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Returns the rows of a statement, executed on a file by SQLite alone."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        return connection.execute(statement, values).fetchall()
 
 
 def start(*args: object, **options: Any) -> subprocess.Popen[str]:

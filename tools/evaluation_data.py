@@ -11,13 +11,14 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from graphsearch.evaluators.uci.scores import POLICY_SLOPE
 from graphsearch.position.board import POSITION_WORDS, pack
 from graphsearch.position.rules_kernel import list_all
 from graphsearch.position.tables import load_tables
+from graphsearch.query.steps import uci_of
 from tools.label_positions import MATE_SCORE
 
 F64 = NDArray[np.float64]
-LICHESS = 0.00368208  # per centipawn, in Q = 2 / (1 + exp(-x)) - 1
 
 
 @dataclass(frozen=True)
@@ -85,21 +86,11 @@ def sigmoid(x: F64) -> F64:
 
 def lichess_q(cp: F64) -> F64:
     """Returns Q of engine scores: 2 / (1 + exp(-0.00368208 cp)) - 1, and +-1 for a mate."""
-    return np.where(np.abs(cp) > MATE_SCORE - 1000, np.sign(cp), 2 * sigmoid(LICHESS * cp) - 1)
+    return np.where(np.abs(cp) > MATE_SCORE - 1000, np.sign(cp), 2 * sigmoid(POLICY_SLOPE * cp) - 1)
 
 
 def policy_target(scores: dict[str, int], moves: NDArray[np.uint16], temperature: float) -> F64:
     """Returns the softmax of the engine's scores of the moves, as Q over the temperature."""
-    q = lichess_q(np.array([scores[uci(int(m))] for m in moves], np.float64)) / temperature
+    q = lichess_q(np.array([scores[uci_of(int(m))] for m in moves], np.float64)) / temperature
     weights = np.exp(q - q.max())
     return np.asarray(weights / weights.sum())
-
-
-def uci(move: int) -> str:
-    """Returns the UCI name of a packed move.
-
-    >>> uci(12 | 28 << 6), uci(52 | 60 << 6 | 4 << 12)
-    ('e2e4', 'e7e8q')
-    """
-    promotion = move >> 12
-    return chess.Move(move & 63, move >> 6 & 63, promotion + 1 if promotion else None).uci()

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import chess
 import chess.pgn
@@ -40,21 +41,21 @@ DECIDED_CP = 1500  # beyond this a game may end at any ply, or won endings would
 class Engine:
     """A UCI engine behind a pipe; the few commands that labelling needs."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, *command: str) -> None:
         self._process = subprocess.Popen(
-            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         self._send("uci")
         self._until("uciok")
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._send("quit")
-        self._process.wait()
+        self._process.communicate()
 
     def option(self, name: str, value: object) -> None:
         """Sets one UCI option."""

@@ -11,123 +11,54 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+
 # ------------------------------------------------------------------ lc0's net.proto: field -> number, message
-CONVOLUTION = {
-    name: (i, None)
-    for i, name in enumerate(("weights", "biases", "means", "variances", "gammas", "betas"), 1)
-}
-SQUEEZE = {name: (i, None) for i, name in enumerate(("w1", "b1", "w2", "b2"), 1)}
-RESIDUAL = {"conv1": (1, CONVOLUTION), "conv2": (2, CONVOLUTION), "se": (3, SQUEEZE)}
-SMOLGEN = {
-    name: (i, None)
-    for i, name in enumerate(
-        (
-            "compress",
-            "dense1_w",
-            "dense1_b",
-            "ln1_gammas",
-            "ln1_betas",
-            "dense2_w",
-            "dense2_b",
-            "ln2_gammas",
-            "ln2_betas",
-        ),
-        1,
-    )
-}
-ATTENTION: dict[str, Any] = {
-    name: (i, None)
-    for i, name in enumerate(("q_w", "q_b", "k_w", "k_b", "v_w", "v_b", "dense_w", "dense_b"), 1)
-}
-ATTENTION |= {"smolgen": (9, SMOLGEN), "rpe_q": (10, None)}
-FEED = {name: (i, None) for i, name in enumerate(("dense1_w", "dense1_b", "dense2_w", "dense2_b"), 1)}
-ENCODER = {
-    "mha": (1, ATTENTION),
-    "ln1_gammas": (2, None),
-    "ln1_betas": (3, None),
-    "ffn": (4, FEED),
-    "ln2_gammas": (5, None),
-    "ln2_betas": (6, None),
-}
-POLICY = {
-    "ip_pol_w": (1, None),
-    "ip_pol_b": (2, None),
-    "ip2_pol_w": (3, None),
-    "ip2_pol_b": (4, None),
-    "ip3_pol_w": (5, None),
-    "ip3_pol_b": (6, None),
-    "ip4_pol_w": (7, None),
-    "pol_encoder": (8, ENCODER),
-    "pol_headcount": (9, None),
-    "policy1": (10, CONVOLUTION),
-    "policy": (11, CONVOLUTION),
-}
-VALUE = {
-    "ip_val_w": (1, None),
-    "ip_val_b": (2, None),
-    "ip1_val_w": (3, None),
-    "ip1_val_b": (4, None),
-    "ip2_val_w": (5, None),
-    "ip2_val_b": (6, None),
-    "value": (11, CONVOLUTION),
-}
-NAMED_POLICY = {"key": (1, None), "value": (2, POLICY)}
-NAMED_VALUE = {"key": (1, None), "value": (2, VALUE)}
-POLICIES = {
-    "ip_pol_w": (1, None),
-    "ip_pol_b": (2, None),
-    "vanilla": (3, POLICY),
-    "optimistic_st": (4, POLICY),
-    "soft": (5, POLICY),
-    "opponent": (6, POLICY),
-    "policy_head_map": (7, NAMED_POLICY),
-}
-VALUES = {"winner": (1, VALUE), "q": (2, VALUE), "st": (3, VALUE), "value_head_map": (4, NAMED_VALUE)}
-WEIGHTS: dict[str, Any] = {
-    "input": (1, CONVOLUTION),
-    "residual": (2, RESIDUAL),
-    "policy": (3, CONVOLUTION),
-    "ip_pol_w": (4, None),
-    "ip_pol_b": (5, None),
-    "value": (6, CONVOLUTION),
-    "ip1_val_w": (7, None),
-    "ip1_val_b": (8, None),
-    "ip2_val_w": (9, None),
-    "ip2_val_b": (10, None),
-    "policy1": (11, CONVOLUTION),
-    "moves_left": (12, CONVOLUTION),
-    "ip1_mov_w": (13, None),
-    "ip1_mov_b": (14, None),
-    "ip2_mov_w": (15, None),
-    "ip2_mov_b": (16, None),
-    "ip2_pol_w": (17, None),
-    "ip2_pol_b": (18, None),
-    "ip3_pol_w": (19, None),
-    "ip3_pol_b": (20, None),
-    "pol_encoder": (21, ENCODER),
-    "ip4_pol_w": (22, None),
-    "pol_headcount": (24, None),
-    "ip_emb_w": (25, None),
-    "ip_emb_b": (26, None),
-    "encoder": (27, ENCODER),
-    "headcount": (28, None),
-    "ip_val_w": (29, None),
-    "ip_val_b": (30, None),
-    "ip_mov_w": (31, None),
-    "ip_mov_b": (32, None),
-    "ip_mult_gate": (33, None),
-    "ip_add_gate": (34, None),
-    "smolgen_w": (35, None),
-    "ip_emb_preproc_w": (37, None),
-    "ip_emb_preproc_b": (38, None),
-    "ip_emb_ln_gammas": (39, None),
-    "ip_emb_ln_betas": (40, None),
-    "ip_emb_ffn": (41, FEED),
-    "ip_emb_ffn_ln_gammas": (42, None),
-    "ip_emb_ffn_ln_betas": (43, None),
-    "value_heads": (44, VALUES),
-    "policy_heads": (45, POLICIES),
-}
+def _fields(words: str, **messages: Any) -> dict[str, Any]:
+    """Returns the fields of a message by name: numbers from 1 on, `-` for one that nobody writes.
+
+    >>> _fields("a - b", b={"c": (1, None)})
+    {'a': (1, None), 'b': (3, {'c': (1, None)})}
+    """
+    return {name: (i, messages.get(name)) for i, name in enumerate(words.split(), 1) if name != "-"}
+
+
+CONVOLUTION = _fields("weights biases means variances gammas betas")
+SQUEEZE = _fields("w1 b1 w2 b2")
+RESIDUAL = _fields("conv1 conv2 se", conv1=CONVOLUTION, conv2=CONVOLUTION, se=SQUEEZE)
+SMOLGEN = _fields("compress dense1_w dense1_b ln1_gammas ln1_betas dense2_w dense2_b ln2_gammas ln2_betas")
+ATTENTION = _fields("q_w q_b k_w k_b v_w v_b dense_w dense_b smolgen rpe_q", smolgen=SMOLGEN)
+FEED = _fields("dense1_w dense1_b dense2_w dense2_b")
+ENCODER = _fields("mha ln1_gammas ln1_betas ffn ln2_gammas ln2_betas", mha=ATTENTION, ffn=FEED)
+POLICY = _fields(
+    "ip_pol_w ip_pol_b ip2_pol_w ip2_pol_b ip3_pol_w ip3_pol_b ip4_pol_w pol_encoder pol_headcount"
+    " policy1 policy",
+    pol_encoder=ENCODER,
+    policy1=CONVOLUTION,
+    policy=CONVOLUTION,
+)
+VALUE = _fields("ip_val_w ip_val_b ip1_val_w ip1_val_b ip2_val_w ip2_val_b - - - - value", value=CONVOLUTION)
+NAMED_POLICY, NAMED_VALUE = _fields("key value", value=POLICY), _fields("key value", value=VALUE)
+POLICIES = _fields(
+    "ip_pol_w ip_pol_b vanilla optimistic_st soft opponent policy_head_map",
+    **dict.fromkeys(("vanilla", "optimistic_st", "soft", "opponent"), POLICY),
+    policy_head_map=NAMED_POLICY,
+)
+VALUES = _fields("winner q st value_head_map", winner=VALUE, q=VALUE, st=VALUE, value_head_map=NAMED_VALUE)
+WEIGHTS = _fields(
+    "input residual policy ip_pol_w ip_pol_b value ip1_val_w ip1_val_b ip2_val_w ip2_val_b policy1"
+    " moves_left ip1_mov_w ip1_mov_b ip2_mov_w ip2_mov_b ip2_pol_w ip2_pol_b ip3_pol_w ip3_pol_b"
+    " pol_encoder ip4_pol_w - pol_headcount ip_emb_w ip_emb_b encoder headcount ip_val_w ip_val_b"
+    " ip_mov_w ip_mov_b ip_mult_gate ip_add_gate smolgen_w - ip_emb_preproc_w ip_emb_preproc_b"
+    " ip_emb_ln_gammas ip_emb_ln_betas ip_emb_ffn ip_emb_ffn_ln_gammas ip_emb_ffn_ln_betas"
+    " value_heads policy_heads",
+    **dict.fromkeys(("input", "policy", "value", "policy1", "moves_left"), CONVOLUTION),
+    residual=RESIDUAL,
+    pol_encoder=ENCODER,
+    encoder=ENCODER,
+    ip_emb_ffn=FEED,
+    value_heads=VALUES,
+    policy_heads=POLICIES,
+)
 MAGIC = 0x1C0
 
 

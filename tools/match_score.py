@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 SIGNIFICANT = 1.96  # standard errors of a 95 % interval
@@ -108,18 +108,6 @@ def elo_interval(points: Sequence[float]) -> Ends:
     mean = sum(points) / len(points)
     spread = math.sqrt(sum((p - mean) ** 2 for p in points) / max(1, len(points) - 1) / len(points))
     return elo_of(mean), elo_of(mean - SIGNIFICANT * spread), elo_of(mean + SIGNIFICANT * spread)
-
-
-def counted(names: Iterable[str]) -> dict[str, int]:
-    """Returns how often each name comes, the most frequent first.
-
-    >>> counted(["stalemate", "threefold", "threefold"])
-    {'threefold': 2, 'stalemate': 1}
-    """
-    found: dict[str, int] = {}
-    for name in names:
-        found[name] = found.get(name, 0) + 1
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def table(score: Score) -> str:

@@ -18,9 +18,11 @@ import shlex
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,8 @@ import chess
 import chess.engine
 import chess.pgn
 
-from tools.match_score import SURE, Score, Sprt, counted, elo_interval, table
+from graphsearch.evaluators.factory import parse_options
+from tools.match_score import SURE, Score, Sprt, elo_interval, table
 
 OPENINGS = (
     "e4 e5 Nf3 Nc6 Bb5 a6",
@@ -201,7 +204,7 @@ def score_of(games: Iterable[Game]) -> Score:
         sum("illegal" in ending for ending in ours),
         sum("crash" in ending for ending in ours),
         sum(game.loser == THEIRS for game in played),
-        counted(game.ending for game in played if game.points == 0.5),
+        dict(Counter(game.ending for game in played if game.points == 0.5).most_common()),
     )
 
 
@@ -221,12 +224,6 @@ def match(
         game = Game(opening, ours_is_white, board, dict.fromkeys(chess.COLORS, control.base))
         play(game, {ours_is_white: ours, not ours_is_white: theirs}, control, plies)
         yield game
-
-
-def endless(openings: list[str]) -> Iterator[str]:
-    """Yields openings again and again."""
-    while True:
-        yield from openings
 
 
 def openings_of(path: Path | None, plies: int) -> list[str]:
@@ -301,20 +298,14 @@ def _option(text: str) -> str:
     return text
 
 
-def options_of(texts: list[str]) -> dict[str, str]:
-    """Returns `NAME=VALUE` texts as a dict."""
-    pairs = [text.partition("=") for text in texts]
-    return {name: value for name, _, value in pairs}
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Plays the match; returns 1 if we lost a game by time, an illegal move or a crash, else 0."""
     given = parser().parse_args(arguments)
     if not given.engine:
         print("no opponent: stockfish is not installed, and --engine is not given", file=sys.stderr)
         return 2
-    ours = Player(OURS, [sys.executable, "-m", "graphsearch", "uci"], options_of(given.option))
-    theirs = Player(THEIRS, shlex.split(given.engine), options_of(given.engine_option))
+    ours = Player(OURS, [sys.executable, "-m", "graphsearch", "uci"], dict(parse_options(given.option)))
+    theirs = Player(THEIRS, shlex.split(given.engine), dict(parse_options(given.engine_option)))
     games: list[Game] = []
     try:
         if given.pgn:
@@ -323,7 +314,7 @@ def main(arguments: list[str] | None = None) -> int:
             ours,
             theirs,
             given.tc,
-            endless(openings_of(given.openings, given.opening_plies)),
+            cycle(openings_of(given.openings, given.opening_plies)),
             given.games,
             given.max_plies,
         )

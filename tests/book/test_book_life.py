@@ -6,10 +6,10 @@ import csv
 import itertools
 import json
 import signal
-import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import chess
 import chess.pgn
@@ -17,7 +17,7 @@ import chess.polyglot
 import pytest
 
 from ..cli.test_cli_book import searched
-from ..conftest import Cli, shared_data, start
+from ..conftest import Cli, shared_data, sql
 
 GAMES = 300
 BOOK = """
@@ -35,7 +35,7 @@ reply_p = 0.1
 reply_games = 10
 reply_moves = 3
 [leaf]
-evaluations = 400
+evaluations = 40
 params = { MinibatchSize = 1 }  # as many evaluations as the limit says
 """
 
@@ -54,23 +54,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def table(path: Path, query: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(path)
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
+KILLED = """
+import os, signal, sys
+from graphsearch.book.builder import Builder
+from graphsearch.cli import main
+
+take, (saved, most) = Builder._take, (int(sys.argv.pop(1)), int(sys.argv.pop(1)))
+
+def take_and_end(builder, outcome):
+    take(builder, outcome)
+    if builder.counts.searched == saved:
+        builder._save(wait=True)
+    if builder.counts.searched == most:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Builder._take = take_and_end
+main()
+"""
 
 
-def killed_once(path: Path, toml: Path, positions: int) -> None:
-    """Starts a build, and kills it once so many positions are saved."""
-    process = start("book", "build", toml, "--store", path)
-    for _ in range(12_000):
-        time.sleep(0.01)
-        if searched(path) >= positions or process.poll() is not None:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+def killed_once(path: Path, toml: Path, saved: int) -> None:
+    """Runs a build that saves after so many positions, and is killed three positions later."""
+    words = [saved, saved + 3, "book", "build", toml, "--store", path]
+    done = subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], check=False)
+    assert done.returncode == -signal.SIGKILL
 
 
 @pytest.mark.slow
@@ -79,32 +86,29 @@ def test_a_book_lives(folder: Path, cli: Cli) -> None:
     done = cli("import", folder / "games.pgn", "--store", path, "--json")
     assert done.code == 0
     assert sum(item["taken"] for item in done.json["files"]) == GAMES
-    counted = table(path, "SELECT sum(white + draws + black + unknown) FROM game_move")
+    counted = sql(path, "SELECT sum(white + draws + black + unknown) FROM game_move")
     time.sleep(1.0)  # times are in seconds: games of the one in which a build began count as newer than it,
     killed_once(path, toml, 5)  # and the next build decides everything anew, by records that have grown
     assert cli("store", "verify", path).code == 0
-    before = searched(path)
-    assert before >= 5
-    report = cli("book", "build", toml, "--store", path, "--evaluations", 24_000, "--json").json
+    assert searched(path) == 5
+    report = cli("book", "build", toml, "--store", path, "--evaluations", 2400, "--json").json
     assert report["searched"] > 10
     assert cli("store", "verify", path).code == 0
-    assert table(path, "SELECT sum(white + draws + black + unknown) FROM game_move") == counted
+    assert sql(path, "SELECT sum(white + draws + black + unknown) FROM game_move") == counted
     whole = folder / "whole.graph"
     cli("import", folder / "games.pgn", "--store", whole)
-    total = table(path, "SELECT sum(searches) FROM book_position")[0][0]
-    cli("book", "build", toml, "--store", whole, "--evaluations", 400 * total)
+    total = sql(path, "SELECT sum(searches) FROM book_position")[0][0]
+    cli("book", "build", toml, "--store", whole, "--evaluations", 40 * total)
     columns = "key, state, searches, n, value, outside, outside_move"
     query = f"SELECT {columns} FROM book_position ORDER BY key"
-    assert table(path, query) == table(whole, query), (
-        "a build that was killed makes the book of one that was not"
-    )
+    assert sql(path, query) == sql(whole, query), "a build that was killed makes the book of one that was not"
     out_and_in(path, folder, cli)
 
 
 def out_and_in(path: Path, folder: Path, cli: Cli) -> None:
     """Takes the book out in every format, and brings it in again."""
-    moves = {(k, m) for k, m in table(path, "SELECT key, move FROM book_move")}
-    fens = dict(table(path, "SELECT key, fen FROM book_position"))
+    moves = {(k, m) for k, m in sql(path, "SELECT key, move FROM book_move")}
+    fens = dict(sql(path, "SELECT key, fen FROM book_position"))
     names = {"polyglot": "o.bin", "pgn": "o.pgn", "epd": "o.epd", "jsonl": "o.jsonl", "csv": "o.csv"}
     for kind, name in names.items():
         more = ["--side", "both", *(["--weights", "minimax"] if kind == "polyglot" else [])]
@@ -115,16 +119,16 @@ def out_and_in(path: Path, folder: Path, cli: Cli) -> None:
         more = ["--variations"] if kind == "pgn" else []
         done = cli("import", folder / name, "--store", new, *more)
         assert done.code == 0, done.err
-    entries = set(table(new, "SELECT key, move FROM polyglot_entry"))
+    entries = set(sql(new, "SELECT key, move FROM polyglot_entry"))
     assert entries <= moves
     with chess.polyglot.open_reader(folder / "o.bin") as reader:
         for key, fen in fens.items():
             found = {entry.move.uci() for entry in reader.find_all(chess.Board(fen))}
             assert found == {move for k, move in entries if k == key}
-    visited = set(table(path, "SELECT key, move FROM book_move WHERE value IS NOT NULL"))
+    visited = set(sql(path, "SELECT key, move FROM book_move WHERE value IS NOT NULL"))
     assert len(entries) > len(visited) // 2
-    assert {key for (key,) in table(new, "SELECT key FROM epd_position")} <= set(fens)
-    played = set(table(new, "SELECT key, move FROM game_move"))
+    assert {key for (key,) in sql(new, "SELECT key FROM epd_position")} <= set(fens)
+    played = set(sql(new, "SELECT key, move FROM game_move"))
     assert played <= moves | {("463b96181691fc9c", "d2d4")}  # the way from move one to the root
     assert len(played) > len(visited) // 2
     lines = [json.loads(line) for line in (folder / "o.jsonl").read_text().splitlines()]

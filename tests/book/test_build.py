@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +27,7 @@ from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import ROOT
+from ..conftest import ROOT, sql
 from ..support.counting import CountingEvaluator
 
 SMALL = Leaf(evaluations=20, params=(("MinibatchSize", "1"),))  # as many evaluations as the limit says
@@ -49,16 +47,12 @@ def config(*, text: str = "one", max_ply: int = 3, **more: Any) -> BookConfig:
 
 def contents(path: Path) -> tuple[list[Any], list[Any]]:
     """Returns what the tables say of a book, but for the numbers of runs."""
-    connection = sqlite3.connect(path)
-    try:
-        positions = "key, fen, ply, state, searches, n, value, outside, outside_move, rest, priority"
-        moves = "key, move, san, child, rule, p, n, q, value, loss, games, visits, place"
-        return (
-            connection.execute(f"SELECT {positions} FROM book_position ORDER BY book, key").fetchall(),
-            connection.execute(f"SELECT {moves} FROM book_move ORDER BY book, key, place").fetchall(),
-        )
-    finally:
-        connection.close()
+    positions = "key, fen, ply, state, searches, n, value, outside, outside_move, rest, priority"
+    moves = "key, move, san, child, rule, p, n, q, value, loss, games, visits, place"
+    return (
+        sql(path, f"SELECT {positions} FROM book_position ORDER BY book, key"),
+        sql(path, f"SELECT {moves} FROM book_move ORDER BY book, key, place"),
+    )
 
 
 def tree_of_file(path: Path, found: BookConfig, name: str = "b") -> BookTree:
@@ -156,31 +150,33 @@ def test_mates_and_stalemates_are_ends(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ interruptions
 CHILD = """
-import sys
+import os, signal, sys
 from pathlib import Path
+from graphsearch.book import builder
 from tests.book.test_build import built, config
 from tests.support.counting import CountingEvaluator
-built(Path(sys.argv[1]), config(max_ply=6), evaluator=CountingEvaluator(log=Path(sys.argv[2])))
+
+class Deadly(CountingEvaluator):
+    def evaluate(self, batch):
+        if len(self.asked) > int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().evaluate(batch)
+
+builder.SAVE_SECONDS = 0.0  # after every search
+built(Path(sys.argv[1]), config(max_ply=6), evaluator=Deadly())
 """
 
 
-def test_killed_anywhere_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, log = tmp_path / "a.graph", tmp_path / "log"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    for seconds in (0.2, 0.7):
-        log.write_text("")
-        child = subprocess.Popen([sys.executable, "-c", CHILD, path, log], env=environment, cwd=ROOT)
-        while not log.read_text() and child.poll() is None:
-            time.sleep(0.05)
-        time.sleep(seconds)
-        assert child.poll() is None
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        assert verify(path).ok
-    lost = CountingEvaluator()
-    built(path, config(max_ply=6), 300, evaluator=lost)
-    whole = tmp_path / "whole.graph"
-    searched = len([p for p in tree_of_file(path, config()).positions.values() if p.searches])
+@pytest.mark.parametrize("evaluations", [110, 390])
+def test_killed_anywhere_it_goes_on(tmp_path: Path, evaluations: int) -> None:
+    path, whole = tmp_path / "a.graph", tmp_path / "whole.graph"
+    command = [sys.executable, "-c", CHILD, str(path), str(evaluations)]
+    child = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, check=False)
+    assert child.returncode == -signal.SIGKILL
+    assert verify(path).ok
+    assert any(position.searches for position in tree_of_file(path, config()).positions.values())
+    built(path, config(max_ply=6), 300)
+    searched = sum(position.searches > 0 for position in tree_of_file(path, config()).positions.values())
     built(whole, config(max_ply=6), 20 * searched)
     assert contents(path) == contents(whole)
 
@@ -216,9 +212,7 @@ def test_an_evaluator_that_fails_ends_the_build_and_loses_nothing(tmp_path: Path
         built(tmp_path / "a.graph", config(), evaluator=first)
     built(tmp_path / "a.graph", config(), evaluator=second)
     assert not set(second.asked) & set(first.asked)
-    connection = sqlite3.connect(tmp_path / "a.graph")
-    assert [row[0] for row in connection.execute("SELECT ended FROM book_run")] == ["failed", "complete"]
-    connection.close()
+    assert sql(tmp_path / "a.graph", "SELECT ended FROM book_run") == [("failed",), ("complete",)]
 
 
 def test_another_evaluator_is_refused(tmp_path: Path) -> None:

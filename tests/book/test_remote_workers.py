@@ -6,11 +6,9 @@ import contextlib
 import os
 import signal
 import socket
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +36,7 @@ from graphsearch.workers.messages import Failure, Ready
 from graphsearch.workers.process import Handlers, WorkerProcess
 from graphsearch.workers.tcp import Endpoint, PipeListener, connect, shut_down
 
-from ..conftest import ROOT
+from ..conftest import ROOT, sql
 from ..support.counting import CountingEvaluator
 from ..support.pools import Oracle, evaluated, in_the_middle, until
 from ..support.reference import HashEvaluator
@@ -94,8 +92,7 @@ class PuppetLauncher:
 
 
 def leases(path: Path) -> list[tuple[str, int]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return list(connection.execute("SELECT key, worker FROM book_lease ORDER BY worker"))
+    return sql(path, "SELECT key, worker FROM book_lease ORDER BY worker")
 
 
 def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[Path, int]) -> None:
@@ -261,12 +258,8 @@ def test_a_pool_in_a_pool_and_a_place_that_is_none_are_refused_before_the_file_i
 
 
 def book_of(path: Path) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        positions = connection.execute(
-            "SELECT key, ply, state, searches, n, value FROM book_position ORDER BY key"
-        )
-        moves = connection.execute("SELECT key, move, rule, p, n, q FROM book_move ORDER BY key, move")
-        return [*positions, *moves]
+    positions = sql(path, "SELECT key, ply, state, searches, n, value FROM book_position ORDER BY key")
+    return [*positions, *sql(path, "SELECT key, move, rule, p, n, q FROM book_move ORDER BY key, move")]
 
 
 def built_by_actors(path: Path, make: Any, begun: Callable[[], object]) -> None:

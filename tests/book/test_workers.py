@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.workers.launcher import LocalLauncher
 
-from ..conftest import ROOT
+from ..conftest import ROOT, sql
 from ..support.graphs import check_invariants, numbers_below
 from ..support.pools import Oracle, children, evaluated, is_alive, run_script, until
 from ..support.reference import HashEvaluator
@@ -146,8 +144,7 @@ def test_an_executor_reads_notes_saves_and_lists_leases(file: tuple[Path, int], 
     path, run = file
 
     def rows(table: str) -> list[tuple[object, ...]]:
-        with closing(sqlite3.connect(path)) as connection:
-            return list(connection.execute(f"SELECT * FROM {table}"))
+        return sql(path, f"SELECT * FROM {table}")
 
     with WorkerExecutor(path, Oracle(log, seconds=0.005), 1, book=7, run=run) as executor:
         one = task()

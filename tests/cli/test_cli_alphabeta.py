@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-import sqlite3
 import threading
 import time
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -21,7 +19,7 @@ from graphsearch.solvers.alphabeta.engine import limits_alone, nodes_within
 from graphsearch.solvers.alphabeta.results import DepthLimits
 from graphsearch.store.store import Store
 
-from ..conftest import Cli, Outcome, finish, start
+from ..conftest import Cli, Outcome, finish, sql, start
 from ..support.loose import loosen
 
 if TYPE_CHECKING:
@@ -79,8 +77,7 @@ def test_a_second_run_says_what_it_reused_and_what_that_saved(cli: Cli, tmp_path
     assert "Fixed depth and mates (2)" in info.out
     held = cli("store", "info", path, "--json").json
     assert [run["depth"] for run in held["entry_runs"]] == [4, 5]
-    verdict = cli("store", "verify", path)
-    assert verdict.code == 0
+    verdict = cli("store", "verify", path).ends(0)
     assert "entries, sound" in verdict.out
 
 
@@ -118,8 +115,7 @@ def test_a_window_is_given_in_centipawns(cli: Cli) -> None:
     ],
 )
 def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> None:
-    outcome = cli("alphabeta", fen, "--depth", 9)
-    assert outcome.code == 0
+    outcome = cli("alphabeta", fen, "--depth", 9).ends(0)
     assert all(word in outcome.out for word in words)
 
 
@@ -143,9 +139,7 @@ def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> 
 def test_what_cannot_be_done_is_said_in_one_line(
     cli: Cli, arguments: list[str], code: int, word: str
 ) -> None:
-    outcome = cli("alphabeta", *arguments)
-    assert outcome.code == code
-    assert word in outcome.err
+    outcome = cli("alphabeta", *arguments).ends(code, word)
     assert "Traceback" not in outcome.err
     assert outcome.out == ""
 
@@ -167,8 +161,7 @@ def _interrupted(path: Path, seconds: float) -> Outcome:
         time.sleep(0.05)
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
-    outcome = finish(process)
-    assert outcome.code == 130, outcome.err
+    outcome = finish(process).ends(130)
     assert "Traceback" not in outcome.err
     return outcome
 
@@ -244,11 +237,9 @@ def test_a_larger_table_is_advised_only_if_many_entries_had_no_room(
 def test_a_damaged_iteration_is_searched_again(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     first = cli("alphabeta", "startpos", "--depth", 2, "--store", path, "--json").json
-    with closing(sqlite3.connect(loosen(path), isolation_level=None)) as connection:
-        connection.execute("DELETE FROM entry_piece")
-        connection.execute("UPDATE entry_iteration SET value = 'abc'")
+    sql(loosen(path), "DELETE FROM entry_piece")
+    sql(loosen(path), "UPDATE entry_iteration SET value = 'abc'")
     again = cli("alphabeta", "startpos", "--depth", 2, "--store", path, "--json").json
     assert (again["stop_reason"], again["value"]) == ("depth", first["value"])
-    verdict = cli("store", "verify", path)
-    assert verdict.code == 1
+    verdict = cli("store", "verify", path).ends(1)
     assert "value is 'abc'" in verdict.out

@@ -33,8 +33,7 @@ KEYS = [
 
 
 def assert_sound(cli: Cli, path: Path) -> None:
-    outcome = cli("store", "verify", path, "--json")
-    assert outcome.code == 0, outcome.out
+    outcome = cli("store", "verify", path, "--json").ends(0)
     assert outcome.json["ok"]
 
 
@@ -120,8 +119,7 @@ def test_the_game_before_the_position_counts_for_repetitions(cli: Cli) -> None:
     ],
 )
 def test_a_finished_game_has_a_verdict_and_no_best_move(cli: Cli, fen: str, word: str) -> None:
-    outcome = cli("analyze", fen, "--visits", 10)
-    assert outcome.code == 0
+    outcome = cli("analyze", fen, "--visits", 10).ends(0)
     assert word in outcome.out
     assert "bestmove" not in outcome.out
     data = cli("analyze", fen, "--visits", 10, "--json").json
@@ -162,8 +160,7 @@ def test_a_signal_ends_the_search_with_everything_saved_and_printed(
     path = tmp_path / "a.graph"
     process = started_analysis(path)
     process.send_signal(number)
-    outcome = finish(process)
-    assert outcome.code == code, outcome.err
+    outcome = finish(process).ends(code)
     assert "Traceback" not in outcome.err
     shown = cli("show", "startpos", "--store", path, "--json").json
     assert outcome.json["visits"] == shown["visits"]
@@ -177,8 +174,7 @@ def test_a_second_signal_neither_corrupts_nor_shows_a_traceback(cli: Cli, tmp_pa
     process.send_signal(signal.SIGINT)
     time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    outcome = finish(process)
-    assert outcome.code == 130
+    outcome = finish(process).ends(130)
     assert "Traceback" not in outcome.err
     assert_sound(cli, path)
 

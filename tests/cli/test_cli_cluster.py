@@ -34,7 +34,5 @@ def test_what_is_no_cluster_or_cannot_be_one_is_refused_in_one_line(cli: Cli, tm
         (1, ("lab", "mend", tmp_path), "has no manifest.json"),
         (2, ("lab", "split", tmp_path / "none.graph", tmp_path / "c", "--shards", 2), "does not exist"),
     ):
-        outcome = cli(*words)
-        assert outcome.code == code
-        assert line in outcome.err
+        cli(*words).ends(code, line)
     assert not (tmp_path / "a.graph").exists()

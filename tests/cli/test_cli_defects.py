@@ -17,11 +17,9 @@ from collections.abc import Callable, Iterator
 from inspect import CO_GENERATOR
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import chess
 import pytest
-import typer
 
 from graphsearch import Graph, Limits, Progress, SearchParams, analyze
 from graphsearch.errors import EvaluatorDefectError
@@ -37,6 +35,7 @@ from graphsearch.workers.messages import Failure, failure_of
 from graphsearch.workers.process import Child, Handlers
 
 from ..conftest import ROOT, Cli, Outcome
+from .test_cli_grammar import commands
 
 PACKAGE = str(ROOT / "graphsearch") + os.sep
 DEPTH = 25  # calls of our functions before the fault, if there are so many
@@ -103,19 +102,6 @@ class InjectedError(Exception):
     """A fault that nobody expects."""
 
 
-def all_commands() -> list[str]:
-    """Returns the name of every command that there is."""
-
-    def walk(command: Any, name: str) -> Iterator[str]:
-        if not hasattr(command, "commands"):
-            yield name.strip()
-            return
-        for word, part in command.commands.items():
-            yield from walk(part, f"{name} {word}")
-
-    return list(walk(typer.main.get_command(importlib.import_module("graphsearch.cli.app").app()), ""))
-
-
 @pytest.fixture(autouse=True)
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the files with tracebacks."""
@@ -161,7 +147,7 @@ def check_told(outcome: Outcome, reports: Path) -> str:
 
 
 def test_every_command_is_walked() -> None:
-    assert sorted(COMMANDS) == sorted(all_commands()), "give the new command its arguments in COMMANDS"
+    assert sorted(COMMANDS) == sorted(commands()), "give the new command its arguments in COMMANDS"
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - PRINT_ONLY))
@@ -391,8 +377,7 @@ def test_an_error_from_outside_is_one_line_that_says_what_to_do(
         raise error
 
     monkeypatch.setattr(Store, "open", fail)
-    outcome = cli("store", "info", "a.graph")
-    assert outcome.code == code
+    outcome = cli("store", "info", "a.graph").ends(code)
     assert outcome.err.startswith(f"graphsearch: {text}" if text else "")
     assert len(outcome.faults) == bool(text)
 

@@ -156,6 +156,13 @@ def test_help_has_headings_and_is_short_or_long(cli: Cli) -> None:
     assert cli("help", "nothing").code == 2
 
 
+def test_every_command_has_help_with_an_example(cli: Cli) -> None:
+    for words in commands():
+        found = cli(*words.split(), "--help")
+        assert (found.code, found.err) == (0, ""), words
+        assert f"\n    graphsearch {words}" in found.out, words
+
+
 # ------------------------------------------------------------------ the graph file
 def test_the_graph_file_comes_in_every_way(
     cli: Cli, small_graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -172,8 +179,7 @@ def test_the_graph_file_comes_in_every_way(
     (tmp_path / "graphsearch.toml").write_text(f"store = '{small_graph.name}'\n")
     small_graph.rename(tmp_path / small_graph.name)
     assert cli("show", "1. e4", "--json").out == wanted
-    copied = cli("store", "backup", "copy.graph")
-    assert copied.code == 0, copied.err
+    cli("store", "backup", "copy.graph").ends(0)
     assert cli("show", "copy.graph", "1. e4", "--json").out == wanted
 
 
@@ -250,8 +256,7 @@ def test_a_shell_completes_files_evaluators_and_moves(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_has_a_script(cli: Cli, shell: str) -> None:
-    script = cli("completion", shell)
-    assert script.code == 0
+    script = cli("completion", shell).ends(0)
     assert f"complete_{shell}" in script.out
 
 

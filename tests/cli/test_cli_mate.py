@@ -16,8 +16,7 @@ TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 
 
 def test_a_mate_is_printed_with_its_line(cli: Cli) -> None:
-    done = cli("mate", TWO, "--check")
-    assert done.code == 0
+    done = cli("mate", TWO, "--check").ends(0)
     lines = done.out.splitlines()
     assert lines[0] == "White mates in 2; there is no shorter mate"
     assert lines[1].startswith("1. Ra6 ")
@@ -67,8 +66,7 @@ def test_ctrl_c_ends_with_what_is_excluded(tmp_path: Path) -> None:
     until(path.exists)  # just before it begins
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
-    done = finish(process)
-    assert done.code == 130
+    done = finish(process).ends(130)
     if done.out:  # else it was still compiling
         assert (done.json["mate"], done.json["stop_reason"]) == (None, "stop")
 

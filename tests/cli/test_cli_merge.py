@@ -17,7 +17,7 @@ import pytest
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history
 
-from ..conftest import Cli
+from ..conftest import Cli, sql
 from ..query.handmade import LINES, graph_file
 from ..support.books import small_book
 from .test_cli_query import in_a_terminal
@@ -33,11 +33,9 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_merge_prints_what_came_from_each_file(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
     new = tmp_path / "c.graph"
-    planned = cli("store", "merge", a, b, "-o", new, "--dry-run")
-    assert planned.code == 0
+    planned = cli("store", "merge", a, b, "-o", new, "--dry-run").ends(0, "Nothing was written")
     assert "would have 9 nodes" in planned.out
     assert "Most visited, changed" in planned.out
-    assert "Nothing was written" in planned.err
     assert not new.exists()
     data = cli("store", "merge", a, b, "-o", new, "--json").json
     assert [one["fresh"] for one in data["inputs"]] == [8, 1]
@@ -55,17 +53,14 @@ def test_a_merge_prints_what_came_from_each_file(cli: Cli, files: tuple[Path, Pa
     "options", [(), ("-o", "c.graph", "--into", "a.graph"), ("--keep", "other", "-o", "c.graph")]
 )
 def test_wrong_use_of_merge_is_one_line(cli: Cli, files: tuple[Path, Path], options: tuple[str, ...]) -> None:
-    outcome = cli("store", "merge", *files, *options)
-    assert outcome.code == 2
+    outcome = cli("store", "merge", *files, *options).ends(2)
     assert len(outcome.faults) == 1
 
 
 def test_what_is_left_out_is_listed_and_fails(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
-    with closing(sqlite3.connect(b, isolation_level=None)) as connection:
-        connection.execute("DELETE FROM block")
-    outcome = cli("store", "merge", a, b, "-o", tmp_path / "c.graph")
-    assert outcome.code == 1
+    sql(b, "DELETE FROM block")
+    outcome = cli("store", "merge", a, b, "-o", tmp_path / "c.graph").ends(1)
     assert "b.graph (salvaged)" in outcome.out
     assert "it is missing" in outcome.out
     assert cli("store", "verify", tmp_path / "c.graph").code == 0
@@ -76,8 +71,7 @@ def test_a_diff_prints_changes_and_writes_their_lines(
     cli: Cli, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     games = tmp_path / "out.pgn"
-    outcome = cli("diff", *files, "-o", games)
-    assert outcome.code == 0
+    outcome = cli("diff", *files, "-o", games).ends(0)
     assert "8 common positions: 7 the same; changed: best move 1, 0.20 or more 1, visits 1" in outcome.out
     assert "Only in" in outcome.out
     data = cli("diff", *files, "--json").json

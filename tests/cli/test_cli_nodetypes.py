@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sqlite3
 from pathlib import Path
 
 import chess
@@ -17,15 +16,14 @@ from graphsearch.solvers.alphabeta.nodetypes import plot
 from graphsearch.solvers.alphabeta.nodetypes.theory import Agreement, Rules
 from graphsearch.store.record.transposition import Entry
 
-from ..conftest import Cli
+from ..conftest import Cli, sql
 
 COUNTS = {"ply", "actual", "expected"}
 
 
 def test_a_uniform_tree_in_perfect_order_is_minimal(cli: Cli) -> None:
     depth = 2 if JIT_OFF else 6
-    done = cli("lab", "nodetypes", "--synthetic", 40, depth)
-    assert done.code == 0
+    done = cli("lab", "nodetypes", "--synthetic", 40, depth).ends(0)
     assert "Both searches visit exactly the minimal tree, at every ply and for every type." in done.out
     assert "Expected by Kannan: 100.0 %" in done.out
     data = cli("lab", "nodetypes", "--synthetic", 40, depth, "--json").json
@@ -99,8 +97,7 @@ def entries_file(tmp_path: Path) -> Path:
 
 
 def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Path) -> None:
-    done = cli("lab", "nodetypes", "startpos", "--store", entries_file)
-    assert done.code == 0
+    done = cli("lab", "nodetypes", "startpos", "--store", entries_file).ends(0)
     assert "4 stored positions, 4 of 4 entries, 1 ply deep, 20.0 moves a position; 0 proven" in done.out
     assert "Cut by the first move: 50.0 % of 2 Cut nodes (Hyatt: more than 90 %)" in done.out
     assert "Distance from the PV: odd for 2 of 2 Cut nodes" in done.out
@@ -145,13 +142,9 @@ def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -
     board.push_san("a3")
     with Graph.open(entries_file) as graph:
         graph.use_entries(1 << 20).put(board, Entry(0, 1, "upper", None, "all", 0))
-    database = sqlite3.connect(entries_file)
-    database.execute("UPDATE entry_piece SET checksum = 1 WHERE id = (SELECT max(id) FROM entry_piece)")
-    database.commit()
-    database.close()
+    sql(entries_file, "UPDATE entry_piece SET checksum = 1 WHERE id = (SELECT max(id) FROM entry_piece)")
     for options in ((), ("--json",)):
-        done = cli("lab", "nodetypes", "startpos", "--store", entries_file, *options)
-        assert done.code == 1
+        done = cli("lab", "nodetypes", "startpos", "--store", entries_file, *options).ends(1)
         lines = [line for line in done.err.splitlines() if COMPILING not in line]
         assert lines[0].startswith("damaged: ")
         assert "of the entries is damaged: checksum" in lines[0]

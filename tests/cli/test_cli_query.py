@@ -49,8 +49,7 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 def test_moves_are_a_table_and_an_object(cli: Cli, file: Path) -> None:
-    text = cli("lab", "moves", "startpos", "--moves", "e4 e5", "--store", file)
-    assert text.code == 0
+    text = cli("lab", "moves", "startpos", "--moves", "e4 e5", "--store", file).ends(0)
     assert next(row for row in rows_of(text.out) if row[0] == "Nf3")[-5:-1] == ["97.9%", "+0.200", "51", "+"]
     data = cli("lab", "moves", "startpos", "--store", file, "--json").json
     first = data["moves"][0]
@@ -143,8 +142,7 @@ def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
         ["--plies", "x..2"],
         ["--side", "green"],
     ):
-        outcome = cli("find", *wrong, "--store", file)
-        assert outcome.code == 2
+        outcome = cli("find", *wrong, "--store", file).ends(2)
         assert wrong[0].strip("-") in outcome.err.splitlines()[0]
 
 
@@ -157,16 +155,12 @@ def test_sql_prints_rows_and_refuses_what_writes(cli: Cli, file: Path) -> None:
     assert len(data["columns"]) == 3
     refused = cli("lab", "sql", "DELETE FROM run", "--store", file)
     assert (refused.code, refused.out, len(refused.faults)) == (2, "", 1)
-    wrong = cli("lab", "sql", "SELECT x FROM y", "--store", file)
-    assert wrong.code == 2
-    assert "no such table: y" in wrong.err
+    cli("lab", "sql", "SELECT x FROM y", "--store", file).ends(2, "no such table: y")
     assert cli("lab", "sql", "SELECT 1", "--store", file.with_name("none.graph")).code == 2
 
 
 def test_games_without_games_say_how_to_get_some(cli: Cli, file: Path) -> None:
-    outcome = cli("games", "startpos", "--store", file)
-    assert outcome.code == 0
-    assert "import" in outcome.err
+    outcome = cli("games", "startpos", "--store", file).ends(0, "import")
     assert "White" not in rows_of(outcome.out)[2]
 
 
@@ -184,9 +178,7 @@ def test_every_question_refuses_what_it_does_not_know(cli: Cli, file: Path, ques
 
 def test_disagree_takes_its_file_either_way(cli: Cli, file: Path) -> None:
     for args in ((file,), ("--store", file)):
-        outcome = cli("lab", "disagree", *args)
-        assert outcome.code == 1
-        assert "has no second opinions" in outcome.err
+        cli("lab", "disagree", *args).ends(1, "has no second opinions")
     assert cli("lab", "disagree").code == 2
     assert cli("lab", "disagree", file, "--store", file).code == 2
 
@@ -213,8 +205,7 @@ def test_questions_about_one_position_do_not_load_the_compiler(file: Path) -> No
 def test_output_without_unicode_is_ascii(file: Path) -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     for args in (["tree", "startpos"], ["curve", "startpos", "--moves", "Nf3 e5 e4 Nc6"]):
-        outcome = finish(start(*args, "--store", file, env=environment))
-        assert outcome.code == 0, outcome.err
+        outcome = finish(start(*args, "--store", file, env=environment)).ends(0)
         assert outcome.out.isascii()
         assert "+0.10  111" in outcome.out or "*" in outcome.out
 
@@ -273,5 +264,4 @@ def in_a_terminal(commands: list[list[str]]) -> str:
 
 
 def test_an_illegal_root_is_refused(cli: Cli, file: Path) -> None:
-    outcome = cli("lab", "path", "startpos", "--from", "8/8/8/8/8/8/8/8 w - - 0 1", "--store", file)
-    assert outcome.code == 2
+    cli("lab", "path", "startpos", "--from", "8/8/8/8/8/8/8/8 w - - 0 1", "--store", file).ends(2)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -15,8 +12,9 @@ import pytest
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.version import __version__
-from tests.conftest import ROOT
+from tests.conftest import sql
 from tests.store.records import filled, record_of
+from tests.store.test_damage import flip
 
 from ..bench.test_bench import FIGURES
 from ..conftest import Cli, finish, shared_data, start
@@ -103,21 +101,6 @@ def test_a_file_that_does_not_know_a_run_says_so(cli: Cli, tmp_path: Path) -> No
     assert "does not know from which run" in cli("show", "startpos", "--store", path, "--details").out
 
 
-def test_a_file_of_another_format_is_refused_in_one_line(cli: Cli, tmp_path: Path) -> None:
-    path = Path(shutil.copy(ROOT / "tests" / "golden" / "format1.graph", tmp_path / "a.graph"))
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA user_version = 6")
-    for command in (
-        ("store", "info"),
-        ("store", "verify"),
-        ("show", "startpos", "--store"),
-        ("lab", "refresh"),
-    ):
-        done = cli(*command, path)
-        assert (done.code, len(done.faults)) == (1, 1)
-        assert "has format 6, this version of graphsearch reads format 1" in done.err
-
-
 def test_what_the_rules_decide_is_of_no_evaluator(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     mate = ("startpos", "--moves", "f3 e5 g4 Qh4#", "--store", path)
@@ -169,8 +152,7 @@ def test_info_tells_what_the_file_holds(cli: Cli, small_graph: Path) -> None:
 
 
 def test_info_shows_the_run_of_a_book_by_its_name(cli: Cli, small_graph: Path) -> None:
-    with closing(sqlite3.connect(small_graph)) as connection, connection:
-        connection.execute("""UPDATE run SET kind = 'book', params = '{"book": "white"}'""")
+    sql(small_graph, """UPDATE run SET kind = 'book', params = '{"book": "white"}'""")
     assert "book=white" in cli("store", "info", small_graph).out
 
 
@@ -195,40 +177,12 @@ def test_verify_finds_a_sound_file_sound(cli: Cli, small_graph: Path) -> None:
 
 
 def test_verify_fails_on_a_flipped_bit_and_says_where(cli: Cli, small_graph: Path) -> None:
-    flip_a_block(small_graph)
-    outcome = cli("store", "verify", small_graph, "--json")
-    assert outcome.code == 1
+    flip(small_graph, "block", "data", 1, 200)
+    outcome = cli("store", "verify", small_graph, "--json").ends(1)
     assert outcome.json["ok"] is False
     assert outcome.json["problems"]
-    text = cli("store", "verify", small_graph)
-    assert text.code == 1
+    text = cli("store", "verify", small_graph).ends(1)
     assert "NOT sound" in text.out
-
-
-def flip_a_block(path: Path) -> None:
-    """Flips one bit in the largest blob of a graph file."""
-    db = sqlite3.connect(path)
-    tables = [
-        row[0]
-        for row in db.execute(
-            "select name from sqlite_master where type = 'table' and sql not like '%without rowid%'"
-        )
-    ]
-    blobs = []
-    for table in tables:
-        for column in (
-            [row[1] for row in db.execute(f"pragma table_info('{table}')") if row[2].upper() == "BLOB"]
-            if table in ("block", "chunk")
-            else []
-        ):
-            for rowid, blob in db.execute(f"select rowid, {column} from {table} where {column} is not null"):
-                blobs.append((len(blob), table, column, rowid, bytes(blob)))
-    _, table, column, rowid, blob = max(blobs)
-    damaged = bytearray(blob)
-    damaged[len(damaged) // 2] ^= 1
-    db.execute(f"update {table} set {column} = ? where rowid = ?", (bytes(damaged), rowid))
-    db.commit()
-    db.close()
 
 
 @pytest.mark.parametrize("evaluator", ["builtin", "uniform"])
@@ -246,18 +200,9 @@ def test_evaluate_answers_for_every_legal_move(cli: Cli, evaluator: str) -> None
 def test_evaluate_reads_a_file_line_by_line_and_goes_on_past_a_bad_line(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "fens.epd"
     file.write_text("# two kings\n\n4k3/8/8/8/8/8/8/4K3 w - - bm Kd2;\nnonsense\nstartpos\n")
-    outcome = cli("evaluate", file, "--json")
-    assert outcome.code == 1
-    assert "line 4: " in outcome.err
+    outcome = cli("evaluate", file, "--json").ends(1, "line 4: ")
     positions = [json.loads(line)["position"] for line in outcome.out.splitlines()]
     assert positions == ["4k3/8/8/8/8/8/8/4K3 w - - 0 1", chess.STARTING_FEN]
-
-
-def test_evaluate_reads_standard_input() -> None:
-    process = start("evaluate", "-", "--json", stdin=-1)
-    out, err = process.communicate(f"{chess.STARTING_FEN}\n", timeout=120)
-    assert process.returncode == 0, err
-    assert json.loads(out)["position"] == chess.STARTING_FEN
 
 
 def test_evaluate_answers_each_line_of_a_slow_pipe_before_the_next_one_comes() -> None:
@@ -288,12 +233,6 @@ def test_evaluate_says_how_a_finished_game_ended(cli: Cli) -> None:
 def test_evaluate_takes_every_line_of_a_real_epd_file(cli: Cli) -> None:
     outcome = cli("evaluate", shared_data("data/mates_500.epd"), "--json")
     assert (outcome.code, len(outcome.out.splitlines())) == (0, 500)
-
-
-def test_output_to_a_pipe_has_no_escape_codes(small_graph: Path) -> None:
-    outcome = finish(start("show", "startpos", "--store", small_graph))
-    assert outcome.code == 0
-    assert "\x1b" not in outcome.out + outcome.err
 
 
 def test_bench_prints_every_figure_with_a_name_for_people(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

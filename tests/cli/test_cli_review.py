@@ -58,8 +58,7 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
 def test_a_game_without_marked_moves_has_no_empty_table(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "quiet.pgn").write_text("1. e4 *\n")
     asked = ("--store", tmp_path / "a.graph", "--visits", 10)
-    outcome = cli("review", tmp_path / "quiet.pgn", *asked, "-o", tmp_path / "out.pgn")
-    assert outcome.code == 0
+    outcome = cli("review", tmp_path / "quiet.pgn", *asked, "-o", tmp_path / "out.pgn").ends(0)
     assert "Accuracy" in outcome.out
     assert "Its value" not in outcome.out
 
@@ -88,6 +87,4 @@ def test_a_name_of_many_kilobytes_takes_no_figure_off_the_table(cli: Cli, games:
 def test_wrong_use_is_a_line_and_an_exit_code(
     cli: Cli, games: Path, words: list[str], code: int, said: str
 ) -> None:
-    done = cli("review", games, "--store", games.with_name("a.graph"), *words)
-    assert done.code == code
-    assert said in done.err
+    cli("review", games, "--store", games.with_name("a.graph"), *words).ends(code, said)

@@ -233,8 +233,7 @@ def test_a_signal_ends_an_import_within_one_endless_game(tmp_path: Path) -> None
     ],
 )
 def test_a_number_that_nothing_can_count_is_refused(arguments: tuple[str, str], cli: Cli) -> None:
-    done = cli("analyze", "startpos", *arguments)
-    assert done.code == 2, done.err
+    done = cli("analyze", "startpos", *arguments).ends(2)
     assert "Traceback" not in done.err
     assert max(map(len, done.err.splitlines())) < 6000
 

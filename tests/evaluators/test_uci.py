@@ -33,6 +33,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import Cli, finish, start
 from ..support.engines import cp_of, fake_engine, sent, stockfish
+from ..support.pools import is_alive
 
 FENS = (
     chess.STARTING_FEN,
@@ -603,19 +604,12 @@ def test_one_evaluator_serves_one_thread_after_another(tmp_path: Path, made: lis
 # --------------------------------------------------------------------------- the end of engines
 
 
-def is_running(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def gone(*processes: int, seconds: float = 10.0) -> bool:
     """Returns whether processes end within some seconds."""
     end = time.monotonic() + seconds
-    while any(map(is_running, processes)) and time.monotonic() < end:
+    while any(map(is_alive, processes)) and time.monotonic() < end:
         time.sleep(0.02)
-    return not any(map(is_running, processes))
+    return not any(map(is_alive, processes))
 
 
 # minds neither quit nor the end of its input
@@ -630,7 +624,7 @@ def test_close_ends_the_engines_even_those_that_do_not_listen(
         made[-1].evaluate(BATCH)
         processes = made[-1].processes()
         assert len(processes) == 2
-        assert all(map(is_running, processes))
+        assert all(map(is_alive, processes))
         made[-1].close()
         made[-1].close()
         assert gone(*processes)
@@ -689,7 +683,7 @@ def test_no_engine_survives_the_program(tmp_path: Path, kind: str, ending: str) 
         assert holder.stderr is not None
         process = int(holder.stdout.readline())
         if ending == "wait":
-            assert is_running(process)
+            assert is_alive(process)
             holder.kill()
         holder.wait(30)
         assert holder.stderr.read() == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import key_of
 
-from ..conftest import Cli, shared_data
+from ..conftest import Cli, shared_data, sql
 
 BOARD = "4k3/8/8/8/8/8/4P3/4K3 w - -"
 
@@ -29,14 +28,8 @@ def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
 
 
 def stored(path: Path) -> list[tuple[int, str, str, dict[str, Any]]]:
-    connection = sqlite3.connect(path)
-    try:
-        found = connection.execute(
-            "SELECT place, key, fen, operations FROM epd_position ORDER BY source, place"
-        )
-        return [(place, key, fen, json.loads(text)) for place, key, fen, text in found]
-    finally:
-        connection.close()
+    found = sql(path, "SELECT place, key, fen, operations FROM epd_position ORDER BY source, place")
+    return [(place, key, fen, json.loads(text)) for place, key, fen, text in found]
 
 
 @pytest.fixture

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from graphsearch.query.layers import places
 from graphsearch.query.neighbourhood import neighbourhood
 from graphsearch.store.store import Store
 
-from ..conftest import Cli
+from ..conftest import Cli, sql
 from ..query.handmade import board_after, graph_file
 from .exported import add_book, known_below
 
@@ -290,8 +288,7 @@ def test_the_graph_and_its_colours_are_those_of_the_query(
 
 def test_names_with_scripts_stay_texts(page: Page, file: Path, tmp_path: Path) -> None:
     add_book(file, EVIL, "white", [chess.STARTING_FEN], {"e4": -0.3, "e4 e5": 0.2})
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute("UPDATE book_move SET rule = ?", (EVIL,))
+    sql(file, "UPDATE book_move SET rule = ?", EVIL)
     with Store.open(file, read_only=True):
         pass
     export_site(file, tmp_path / "site", book=EVIL)

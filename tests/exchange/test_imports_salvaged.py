@@ -23,6 +23,8 @@ from graphsearch.store.upkeep.verify import verify
 from tests.support.loose import loosen
 from tests.support.rows import example
 
+from ..conftest import sql
+
 ENTRIES = 6000
 
 
@@ -59,15 +61,10 @@ def filled(path: Path) -> Path:
 
 
 def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    connection = sqlite3.connect(path)
-    try:
-        return {
-            name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
-            for name in PLAIN
-            if name not in ("top_position", "top_edge")  # made anew from the records, of which there are none
-        }
-    finally:
-        connection.close()
+    made_anew = ("top_position", "top_edge")  # from the records, of which there are none
+    return {
+        name: sorted(sql(path, f"SELECT * FROM {name}"), key=repr) for name in PLAIN if name not in made_anew
+    }
 
 
 def test_every_table_of_a_sound_file_is_kept_row_by_row(tmp_path: Path) -> None:
@@ -125,21 +122,14 @@ def wipe_a_leaf(path: Path, table: str) -> None:
 
 def test_a_lost_table_is_told(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.graph")
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TABLE game_move")
-    connection.close()
+    sql(path, "DROP TABLE game_move")
     assert salvage(path, tmp_path / "new.graph").tables_lost == ["game_move"]
 
 
 def test_rows_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.graph")
     key = f"{key_of(chess.Board()):016x}"
-    connection = sqlite3.connect(loosen(path))
-    connection.execute(
-        "INSERT INTO game_move (key, move, san, white) VALUES (?, 'e2e4', 'e4', 'many')", (key,)
-    )
-    connection.commit()
-    connection.close()
+    sql(loosen(path), "INSERT INTO game_move (key, move, san, white) VALUES (?, 'e2e4', 'e4', 'many')", key)
     report = salvage(path, tmp_path / "new.graph")
     assert report.tables_lost == ["game_move"]
     with Store.open(tmp_path / "new.graph", read_only=True) as store:

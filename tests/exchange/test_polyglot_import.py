@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from graphsearch.exchange.sources import GivenFile
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
-from ..conftest import Cli, shared_data
+from ..conftest import Cli, shared_data, sql
 
 
 def raw_move_of(board: chess.Board, move: chess.Move) -> int:
@@ -60,14 +59,6 @@ def book(*entries: PolyglotEntry) -> bytes:
 def imported(path: Path, data: bytes, **options: Any) -> FileReport:
     [report] = import_polyglot(path, [GivenFile("book.bin", io.BytesIO(data))], **options)
     return report
-
-
-def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(path)
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
 
 
 @pytest.fixture
@@ -127,9 +118,9 @@ def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known
     report = imported(path, data)
     assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
     assert "positions whose FEN is known: 2 of 3" in report.notes
-    found = rows(path, "SELECT place, raw_move, weight, learn, key FROM polyglot_entry ORDER BY place")
+    found = sql(path, "SELECT place, raw_move, weight, learn, key FROM polyglot_entry ORDER BY place")
     assert [PolyglotEntry(int(key, 16), *rest) for _, *rest, key in found] == list(unpack(data))
-    named = rows(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight")
+    named = sql(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight")
     assert named == [
         (3, "c7c5", "c5", after("e4").fen()),
         (5, "e2e4", "e4", chess.STARTING_FEN),
@@ -149,7 +140,7 @@ def test_positions_are_looked_up_among_those_of_the_file(path: Path) -> None:
     import_pgn(path, [GivenFile("a.pgn", io.BytesIO(" ".join([*line, "*"]).encode()))])
     report = imported(path, book(entry(after(*line), "Ba4")))
     assert "positions whose FEN is known: 1 of 1" in report.notes
-    assert rows(path, "SELECT fen, san FROM polyglot_entry") == [(after(*line).fen(), "Ba4")]
+    assert sql(path, "SELECT fen, san FROM polyglot_entry") == [(after(*line).fen(), "Ba4")]
 
 
 def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(path: Path) -> None:
@@ -157,8 +148,8 @@ def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(
     steps = [entry(after(*line[:k]), line[k]) for k in range(len(line))]
     unknown = PolyglotEntry(5, chess.E1 << 6 | chess.A1, 2)
     imported(path, book(*steps, entry(after(*line), "O-O", 7), unknown))
-    assert rows(path, "SELECT move, san FROM polyglot_entry WHERE weight = 7") == [("e1g1", "O-O")]
-    assert rows(path, "SELECT move, san FROM polyglot_entry WHERE weight = 2") == [("e1a1", None)]
+    assert sql(path, "SELECT move, san FROM polyglot_entry WHERE weight = 7") == [("e1g1", "O-O")]
+    assert sql(path, "SELECT move, san FROM polyglot_entry WHERE weight = 2") == [("e1a1", None)]
 
 
 def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
@@ -207,11 +198,11 @@ def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
         patch.setattr(tables, "add_entries", failing)
         with pytest.raises(KeyboardInterrupt):
             imported(path, data, entries_at_once=16)
-    assert rows(path, "SELECT taken, finished FROM source") == [(48, None)]
+    assert sql(path, "SELECT taken, finished FROM source") == [(48, None)]
     report = imported(path, data)
     assert (report.state, report.taken, report.new_taken) == ("continued", len(entries), len(entries) - 48)
     assert imported(path, data).state == "known"
-    assert rows(path, "SELECT count(*) FROM polyglot_entry") == [(len(entries),)]
+    assert sql(path, "SELECT count(*) FROM polyglot_entry") == [(len(entries),)]
 
 
 def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,18 +211,16 @@ def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pyt
     source = shared_data("data/performance.bin")
     [report] = import_polyglot(path, [GivenFile(str(source))])
     assert (report.taken, report.problems) == (92_954, [])
-    found = rows(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
+    found = sql(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
     assert b"".join(PolyglotEntry(int(key, 16), *rest).pack() for key, *rest in found) == source.read_bytes()
-    for fen, move, san, key in rows(
-        path, "SELECT fen, move, san, key FROM polyglot_entry WHERE fen NOT NULL"
-    ):
+    for fen, move, san, key in sql(path, "SELECT fen, move, san, key FROM polyglot_entry WHERE fen NOT NULL"):
         board = chess.Board(fen)
         assert f"{chess.polyglot.zobrist_hash(board):016x}" == key
         assert board.parse_san(san) == chess.Move.from_uci(move)
     with chess.polyglot.open_reader(source) as reader:
         wanted = {(e.move.uci(), e.weight) for e in reader.find_all(chess.Board())}
     start = "SELECT move, weight FROM polyglot_entry WHERE key = '463b96181691fc9c'"
-    assert set(rows(path, start)) == wanted
+    assert set(sql(path, start)) == wanted
 
 
 def test_the_command_counts_entries(cli: Cli, tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ from tests.support.arenas import check_arena
 from tests.support.graphs import check_invariants
 from tests.support.reference import HashEvaluator
 
+from ..conftest import sql
+from ..store.test_damage import flip
+
 PARAMS = SearchParams(minibatch_size=16)
 
 
@@ -47,18 +50,7 @@ def root(path: Path) -> NodeView:
 
 
 def block_sizes(path: Path) -> list[tuple[int, int]]:
-    with sqlite3.connect(path) as connection:
-        return connection.execute("SELECT id, length(data) FROM block ORDER BY id").fetchall()
-
-
-def flip_bit(path: Path, block: int, byte: int) -> None:
-    connection = sqlite3.connect(path)
-    with connection:
-        (data,) = connection.execute("SELECT data FROM block WHERE id = ?", (block,)).fetchone()
-        damaged = bytearray(data)
-        damaged[byte] ^= 0x10
-        connection.execute("UPDATE block SET data = ? WHERE id = ?", (bytes(damaged), block))
-    connection.close()
+    return sql(path, "SELECT id, length(data) FROM block ORDER BY id")
 
 
 # --------------------------------------------------------------------------- damage
@@ -70,7 +62,7 @@ def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -
     blocks = block_sizes(path)
     rng = np.random.default_rng(5)
     for block, size in blocks[::3]:
-        flip_bit(path, block, int(rng.integers(size)))
+        flip(path, "block", "data", block, int(rng.integers(size)), 4)
     assert not verify(path).ok
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=1500), PARAMS)

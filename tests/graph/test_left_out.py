@@ -24,7 +24,7 @@ from tests.store.record_encoder import encode_block
 from tests.store.records import IDENTITY, batch_of, contents, random_records
 from tests.uci.engines import Played
 
-RECORDS = random_records(5, 200)
+RECORDS = random_records(71, 200)
 UNFIT = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 1"
 BAD = chess.Board(UNFIT)
 FOUND = f"a record cannot be written and is lost: {UNFIT}"

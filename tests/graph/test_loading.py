@@ -17,7 +17,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph import loading, paging
 from graphsearch.graph.loading import Loader, is_due
 from graphsearch.search.results import Progress
-from tests.graph.test_faults import flip_bit
+from tests.store.test_damage import flip
 from tests.support.arenas import check_arena
 from tests.support.graphs import check_invariants
 
@@ -125,7 +125,7 @@ def test_an_eviction_ends_the_reading_for_good(tmp_path: Path) -> None:
 def test_damage_is_named_and_passed_over_while_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     searched(path, 3000, minibatch_size=16)
-    flip_bit(path, 3, 60)
+    flip(path, "block", "data", 3, 60, 4)
     with Graph.open(path) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=2000), SearchParams(minibatch_size=16))
         assert result.new_visits >= 2000
@@ -136,7 +136,7 @@ def test_damage_is_named_and_passed_over_while_a_file_is_read(tmp_path: Path) ->
 def test_damage_in_a_file_that_does_not_fit_ends_no_search(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     searched(path, 12_000, minibatch_size=16)
-    flip_bit(path, 3, 60)
+    flip(path, "block", "data", 3, 60, 4)
     with Graph.open(path, ram_bytes=1_600_000) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
         assert result.new_visits >= MORE

@@ -21,6 +21,8 @@ from graphsearch.position.board import pack, unpack
 from graphsearch.store.reading import Reader
 from graphsearch.store.store import Store
 
+from ..conftest import sql
+
 ONE_BY_ONE = SearchParams(minibatch_size=1)
 NO_SLOTS = np.zeros(0, np.uint64)
 
@@ -150,9 +152,7 @@ def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None
     graph.pager.start_over()
     with graph.pager.reading() as held:
         assert held
-        with sqlite3.connect(path) as other:
-            other.execute("DELETE FROM block")
-        other.close()
+        sql(path, "DELETE FROM block")
         count = np.array([len(words)])
         arena, which = graph.arena, np.arange(len(words))
         assert bring(arena.tables, arena.arrays, *held, words.reshape(-1), 10, which, count, 0)

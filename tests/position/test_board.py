@@ -116,11 +116,6 @@ def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) 
     assert perft(load_tables(), words, 0) == 1
 
 
-def test_perft_of_a_finished_game_is_zero() -> None:
-    mated = pack(chess.Board("rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"))
-    assert [perft(load_tables(), mated, d) for d in (1, 2, 3)] == [0, 0, 0]
-
-
 def test_perft_file_of_tricky_positions() -> None:
     lines = shared_data("data/tricky.perft").read_text().splitlines()
     rows = [line.split() for line in lines if line and not line.startswith("#")]

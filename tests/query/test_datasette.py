@@ -15,6 +15,8 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.position.board import key_of
 
+from ..conftest import sql
+
 pytest.importorskip("datasette", reason="the extra datasette is not installed")
 sqlite3.enable_callback_tracebacks(False)  # Datasette turns them on for the whole process
 pytestmark = pytest.mark.filterwarnings(
@@ -116,9 +118,7 @@ def test_it_sees_what_a_search_writes_meanwhile(small_graph: Path) -> None:
 
 def test_other_databases_have_no_records(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE t (a)")
-    connection.close()
+    sql(path, "CREATE TABLE t (a)")
     site = Site(path)
     assert site.sql("other", "SELECT san('startpos', 'e4') AS san") == [{"san": "e4"}]
     assert "no such function: record" in site.get("/other.json", sql="SELECT record('startpos')").text

@@ -27,7 +27,7 @@ def other_version(record: NodeRecord) -> NodeRecord:
     return found if found.edges else replace(found, flags=record.flags)
 
 
-KNOWN = random_records(93, 260)
+KNOWN = random_records(71, 260)
 OLD = KNOWN[:200]
 NEW = [
     *KNOWN[60:100],

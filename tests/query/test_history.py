@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +24,7 @@ from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import Moment, RootValues, gone
 from graphsearch.store.upkeep.prune import prune
 
-from ..conftest import Cli
+from ..conftest import Cli, sql
 from .handmade import board_after, graph_file
 
 SMALL = SearchParams(minibatch_size=1)
@@ -107,8 +105,7 @@ def test_it_outlives_pruning_and_the_list_of_runs(small_graph: Path) -> None:
     before = history(small_graph).points
     prune(small_graph, 5)
     assert history(small_graph).points == before
-    with closing(sqlite3.connect(small_graph, isolation_level=None)) as connection:
-        connection.execute("DELETE FROM run")
+    sql(small_graph, "DELETE FROM run")
     (point,) = history(small_graph).by_run
     assert (point.kind, point.evaluator, point.q) == (None, None, before[-1].q)
 
@@ -238,8 +235,7 @@ def test_the_plot_shows_moves_runs_and_evaluators(cli: Cli, small_graph: Path, t
 def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
         analyze(graph, chess.Board(), Limits(visits=50), SMALL)
-    text = cli("history", small_graph, "--by", "run")
-    assert text.code == 0
+    text = cli("history", small_graph, "--by", "run").ends(0)
     assert [line.split()[:2] for line in text.out.splitlines()[4:]] == [["1", "search"], ["2", "search"]]
     assert " *  " in text.out.splitlines()[4], "the first best move is a change"
     data = cli("history", small_graph, "startpos", "--by", "run", "--json").json

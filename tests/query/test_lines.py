@@ -15,7 +15,7 @@ from graphsearch.query.line import values
 from graphsearch.query.moves import moves
 from graphsearch.query.parents import parents
 from graphsearch.query.path import path as path_to
-from graphsearch.query.pv import MAX_PLIES, pv
+from graphsearch.query.pv import pv
 from graphsearch.query.transpositions import transpositions
 from graphsearch.query.tree import tree
 
@@ -100,10 +100,6 @@ def test_a_line_ends_at_a_repetition_also_of_the_game_before(tmp_path: Path) -> 
 def test_a_line_says_which_rule_ends_it(tmp_path: Path, fen: str, san: str, end: str) -> None:
     file = graph_file(tmp_path / "end.graph", {"": {san: (5, 0.5)}, san: None}, fen)
     assert pv(file, chess.Board(fen)).lines[0].end == end
-
-
-def test_a_line_ends_after_two_hundred_plies() -> None:
-    assert MAX_PLIES == 200
 
 
 # ------------------------------------------------------------------ tree

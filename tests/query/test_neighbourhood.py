@@ -142,8 +142,7 @@ def test_a_parent_stands_amid_its_children() -> None:
 
 # ------------------------------------------------------------------ the command
 def test_the_command_prints_a_table_or_an_object(cli: Cli, file: Path) -> None:
-    text = cli("lab", "neighbourhood", "startpos", "--store", file)
-    assert text.code == 0
+    text = cli("lab", "neighbourhood", "startpos", "--store", file).ends(0)
     assert "Nf3, e4" in text.out, "both ways in, the more visited first"
     assert "8 positions, 8 moves, 1 transposition; 2 moves lead further" in text.out
     data = cli("lab", "neighbourhood", "--store", file, "--json", "--lines", 3).json

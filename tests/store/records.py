@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -105,15 +106,23 @@ def _edge(rng: random.Random) -> Edge:
     return Edge(n, r, *((0.0, 0) if n == r else _value(rng)))
 
 
-def random_records(seed: int, count: int) -> list[NodeRecord]:
-    """Returns sound records of distinct positions."""
+@cache
+def _sequence(seed: int) -> tuple[dict[tuple[int, ...], NodeRecord], Iterator[NodeRecord]]:
+    """Returns the records of a seed that were made so far, by identity, and those that follow."""
     rng = random.Random(seed)
-    found: dict[tuple[int, ...], NodeRecord] = {}
-    boards = _boards(rng)
+    return {}, (record_of(board, rng) for board in _boards(rng))
+
+
+def random_records(seed: int, count: int) -> list[NodeRecord]:
+    """Returns the first sound records of distinct positions of a seed.
+
+    A process makes each once: modules that take the same seed share them, and import in no time.
+    """
+    found, others = _sequence(seed)
     while len(found) < count:
-        record = record_of(next(boards), rng)
-        found[identity(record)] = record
-    return list(found.values())
+        record = next(others)
+        found.setdefault(identity(record), record)
+    return list(found.values())[:count]
 
 
 def identity(record: NodeRecord) -> tuple[int, ...]:

@@ -19,11 +19,11 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from ..support.loose import loosen
+from ..conftest import sql
 from .record_encoder import seal
 from .records import batch_of, contents, filled, identity, random_records
 
-RECORDS = random_records(31, 200)
+RECORDS = random_records(71, 200)
 
 
 @pytest.fixture
@@ -31,23 +31,13 @@ def path(tmp_path: Path) -> Path:
     return filled(tmp_path / "test.graph", RECORDS, runs=2)
 
 
-def execute(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
-    if statement.startswith(("UPDATE", "INSERT")):
-        loosen(path)
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        return connection.execute(statement, values).fetchall()
-    finally:
-        connection.close()
-
-
 def flip(path: Path, table: str, column: str, row: int, byte: int, bit: int = 0) -> None:
     """Flips one bit of a BLOB."""
-    (data,) = execute(path, f"SELECT {column} FROM {table} WHERE id = ?", row)[0]
+    (data,) = sql(path, f"SELECT {column} FROM {table} WHERE id = ?", row)[0]
     assert isinstance(data, bytes)
     changed = bytearray(data)
     changed[byte % len(changed)] ^= 1 << bit
-    execute(path, f"UPDATE {table} SET {column} = ? WHERE id = ?", bytes(changed), row)
+    sql(path, f"UPDATE {table} SET {column} = ? WHERE id = ?", bytes(changed), row)
 
 
 def read_or_error(store: Store, record: NodeRecord) -> NodeRecord | StoreError | None:
@@ -70,7 +60,7 @@ def test_a_sound_file_is_found_sound(path: Path) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    block = rng.choice([row[0] for row in execute(path, "SELECT id FROM block")])
+    block = rng.choice([row[0] for row in sql(path, "SELECT id FROM block")])
     assert isinstance(block, int)
     flip(path, "block", "data", block, rng.randrange(10**6), rng.randrange(8))
     report = verify(path)
@@ -115,11 +105,11 @@ def test_a_flipped_bit_in_an_index_is_named(tmp_path: Path, column: str) -> None
 
 
 def test_a_block_with_a_right_checksum_and_wrong_content_is_named(path: Path) -> None:
-    (data,) = execute(path, "SELECT data FROM block WHERE id = 1")[0]
+    (data,) = sql(path, "SELECT data FROM block WHERE id = 1")[0]
     assert isinstance(data, bytes)
     dictionaries = Dictionaries()
     plain = dictionaries.opener().open(data) + bytes(9)
-    execute(path, "UPDATE block SET data = ? WHERE id = 1", seal(dictionaries, [plain])[0])
+    sql(path, "UPDATE block SET data = ? WHERE id = 1", seal(dictionaries, [plain])[0])
     assert any("block 1: its bytes are not records" in problem for problem in verify(path).problems)
 
 
@@ -129,7 +119,7 @@ def test_a_wrong_dictionary_is_named(path: Path) -> None:
     with Store.open(path) as store:
         index = store.catalog.full_index(store.catalog.segments[-1].chunks[0])
     wrong = ChunkIndex(index.keys, b"nonsense", index.bloom)
-    execute(path, "UPDATE chunk SET dictionary = ?, checksum = ? WHERE id = 1", b"nonsense", wrong.checksum)
+    sql(path, "UPDATE chunk SET dictionary = ?, checksum = ? WHERE id = 1", b"nonsense", wrong.checksum)
     assert any("chunk 1: dictionar" in problem for problem in verify(path).problems)
     with Store.open(path, read_only=True) as store, pytest.raises(CorruptRecordError, match="chunk 1"):
         contents(store)
@@ -153,7 +143,7 @@ def test_a_wrong_dictionary_is_named(path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_together_is_named(path: Path, statement: str, problem: str) -> None:
-    execute(path, statement)
+    sql(path, statement)
     report = verify(path)
     assert not report.ok
     assert any(problem in line for line in report.problems), report.problems
@@ -171,7 +161,7 @@ def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
     keys[1] += np.uint64(1)
     bloom = np.zeros_like(index.bloom)
     wrong = ChunkIndex(keys, index.dictionary, bloom)
-    execute(
+    sql(
         path,
         "UPDATE chunk SET keys = ?, bloom = ?, checksum = ? WHERE id = ?",
         keys.astype("<u8").tobytes(),

@@ -25,7 +25,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import games, history, players
 from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.upkeep.verify import verify
-from tests.conftest import ROOT
+from tests.conftest import ROOT, sql
 
 from .formats import SCHEMA, example
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
@@ -127,13 +127,8 @@ def test_the_documented_sort_key_is_that_of_the_code() -> None:
 
 def test_every_table_view_and_column_is_documented(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.graph", random_records(1, 3))
-    connection = sqlite3.connect(path)
-    try:
-        named = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"
-        tables = [row[0] for row in connection.execute(named)]
-        columns = {t: [row[1] for row in connection.execute(f"PRAGMA table_info({t})")] for t in tables}
-    finally:
-        connection.close()
+    tables = [name for (name,) in sql(path, "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")]
+    columns = {table: [row[1] for row in sql(path, f"PRAGMA table_info({table})")] for table in tables}
     pages = (SCHEMA / "store.md").read_text() + (SCHEMA / "segment.md").read_text()
     for table in set(tables) - {"sqlite_sequence"}:
         assert re.search(rf"\b{table}\b", pages), table

@@ -20,7 +20,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from .records import filled, random_records
 
-RECORDS = random_records(23, 2500)
+RECORDS = random_records(71, 2500)
 SMALL = Sizes(chunk_blocks=8, step_blocks=4, scan_blocks=4, vacuum_pages=2, waste_from=1 << 30, fan_out=100)
 SHORT = 1 << 17  # bytes of a log that is due for a checkpoint
 

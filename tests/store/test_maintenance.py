@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -25,10 +23,10 @@ from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import ROOT
+from ..conftest import ROOT, sql
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 
-RECORDS = random_records(61, 600)
+RECORDS = random_records(71, 600)
 NEWER = [changed(record, random.Random(k)) for k, record in enumerate(RECORDS[::2])]
 NEWEST = {identity(record): record for record in [*RECORDS, *NEWER]}
 
@@ -74,8 +72,7 @@ def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) ->
     ],
 )
 def test_no_number_of_a_chunk_is_given_twice_though_sqlites_count_is_damaged(path: Path, spoil: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(spoil)
+    sql(path, spoil)
     compact(path)
     assert verify(path).problems == []
     with Store.open(path) as store:
@@ -172,13 +169,6 @@ def test_a_pruned_graph_is_searched_on(small_graph: Path) -> None:
     assert verify(small_graph).problems == []
 
 
-@pytest.mark.parametrize("maintain", [compact, lambda path: prune(path, 2)])
-def test_a_file_that_is_being_written_is_refused(path: Path, maintain: object) -> None:
-    assert callable(maintain)
-    with Store.open(path), pytest.raises(StoreLockedError, match=f"process {os.getpid()} since"):
-        maintain(path)
-
-
 # -------------------------------------------------------------- backup
 
 WRITER = """
@@ -186,7 +176,7 @@ import sys
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import rows_of
 from tests.store.records import batch_of, random_records
-records = random_records(61, 600)
+records = random_records(71, 600)
 with Store.open(sys.argv[1]) as store:
     while sys.stdin.readline():
         store.append(batch_of(records[:100]), fresh=0)

@@ -16,7 +16,7 @@ from graphsearch.store.upkeep.verify import verify
 from ..conftest import ROOT
 from .records import batch_of, contents, filled, identity, random_records
 
-RECORDS = random_records(81, 900)
+RECORDS = random_records(71, 900)
 EXPECTED = {identity(record): record for record in RECORDS}
 
 # Does some work with files that may not grow past so many bytes, as on a full disk; prints how it fails.
@@ -32,7 +32,7 @@ from graphsearch.store.upkeep.salvage import salvage
 from tests.store.records import batch_of, random_records
 
 work, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
-records = random_records(81, 900)
+records = random_records(71, 900)
 batch_of(records)
 small = Sizes(step_blocks=4, fan_out=2, waste_from=100)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails, the process lives

@@ -24,6 +24,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
+from ..conftest import sql
 from .records import IDENTITY, batch_of, contents, filled, random_records
 
 RECORDS = random_records(21, 40)
@@ -80,9 +81,7 @@ def test_an_empty_file_may_be_filled(path: Path) -> None:
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_another_database_is_left_alone(path: Path, read_only: bool) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE t (a)")
-    connection.close()
+    sql(path, "CREATE TABLE t (a)")
     content = path.read_bytes()
     assert "not a graph" in refused(path, read_only=read_only)
     assert "not a graph" in refused(path, create=True, identity=IDENTITY)
@@ -93,9 +92,7 @@ def test_another_database_is_left_alone(path: Path, read_only: bool) -> None:
 @pytest.mark.parametrize("version", [0, FORMAT_VERSION + 5])
 def test_another_format_is_refused_in_one_line(path: Path, version: int, read_only: bool) -> None:
     filled(path, RECORDS)
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
+    sql(path, f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     message = refused(path, SchemaVersionError, read_only=read_only)
     assert f"has format {version}, this version of graphsearch reads format {FORMAT_VERSION};" in message
@@ -107,13 +104,8 @@ def test_another_format_is_refused_in_one_line(path: Path, version: int, read_on
 
 def test_a_file_says_what_it_is(path: Path) -> None:
     filled(path, RECORDS)
-    connection = sqlite3.connect(path)
-    try:
-        marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "page_size")]
-        assert marks == [FORMAT_VERSION, 16384]
-        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-    finally:
-        connection.close()
+    marks = [sql(path, f"PRAGMA {name}") for name in ("user_version", "page_size", "journal_mode")]
+    assert marks == [[(FORMAT_VERSION,)], [(16384,)], [("wal",)]]
     assert path.read_bytes()[68:72] == b"GrGr"
 
 

@@ -13,7 +13,7 @@ from graphsearch.store.store import Store
 
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 
-RECORDS = random_records(17, 700)
+RECORDS = random_records(71, 700)
 SMALL = Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)
 
 

@@ -23,11 +23,12 @@ from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 
+from ..conftest import sql
 from .record_encoder import seal
 from .records import IDENTITY, batch_of, changed, filled, identity, random_records, stored_each
-from .test_damage import execute, flip
+from .test_damage import flip
 
-RECORDS = random_records(61, 400)
+RECORDS = random_records(71, 400)
 SMALL = Sizes(
     chunk_blocks=2, piece_blocks=5, step_blocks=2, fan_out=3, waste_from=100
 )  # many chunks and steps
@@ -174,7 +175,7 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
 def test_a_damaged_block_is_passed_over_and_named_once(path: Path, seed: int) -> None:
     filled(path, RECORDS, runs=2)
     rng = random.Random(seed)
-    block = rng.choice([row[0] for row in execute(path, "SELECT id FROM block")])
+    block = rng.choice([row[0] for row in sql(path, "SELECT id FROM block")])
     assert isinstance(block, int)
     flip(path, "block", "data", block, rng.randrange(10**6), rng.randrange(8))
     with Store.open(path) as store, store.reader() as reader:
@@ -196,7 +197,7 @@ def test_a_damaged_block_hides_no_other_run_from_other_positions(path: Path) -> 
     with new_store(path) as store:
         store.append(batch_of(RECORDS), fresh=400)
         store.append(batch_of([changed(record, rng) for record in RECORDS[:20]]), fresh=0)
-    flip(path, "block", "data", execute(path, "SELECT max(id) FROM block")[0][0], 30)  # type: ignore[arg-type]
+    flip(path, "block", "data", sql(path, "SELECT max(id) FROM block")[0][0], 30)
     with Store.open(path) as store, store.reader() as reader:
         answers = found_by(reader, RECORDS)
         assert answers[:20] == [None] * 20
@@ -223,12 +224,12 @@ def test_a_missing_block_and_one_that_is_no_records_are_passed_over(path: Path) 
     from graphsearch.store.codec.compression import Dictionaries
 
     filled(path, RECORDS)
-    (data,) = execute(path, "SELECT data FROM block WHERE id = 1")[0]
+    (data,) = sql(path, "SELECT data FROM block WHERE id = 1")[0]
     assert isinstance(data, bytes)
     none = Dictionaries()
     wrong = seal(none, [none.opener().open(data) + bytes(9)])[0]
-    execute(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
-    execute(path, "DELETE FROM block WHERE id = 3")
+    sql(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
+    sql(path, "DELETE FROM block WHERE id = 3")
     with Store.open(path) as store, store.reader() as reader:
         assert sum(answer is None for answer in found_by(reader, RECORDS)) == 64
         assert sorted("block 1" in problem for problem in reader.problems) == [False, True]
@@ -284,7 +285,7 @@ def test_an_older_filter_lives_on_when_merges_have_replaced_its_chunks(path: Pat
 def test_a_file_that_cannot_be_read_at_all_is_an_error(path: Path) -> None:
     filled(path, RECORDS)
     with Store.open(path) as store, store.reader() as reader:
-        execute(path, "DROP TABLE chunk")
+        sql(path, "DROP TABLE chunk")
         with pytest.raises(StoreError, match="chunk"):
             found_by(reader, RECORDS)
 

@@ -18,9 +18,10 @@ from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
 
+from ..conftest import sql
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records
 
-RECORDS = random_records(51, 700)
+RECORDS = random_records(71, 700)
 SMALL = Sizes(step_blocks=3)
 
 
@@ -166,12 +167,8 @@ def test_moving_or_adding_records_is_refused(path: Path, wrong: Callable[[Record
 
 
 def test_a_damaged_block_is_named(path: Path) -> None:
-    import sqlite3
 
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE block SET data = zeroblob(length(data)) WHERE id = 4")
-    connection.commit()
-    connection.close()
+    sql(path, "UPDATE block SET data = zeroblob(length(data)) WHERE id = 4")
     with Store.open(path, sizes=SMALL) as store, pytest.raises(CorruptRecordError, match="block 4"):
         rewrite(store, mirrored)
 

@@ -25,8 +25,8 @@ from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, contents, random_records
 
-RECORDS = random_records(91, 400)
-START = next(r for r in random_records(92, 3000) if not r.terminal and len(r.edges) > 2)
+RECORDS = random_records(71, 400)
+START = next(r for r in random_records(72, 300) if not r.terminal and len(r.edges) > 2)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, changed, contents, identity, random_records
 
-RECORDS = random_records(51, 120)
+RECORDS = random_records(71, 120)
 SMALL = Sizes(fan_out=3, step_blocks=1, waste_from=150)
 
 

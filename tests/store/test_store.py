@@ -28,9 +28,10 @@ from graphsearch.store.tables.top import Listed
 from graphsearch.store.upkeep.compact import tidy
 from graphsearch.store.upkeep.verify import verify
 
+from ..conftest import sql
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 
-RECORDS = random_records(11, 300)
+RECORDS = random_records(71, 300)
 
 
 @pytest.fixture
@@ -381,12 +382,8 @@ def test_top_tables_are_plain_and_replaced_by_key(path: Path) -> None:
     with new_store(path) as store:
         store.write_top([position | {"best_move": "d2d4"}], [edge, edge | {"move": "d2d4", "san": "d4"}])
         store.write_top([position | {"best_move": "e2e4"}], [edge])
-    connection = sqlite3.connect(path)
-    try:
-        assert connection.execute("SELECT key, best_move FROM top_position").fetchall() == [("00ff", "e2e4")]
-        assert connection.execute("SELECT move, q, draw FROM top_edge").fetchall() == [("e2e4", 0.2, None)]
-    finally:
-        connection.close()
+    assert sql(path, "SELECT key, best_move FROM top_position") == [("00ff", "e2e4")]
+    assert sql(path, "SELECT move, q, draw FROM top_edge") == [("e2e4", 0.2, None)]
 
 
 def test_a_move_without_san_gets_that_of_the_row_that_it_replaces(path: Path) -> None:

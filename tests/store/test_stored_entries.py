@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
+from ..conftest import sql
 from ..support.loose import loosen
 from .formats import SCHEMA, example
 from .records import IDENTITY
@@ -188,9 +188,7 @@ def test_compacting_keeps_every_evaluation_and_no_superseded_entry(tmp_path: Pat
 
 
 def change(path: Path, statement: str, *values: object) -> None:
-    connection = sqlite3.connect(loosen(path), isolation_level=None)
-    connection.execute(statement, values)
-    connection.close()
+    sql(loosen(path), statement, *values)
 
 
 @pytest.mark.parametrize(

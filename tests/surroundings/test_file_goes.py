@@ -109,8 +109,7 @@ def test_other_work_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch:
         return real(self)
 
     monkeypatch.setattr(Store, "transaction", vanish)
-    outcome = cli("import", pgn, "--store", small_graph)
-    assert outcome.code == 1
+    outcome = cli("import", pgn, "--store", small_graph).ends(1)
     assert outcome.err.startswith(f"graphsearch: {small_graph} was moved or deleted while it was open")
 
 

@@ -68,8 +68,7 @@ def test_a_log_of_another_file_is_told(cli: Cli, small_graph: Path, leftovers: P
         ("analyze", "startpos", "--visits", 20, "--store", small_graph),
         ("store", "compact", small_graph),
     ):
-        outcome = cli(*command)
-        assert outcome.code == 1
+        outcome = cli(*command).ends(1)
         assert outcome.err.startswith(
             f"graphsearch: {small_graph}-wal is the write-ahead log of another file"
         )

@@ -36,8 +36,7 @@ def files_in(folder: Path) -> list[str]:
 def check_life(cli: Cli, path: Path) -> None:
     """Makes a file, resumes, reads, verifies and copies it."""
     for visits in (20, 30):
-        outcome = cli("analyze", "startpos", "--visits", visits, "--json", "--store", path)
-        assert outcome.code == 0, outcome.err
+        outcome = cli("analyze", "startpos", "--visits", visits, "--json", "--store", path).ends(0)
         assert outcome.json["store"] == str(path)
     assert outcome.json["visits"] > 30, "resumed"
     assert cli("show", "startpos", "--store", path, "--json").json["visits"] == outcome.json["visits"]
@@ -97,8 +96,7 @@ def test_what_is_no_file_is_refused_at_once(cli: Cli, tmp_path: Path, command: t
         (Path("/dev/null"), "is not a regular file"),
         (tmp_path / "none" / "a.graph", "does not exist"),
     ):
-        outcome = cli(*command, path)
-        assert outcome.code == (2 if why == "does not exist" else 1)
+        outcome = cli(*command, path).ends(2 if why == "does not exist" else 1)
         (line,) = outcome.err.splitlines()
         assert line.startswith("graphsearch: ")
         assert why in line

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import chess
@@ -56,7 +57,7 @@ def test_the_faults_of_a_player_are_counted(tmp_path: Path, tc: str, answer: str
         play_games.Player(name, [sys.executable, str(script)], {}) for name in ("graphsearch", "opponent")
     )
     control = play_games.TimeControl.read(tc)
-    games = list(play_games.match(ours, theirs, control, play_games.endless([""]), 2, 20))
+    games = list(play_games.match(ours, theirs, control, cycle([""]), 2, 20))
     ours.end()
     theirs.end()
     score = play_games.score_of(games)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -18,6 +17,7 @@ from graphsearch.evaluators.protocol import Evaluator, PositionBatch, answer
 from graphsearch.evaluators.uci.evaluator import UciEvaluator
 from graphsearch.evaluators.uci.program import find_program
 from graphsearch.evaluators.uci.settings import UciSettings
+from tools.label_positions import Engine
 
 from .clocks import Work, in_turns
 from .harness import Row, benchmark
@@ -105,13 +105,12 @@ def engine(
     parts: tuple[Part, ...] = ("value", "policy")
     for part in parts:
         evaluators = [UciEvaluator(program, part=part, settings=UciSettings(workers=n)) for n in workers]
-        hand = _ByHand(program, batch, part)
-        works: dict[str, Work] = {"by hand": hand.evaluate}
-        for count, evaluator in zip(workers, evaluators, strict=True):
-            works[f"{count} workers"] = partial(_evaluated, evaluator, batch)
-        for name, wall, _ in in_turns(works, rounds):
-            yield {"part": part, "work": name, "ms": 1000 * wall / positions}
-        hand.close()
+        with _ByHand(program, batch, part) as hand:
+            works: dict[str, Work] = {"by hand": hand.evaluate}
+            for count, evaluator in zip(workers, evaluators, strict=True):
+                works[f"{count} workers"] = partial(_evaluated, evaluator, batch)
+            for name, wall, _ in in_turns(works, rounds):
+                yield {"part": part, "work": name, "ms": 1000 * wall / positions}
         for evaluator in evaluators:
             evaluator.close()
 
@@ -120,41 +119,19 @@ def _evaluated(evaluator: Evaluator, batch: PositionBatch) -> None:
     evaluator.evaluate(batch)
 
 
-class _ByHand:
+class _ByHand(Engine):
     """An engine that gets the same commands, one position after another."""
 
     def __init__(self, program: str, batch: PositionBatch, part: Part) -> None:
-        pipe, settings = subprocess.PIPE, UciSettings()
-        self._process = subprocess.Popen(find_program(program).command, stdin=pipe, stdout=pipe, text=True)
-        self._lines = []
-        for board, moves in batch.boards():
-            count, go = (1, f"nodes {settings.nodes}")
-            if part == "policy":
-                count, go = len(moves), f"depth {settings.policy_depth}"
-            self._lines += [
-                f"setoption name MultiPV value {count}",
-                f"position fen {board.fen()}",
-                f"go {go}",
-            ]
-        self._say("uci")
+        super().__init__(*find_program(program).command)
+        settings, policy = UciSettings(), part == "policy"
+        limit = f"depth {settings.policy_depth}" if policy else f"nodes {settings.nodes}"
+        self._tasks = [(len(moves) if policy else 1, board.fen(), limit) for board, moves in batch.boards()]
         for name, value in (("UCI_ShowWDL", "true"), ("Hash", "16")):
-            self._say(f"setoption name {name} value {value}")
-
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        end = {"uci": "uciok", "go": "bestmove"}.get(line.split()[0])
-        while end and not self._process.stdout.readline().startswith(end):
-            pass
+            self.option(name, value)
 
     def evaluate(self) -> None:
         """Has the engine search all positions."""
-        for line in self._lines:
-            self._say(line)
-
-    def close(self) -> None:
-        """Ends the engine."""
-        self._say("quit")
-        self._process.communicate()
+        for count, fen, limit in self._tasks:
+            self.option("MultiPV", count)
+            self.go(fen, limit)

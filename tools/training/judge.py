@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from graphsearch.evaluators.factory import DEFAULT, create, parse_options
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch
 from graphsearch.position.board import POSITION_WORDS
-from tools.evaluation_data import Positions, all_moves, policy_target, read_reference, uci
+from graphsearch.query.steps import uci_of
+from tools.evaluation_data import Positions, all_moves, policy_target, read_reference
 
 TEMPERATURES = (0.1, 0.05)
 SPEED_EVALUATIONS = 10_000  # at least, when timing
@@ -49,7 +50,7 @@ class Evaluated:
     def first_choice(self, b: int) -> str:
         """Returns the move with the highest prior."""
         at = self.of(b)
-        return uci(int(self.moves[at][np.argmax(self.priors[at])]))
+        return uci_of(int(self.moves[at][np.argmax(self.priors[at])]))
 
 
 def batch_of(words: NDArray[np.uint64]) -> PositionBatch:
@@ -100,7 +101,7 @@ def measure_best(positions: Positions, best: list[str], evaluator: Evaluator) ->
     found = evaluate(positions.words, evaluator)
     choices = [found.first_choice(b) for b in range(len(best))]
     hits = [
-        found.priors[found.of(b)][[uci(int(m)) for m in found.moves[found.of(b)]].index(move)]
+        found.priors[found.of(b)][[uci_of(int(m)) for m in found.moves[found.of(b)]].index(move)]
         for b, move in enumerate(best)
     ]
     return {

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -323,22 +322,30 @@ def test_a_stopped_review_writes_nothing_and_the_same_command_resumes(
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
-_SAVING_ALWAYS = (
-    "import sys, graphsearch.book.review.sessions as s; s.SAVE_SECONDS = 0\n"
-    "from graphsearch.cli import main; sys.exit(main(sys.argv[1:]))"
-)
+_KILLED = """
+import os, signal, sys, graphsearch.book.review.sessions as sessions
+from graphsearch.cli import main
+
+sessions.SAVE_SECONDS, search, left = 0.0, sessions.GraphSession.search, iter((0, 0, 1))
+
+def search_and_end(session, *words):
+    found = search(session, *words)  # and saves soon
+    if next(left):
+        session._graph.settle(wait=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+sessions.GraphSession.search = search_and_end
+main(sys.argv[1:])
+"""
 
 
 def test_a_killed_review_leaves_a_sound_file_that_goes_on(tmp_path: Path, cli: Cli) -> None:
     store, games = tmp_path / "a.graph", tmp_path / "games.pgn"
     games.write_text(NOTED)
     words = ["review", str(games), "--store", str(store), "--visits", "1000", "-o", str(tmp_path / "out.pgn")]
-    process = subprocess.Popen([sys.executable, "-c", _SAVING_ALWAYS, *words], stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < end and not _nodes(store):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    killed = subprocess.run([sys.executable, "-c", _KILLED, *words], stderr=subprocess.DEVNULL, check=False)
+    assert killed.returncode == -signal.SIGKILL
     assert verify(store).ok
     saved = _nodes(store)
     assert saved

@@ -41,7 +41,7 @@ from graphsearch.store.transpositions import saved
 from graphsearch.store.union import present
 from graphsearch.store.upkeep.verify import verify
 
-from ...conftest import ROOT
+from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
 from ...store.records import IDENTITY, batch_of, contents, filled, identity, random_records
 from ...store.test_union import united, version
@@ -452,8 +452,7 @@ def test_the_golden_file_is_merged(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ damage and stops
 def spoil(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE block SET data = zeroblob(99) WHERE id = (SELECT min(id) FROM block)")
+    sql(path, "UPDATE block SET data = zeroblob(99) WHERE id = (SELECT min(id) FROM block)")
 
 
 def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(

@@ -19,7 +19,6 @@ from graphsearch.errors import (
     CorruptRecordError,
     EvaluatorError,
     EvaluatorMismatchError,
-    StoreLockedError,
     UnfinishedError,
 )
 from graphsearch.evaluators.factory import create
@@ -437,11 +436,6 @@ def test_an_unfinished_file_is_refused_in_one_clear_line(old: Path, command: Com
     reevaluate(old, evaluator)
     with Graph.open(old, evaluator=evaluator):
         pass
-
-
-def test_a_file_in_use_is_refused(old: Path) -> None:
-    with Store.open(old), pytest.raises(StoreLockedError):
-        reevaluate(old, CountingEvaluator("other"))
 
 
 def test_too_little_memory_is_said_before_anything_is_paid(old: Path) -> None:

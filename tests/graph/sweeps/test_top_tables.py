@@ -25,6 +25,7 @@ from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
+from ...conftest import sql
 from ...support.reference import HashEvaluator
 
 LINES = ("", "e4", "d4", "Nf3 Nf6 g3", "g3 Nf6 Nf3", "e4 e5 Nf3")  # transpositions among them
@@ -154,8 +155,7 @@ CHANGES = {
 def test_rows_that_say_something_else_are_named_and_mended(statement: str, tmp_path: Path) -> None:
     path = search(tmp_path / "a.graph")
     right = tables(path)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(statement)
+    sql(path, statement)
     found = [line for line in verify(path).problems if "table top_" in line]
     assert found
     assert all(CHANGES[statement] in line and "`graphsearch lab refresh` mends it" in line for line in found)

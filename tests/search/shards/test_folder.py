@@ -36,7 +36,8 @@ from graphsearch.store.tables import opinions
 from graphsearch.store.tables.opinions import Opinion
 from graphsearch.store.upkeep.verify import verify
 
-from ...cli.test_cli_defects import COMMANDS, all_commands
+from ...cli.test_cli_defects import COMMANDS
+from ...cli.test_cli_grammar import commands
 from ...conftest import ROOT, Cli, Outcome
 from ...support.clusters import records_of, search_shards
 
@@ -211,7 +212,7 @@ def arguments(name: str, pair: Pair, graph: Path, folder: Path) -> list[str]:
 
 
 def test_the_docs_say_of_every_command_what_it_does_with_a_cluster() -> None:
-    assert sorted(documented()) == sorted(all_commands())
+    assert sorted(documented()) == sorted(commands())
     assert all(what.startswith(KINDS) for what in documented().values())
 
 

@@ -23,7 +23,7 @@ from graphsearch.store.record.node import (
     problems,
 )
 
-from ...store.records import node_records, random_records
+from ...store.records import node_records
 
 SOUND = NodeRecord(
     tuple(int(word) for word in pack(chess.Board())),
@@ -109,8 +109,3 @@ def test_node_value_is_the_mean_over_all_visits_clamped_to_bounds() -> None:
     assert node_value(0.5, edges) == pytest.approx(expected)
     assert node_value(-0.5, edges, (0, 1)) == 0.0
     assert edges[0].value == pytest.approx(2 * 0.5 / 3)
-
-
-def test_records_of_different_seeds_differ() -> None:
-    assert random_records(1, 3) != random_records(2, 3)
-    assert random_records(1, 3) == random_records(1, 3)

@@ -116,7 +116,8 @@ Threads = Annotated[
     int | None,
     option(
         "--threads K",
-        "Threads that evaluate: those of builtin, or of a network on a CPU; all cores by default. With "
+        "Threads that search together, with builtin or nnue and limits of 10,000 visits or more; 1 "
+        "by default. They also evaluate batches, there and in networks on a CPU; all cores by default. With "
         "several processes, the threads of each.",
         min=1,
     ),

@@ -34,6 +34,7 @@ PLIES, SELDEPTH, WAVES, ROUNDS, CLASHES, DEPTH_CUTS, OVERLAY_LENGTH, OVERFLOWS =
 AHEAD = 24  # times an edge took the value of a child with fewer visits than itself (a lost one)
 OVERLAY_RESERVED = 23  # overlay places that the visits of the current wave will fill
 COUNTED = slice(8, 25)  # what visits count
+OF_VISITS = (*range(VISITS, ROUNDS + 1), DEPTH_CUTS, OVERFLOWS, AHEAD)  # that add up, but for SELDEPTH
 FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
 BLOCK_LISTS = 32  # heads of the lists of free pieces: by words, from EXACT_LISTS on by powers of two
 EXACT_LISTS = 64
@@ -85,6 +86,9 @@ class ArenaPointers(NamedTuple):
     history: Pointer[uint64]
     log: Pointer[uint64]
     entries: EntryPointers
+    space: Pointer[int64]  # the arena's counters, also where `counters` are those of one of several threads
+    guards: Pointer[int64]  # of `guards_kernel.py`
+    guard_mask: int64  # rows of guards less one; 0: one thread has the arena
     size: uint64  # places of the table
     record_limit: int64  # words of records
     block_limit: int64  # words of blocks
@@ -135,6 +139,9 @@ def pointers(A: ArenaArrays) -> ArenaPointers:
         ptr(A.history, 0),
         ptr(A.log, 0),
         entry_pointers(A.entries),
+        ptr(A.counters, 0),
+        ptr(A.counters, 0),
+        int64(0),
         U(A.table.size),
         int64(A.records.size),
         int64(A.blocks.size),

@@ -5,19 +5,25 @@
 
 Unlike records, blocks grow and shrink while their owners stay, so nobody passes over them in order: the last
 word of a free piece leads back to its beginning.
+
+The halves of a tag change apart: the owner of a block sets the draws, and the rest changes under the guard of
+space.
 """
 
 from __future__ import annotations
 
 from ..jit.compiler import inner
-from ..jit.types import int64, uint32
+from ..jit.pointers import adv, as_u16
+from ..jit.types import int64, uint16, uint32
 from ..store.record import node_layout as layout
 from ..store.record.node_kernel import stride_of
 from . import arena_kernel as arena
 from .arena_kernel import ArenaPointers
+from .guards_kernel import SPACE, give_guard, take_guard
 
 FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
 CLASS_SHIFT = 16
+UPPER_BEFORE_FREE = uint16(BEFORE_FREE >> 16)  # in the upper half of a tag
 FOLLOWING, PREVIOUS, WORDS, TAG = 0, 1, 2, layout.BLOCK_D  # words of a free piece
 LEAST_PIECE = layout.BLOCK_HEADER + 1
 TRIES = 8  # pieces of a list of several sizes that are looked at
@@ -45,7 +51,7 @@ def _list_of(words: int64) -> int64:
 @inner
 def _push(A: ArenaPointers, piece: int64, words: int64) -> None:
     head = _list_of(words)
-    following = A.counters[head]
+    following = A.space[head]
     A.blocks[piece + FOLLOWING] = uint32(following)
     A.blocks[piece + PREVIOUS] = uint32(0)
     A.blocks[piece + WORDS] = uint32(words)
@@ -53,8 +59,8 @@ def _push(A: ArenaPointers, piece: int64, words: int64) -> None:
     A.blocks[piece + words - 1] = uint32(words)
     if following:
         A.blocks[following + PREVIOUS] = uint32(piece)
-    A.counters[head] = piece
-    A.counters[arena.FREED_WORDS] += words
+    A.space[head] = piece
+    A.space[arena.FREED_WORDS] += words
 
 
 @inner
@@ -65,10 +71,10 @@ def _unlink(A: ArenaPointers, piece: int64) -> int64:
     if previous:
         A.blocks[previous + FOLLOWING] = uint32(following)
     else:
-        A.counters[_list_of(words)] = following
+        A.space[_list_of(words)] = following
     if following:
         A.blocks[following + PREVIOUS] = uint32(previous)
-    A.counters[arena.FREED_WORDS] -= words
+    A.space[arena.FREED_WORDS] -= words
     return words
 
 
@@ -80,12 +86,12 @@ def _fits(found: int64, words: int64) -> bool:
 @inner
 def _find(A: ArenaPointers, words: int64) -> int64:
     """Returns a free piece that can give `words`, 0 if none is at hand."""
-    if A.counters[arena.FREED_WORDS] < words:
+    if A.space[arena.FREED_WORDS] < words:
         return int64(0)
     last = int64(arena.BLOCK_LISTS + arena.EXACT_LISTS + 4)
     head = _list_of(words)
     while head <= last:
-        piece = A.counters[head]
+        piece = A.space[head]
         for _ in range(TRIES):
             if piece == 0:
                 break
@@ -97,48 +103,66 @@ def _find(A: ArenaPointers, words: int64) -> int64:
 
 
 @inner
+def _mark_before(A: ArenaPointers, piece: int64, is_free: bool) -> None:
+    """Notes in a tag whether the piece before is free; its lower half is the owner's."""
+    halves = as_u16(adv(A.blocks, piece + TAG))
+    if is_free:
+        halves[1] |= UPPER_BEFORE_FREE
+    else:
+        halves[1] &= uint16(0xFFFF - UPPER_BEFORE_FREE)
+
+
+@inner
 def take_block(A: ArenaPointers, block_class: int64) -> int64:
     """Returns a block of a class; of its header only the tag is set."""
+    take_guard(A, SPACE)
     words = block_words(A, block_class)
     piece = _find(A, words)
     if piece:
         found = _unlink(A, piece)
         if found > words:
             _push(A, piece + words, found - words)
-        elif piece + words < A.counters[arena.BLOCK_WORDS]:
-            A.blocks[piece + words + TAG] &= uint32(0xFFFFFFFF - BEFORE_FREE)
+        elif piece + words < A.space[arena.BLOCK_WORDS]:
+            _mark_before(A, piece + words, False)
     else:
-        piece = A.counters[arena.BLOCK_WORDS]
-        A.counters[arena.BLOCK_WORDS] = piece + words
+        piece = A.space[arena.BLOCK_WORDS]
+        A.space[arena.BLOCK_WORDS] = piece + words
     A.blocks[piece + TAG] = uint32(block_class) << uint32(CLASS_SHIFT)
+    give_guard(A, SPACE)
     return piece
 
 
 @inner
 def give_block(A: ArenaPointers, block_class: int64, block: int64) -> None:
     """Frees a block, joined with free neighbours."""
+    take_guard(A, SPACE)
+    _give_piece(A, block_class, block)
+    give_guard(A, SPACE)
+
+
+@inner
+def _give_piece(A: ArenaPointers, block_class: int64, block: int64) -> None:
     begin = int64(block)
     end = begin + block_words(A, block_class)
     if A.blocks[begin + TAG] & uint32(BEFORE_FREE):
         begin -= int64(A.blocks[begin - 1])
         _unlink(A, begin)
-    if end < A.counters[arena.BLOCK_WORDS] and A.blocks[end + TAG] & uint32(FREE_PIECE):
+    if end < A.space[arena.BLOCK_WORDS] and A.blocks[end + TAG] & uint32(FREE_PIECE):
         end += _unlink(A, end)
-    if end == A.counters[arena.BLOCK_WORDS]:
-        A.counters[arena.BLOCK_WORDS] = begin
+    if end == A.space[arena.BLOCK_WORDS]:
+        A.space[arena.BLOCK_WORDS] = begin
         return
     _push(A, begin, end - begin)
-    A.blocks[end + TAG] |= uint32(BEFORE_FREE)
+    _mark_before(A, end, True)
 
 
 @inner
 def draws_of(A: ArenaPointers, block: int64) -> int64:
     """Returns the node's draw share per mille in a block's header."""
-    return int64(A.blocks[block + layout.BLOCK_D] & uint32(layout.DRAW_BITS))
+    return int64(as_u16(adv(A.blocks, block + layout.BLOCK_D))[0])
 
 
 @inner
 def set_draws(A: ArenaPointers, block: int64, draws: int64) -> None:
     """Sets it."""
-    tag = A.blocks[block + layout.BLOCK_D] & uint32(0xFFFFFFFF - layout.DRAW_BITS)
-    A.blocks[block + layout.BLOCK_D] = tag | uint32(draws)
+    as_u16(adv(A.blocks, block + layout.BLOCK_D))[0] = uint16(draws)

@@ -18,7 +18,8 @@ from ..position.words import BoardTable, Position
 from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
 from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, ReaderArrays, read_record
 from . import arena_kernel as arena
-from .arena_kernel import ArenaArrays, ArenaPointers, pointers
+from .arena_kernel import ArenaArrays, ArenaPointers
+from .guards_kernel import ThreadArrays, pointers_of_thread
 from .heap_kernel import find
 from .transfer_kernel import enter_record, has_room_for_record
 
@@ -28,7 +29,7 @@ BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
 @inner
 def _has_room(A: ArenaPointers, budget: int64) -> bool:
     """Returns whether one more record may be entered without evicting any."""
-    counters = A.counters
+    counters = A.space
     records = 8 * counters[arena.RECORD_WORDS]
     blocks = 4 * counters[arena.BLOCK_WORDS]
     free_records = 8 * counters[arena.FREED_RECORD_WORDS]
@@ -63,6 +64,7 @@ def _bring_one(T: BoardTable, A: ArenaPointers, F: FilterPointers, R: ReaderArra
 def bring(
     T: NDArray[np.uint64],
     A: ArenaArrays,
+    H: ThreadArrays,
     F: FilterArrays,
     R: ReaderArrays,
     words: NDArray[np.uint64],
@@ -75,11 +77,12 @@ def bring(
 
     Args:
       T: the table of `position/tables.py`.
+      H: of the thread that reads; only one may at a time.
       F, R: of the same state of the file.
       words: a position every `stride` words.
       which: which of them; the first `counts[at]`.
     """
-    Ap = pointers(A)
+    Ap = pointers_of_thread(A, H)
     Fp = filter_pointers(F)
     Tp = ptr(T, 0)
     for i in range(counts[at]):

@@ -1,4 +1,8 @@
-"""Records and blocks: finding, making and growing them. One writer, no locks."""
+"""Records and blocks: finding, making and growing them.
+
+Several threads may do so at once (`guards_kernel.py`): a record is locked by whoever reads or changes it, and
+entered in the table when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import LOW32, ZERO, U, adv, mulhi, prefetch, ptr
+from ..jit.pointers import LOW32, ZERO, U, adv, compare_exchange, load_acquire, mulhi, prefetch, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
 from ..position.words import BoardTable, Position
@@ -38,6 +42,7 @@ from ..store.record.node_kernel import (
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .blocks_kernel import draws_of, give_block, set_draws, take_block
+from .guards_kernel import SPACE, count_in, give_guard, take_guard
 from .space_kernel import take_words
 
 
@@ -74,7 +79,7 @@ def find(A: ArenaPointers, key: uint64, check: uint64) -> int64:
     """Returns the slot of the record with this key and check hash, 0 if there is none."""
     i = table_index(A, key)
     while True:
-        word = A.table[i]
+        word = load_acquire(A.table, i)
         if word == ZERO:
             return int64(0)
         if check_in(word) == check:
@@ -103,13 +108,13 @@ def likely_slot(A: ArenaPointers, key: uint64, check: uint64) -> int64:
 
 @inner
 def insert(A: ArenaPointers, key: uint64, check: uint64, rec: int64) -> None:
-    """Enters a record that the table does not hold yet."""
+    """Enters a record, which must be complete, that the table does not hold yet."""
     i = table_index(A, key)
-    while A.table[i] != ZERO:
+    word = table_word(rec, check)
+    while A.table[i] != ZERO or not compare_exchange(A.table, i, ZERO, word):
         i += 1
         if i == int64(A.size):
             i = int64(0)
-    A.table[i] = table_word(rec, check)
 
 
 @inner
@@ -143,30 +148,39 @@ def mark_dirty(A: ArenaPointers, rec: int64, s: Position) -> None:
     if state_of(A, rec) & layout.DIRTY or A.log_size == 0:
         return
     add_state(A, rec, layout.DIRTY)
-    row = adv(A.log, A.counters[arena.DIRTY_NODES] * arena.LOG_WORDS)
-    A.counters[arena.DIRTY_NODES] += 1
+    row = adv(A.log, count_in(A, arena.DIRTY_NODES, int64(1)) * arena.LOG_WORDS)
     for i in range(PW):
         row[i] = s[i]
     row[arena.LOG_SLOT] = U(rec)
 
 
 @inner
-def new_record(
-    A: ArenaPointers, s: Position, key: uint64, check: uint64, n: int64, v: float32, d: int64, flags: int64
+def clean_record(
+    A: ArenaPointers, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
 ) -> int64:
-    """Returns the slot of a new record of `n` moves without codes, block or source, entered in the table.
+    """Returns the slot of a record of `n` moves, as the file has it, without codes, block or source.
 
-    Dirty and fresh. `set_source` must follow.
+    `set_source` and `insert` must follow.
     """
-    counters = A.counters
+    take_guard(A, SPACE)
     rec = take_words(A, record_words(n))
-    counters[arena.NODES] += 1
-    counters[arena.FRESH_NODES] += 1
-    fill_header(A, rec, key, n, layout.FRESH | layout.USED, clock_of(s))
+    give_guard(A, SPACE)
+    count_in(A, arena.NODES, int64(1))
+    fill_header(A, rec, key, n, layout.USED, clock_of(s))
     set_value(A, rec, v)
     set_draws_and_flags(A, rec, d, flags)
+    return rec
+
+
+@inner
+def new_record(
+    A: ArenaPointers, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
+) -> int64:
+    """Returns the slot of a new record, dirty and fresh; the rest is as in `clean_record`."""
+    rec = clean_record(A, s, key, n, v, d, flags)
+    count_in(A, arena.FRESH_NODES, int64(1))
+    add_state(A, rec, layout.FRESH)
     mark_dirty(A, rec, s)
-    insert(A, key, check, rec)
     return rec
 
 

@@ -42,7 +42,7 @@ from ..store.record.node_layout import STALE, TERMINAL_FLAGS, flags_with
 from ..store.record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, pointers
-from .heap_kernel import find, grow_block, mark_dirty, new_record, rank_key, set_best
+from .heap_kernel import find, grow_block, insert, mark_dirty, new_record, rank_key, set_best
 from .statistics_kernel import refresh
 
 WON_FLAGS, LOST_FLAGS, MATED_FLAGS = flags_with(1, 1), flags_with(-1, -1), TERMINAL_FLAGS[CHECKMATE]
@@ -100,7 +100,7 @@ def record_mate(
     `moves`: the `n` legal ones, in canonical order. `plies`: negative if the side to move is mated.
     """
     value, flags = (float32(1.0), WON_FLAGS) if plies > 0 else (float32(-1.0), LOST_FLAGS)
-    rec = new_record(A, s, key, check, n, value, abs(plies), int64(flags))
+    rec = new_record(A, s, key, n, value, abs(plies), int64(flags))
     codes = code_bytes(A, rec)
     other = prior_code(float32((1.0 - KNOWN_SHARE) / n))
     for j in range(n):
@@ -108,6 +108,7 @@ def record_mate(
     codes[best] = prior_code(float32(KNOWN_SHARE))
     set_best(A, rec, moves)
     set_source(A, rec, int64(0), A.ints[arena.SESSION])
+    insert(A, key, check, rec)
     return rec
 
 
@@ -167,8 +168,9 @@ def _record_mated(T: BoardTable, A: ArenaPointers, s: Position) -> None:
     """Records the end of a line, if it is new."""
     key, check = hashes_of(T, s)
     if find(A, key, check) == 0:
-        rec = new_record(A, s, key, check, int64(0), float32(-1.0), int64(0), int64(MATED_FLAGS))
+        rec = new_record(A, s, key, int64(0), float32(-1.0), int64(0), int64(MATED_FLAGS))
         set_source(A, rec, int64(0), A.ints[arena.SESSION])
+        insert(A, key, check, rec)
 
 
 @kernel

@@ -22,6 +22,7 @@ from ..store.record.node import NodeRecord, RecordBatch
 from ..store.store import Store
 from .arena import Arena, Words
 from .bring_kernel import BYTES_PER_NODE, bring
+from .guards_kernel import NO_THREADS
 
 READ_INSIDE = 64  # records of one wait at most that one kernel reads; more are worth several threads
 FREE_SHARE = 64  # one part of so many of the budget is freed at once
@@ -175,7 +176,9 @@ class Pager:
                     return False
                 count = np.array([len(words)])
                 arena = self._arena
-                if bring(arena.tables, arena.arrays, *held, flat, POSITION_WORDS, which, count, 0):
+                if bring(
+                    arena.tables, arena.arrays, NO_THREADS, *held, flat, POSITION_WORDS, which, count, 0
+                ):
                     return True
             if self._states[UNKNOWN] == NO_CHUNK:
                 break

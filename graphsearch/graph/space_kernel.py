@@ -40,15 +40,15 @@ def _list_of(words: int64) -> int64:
 def _push(A: ArenaPointers, slot: int64, words: int64) -> None:
     """Makes words free and puts them first in their list."""
     head = _list_of(words)
-    following = A.counters[head]
+    following = A.space[head]
     A.records[slot] = U(following)
     A.records[slot + PIECE_WORDS] = U(words)
     A.records[slot + MISC_WORD] = ZERO
     add_state(A, slot, FREE)
     if following:
         A.records[following] = (A.records[following] & LOW32) | (U(slot) << U(32))
-    A.counters[head] = slot
-    A.counters[arena.FREED_RECORD_WORDS] += words
+    A.space[head] = slot
+    A.space[arena.FREED_RECORD_WORDS] += words
 
 
 @inner
@@ -60,17 +60,17 @@ def _unlink(A: ArenaPointers, slot: int64) -> int64:
     if previous:
         A.records[previous] = (A.records[previous] & ~LOW32) | U(following)
     else:
-        A.counters[_list_of(words)] = following
+        A.space[_list_of(words)] = following
     if following:
         A.records[following] = (A.records[following] & LOW32) | (U(previous) << U(32))
-    A.counters[arena.FREED_RECORD_WORDS] -= words
+    A.space[arena.FREED_RECORD_WORDS] -= words
     return words
 
 
 @inner
 def take_words(A: ArenaPointers, words: int64) -> int64:
     """Returns the slot of free words: a piece of that size, part of a larger one, or new ones at the end."""
-    counters = A.counters
+    counters = A.space
     if counters[arena.FREED_RECORD_WORDS] >= words:
         size = int64(words)
         while size <= arena.LARGEST_LIST:
@@ -98,7 +98,7 @@ def give_words(A: ArenaPointers, slot: int64, words: int64, before: int64) -> in
     if before:
         _unlink(A, before)
         begin = int64(before)
-    if end < A.counters[arena.RECORD_WORDS] and state_of(A, end) & FREE:
+    if end < A.space[arena.RECORD_WORDS] and state_of(A, end) & FREE:
         end += _unlink(A, end)
     _push(A, begin, end - begin)
     return begin

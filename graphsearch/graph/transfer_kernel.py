@@ -41,7 +41,7 @@ from ..store.record.node_kernel import (
 from ..store.record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, pointers
-from .heap_kernel import find, grow_block, mark_dirty, new_record, set_best, table_index
+from .heap_kernel import clean_record, find, grow_block, insert, mark_dirty, set_best, table_index
 from .statistics_kernel import refresh
 
 AHEAD = 16  # records: the memory of those that follow loads while one is copied
@@ -73,15 +73,6 @@ def _prefetch(A: ArenaPointers, slots: NDArray[np.uint32], i: int64) -> None:
         if materialised(A, rec):
             prefetch(A.blocks, block_of(A, rec))
             prefetch(A.blocks, block_of(A, rec) + 15)
-
-
-@inner
-def _unmark(A: ArenaPointers, rec: int64) -> None:
-    """Takes a record that was just made, and so is the last of the log, off it."""
-    if state_of(A, rec) & DIRTY:
-        A.counters[arena.DIRTY_NODES] -= 1
-    A.counters[arena.FRESH_NODES] -= 1
-    clear_state(A, rec, DIRTY | FRESH)
 
 
 @inner
@@ -227,7 +218,7 @@ def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
 @inner
 def has_room_for_record(A: ArenaPointers) -> bool:
     """Returns whether one more record fits into the arrays of the arena."""
-    counters = A.counters
+    counters = A.space
     return (
         (counters[arena.NODES] + 1) * 20 <= int64(A.size) * 17
         and counters[arena.RECORD_WORDS] + 64 <= A.record_limit
@@ -243,8 +234,7 @@ def enter_record(
     count = c.code_offsets[i + 1] - c.code_offsets[i]
     if c.evaluator[i] > MAX_EVALUATOR or (count and generate_moves(T, s, A.moves) != count):
         return False
-    rec = new_record(A, s, key, check, count, c.v[i], int64(c.d[i]), int64(c.flags[i]))
-    _unmark(A, rec)
+    rec = clean_record(A, s, key, count, c.v[i], int64(c.d[i]), int64(c.flags[i]))
     target = code_bytes(A, rec)
     for j in range(count):
         target[j] = c.codes[c.code_offsets[i] + j]
@@ -253,6 +243,7 @@ def enter_record(
         set_best(A, rec, A.moves)
     if c.edge_offsets[i + 1] > c.edge_offsets[i]:
         _fill_edges(T, A, s, rec, c.edge_offsets[i], c.edge_offsets[i + 1], c)
+    insert(A, key, check, rec)
     return True
 
 

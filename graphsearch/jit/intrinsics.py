@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
@@ -134,6 +135,85 @@ def prefetch(typing_context: Context, p: Type, i: Type) -> Typed:
         return context.get_dummy_value()
 
     return types.void(p, types.intp), codegen
+
+
+# ------------------------------------------------------------------ words that threads share
+def _item(p: Type) -> Type:
+    return cast(Type, cast(types.CPointer, p).dtype)
+
+
+def _word_at(builder: IRBuilder, args: Values) -> Value:
+    return builder.gep(args[0], [args[1]])
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def exchange(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
+    """Sets `p[i]` and returns its value before, in one step; nothing behind moves before it."""
+
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
+        return builder.atomic_rmw("xchg", _word_at(builder, args), args[2], "acquire")
+
+    return _item(p)(p, types.intp, _item(p)), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fetch_add(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
+    """Adds to `p[i]` and returns its value before, in one step."""
+
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
+        return builder.atomic_rmw("add", _word_at(builder, args), args[2], "monotonic")
+
+    return _item(p)(p, types.intp, _item(p)), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def compare_exchange(typing_context: Context, p: Type, i: Type, before: Type, value: Type) -> Typed:
+    """Sets `p[i]` if it is `before`, in one step; returns whether it was."""
+
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
+        place = _word_at(builder, args)
+        found = builder.cmpxchg(place, args[2], args[3], "acq_rel", "acquire")
+        return builder.extract_value(found, 1)
+
+    return types.boolean(p, types.intp, _item(p), _item(p)), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_acquire(typing_context: Context, p: Type, i: Type) -> Typed:
+    """Returns `p[i]`; what its writer wrote before is visible behind."""
+
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
+        return builder.load_atomic(_word_at(builder, args), "acquire", align=8)
+
+    return _item(p)(p, types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_release(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
+    """Sets `p[i]`, behind everything that was written before."""
+
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
+        builder.store_atomic(args[2], _word_at(builder, args), "release", align=8)
+        return context.get_dummy_value()
+
+    return types.void(p, types.intp, _item(p)), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def pause(typing_context: Context) -> Typed:
+    """Tells the processor that a loop waits for another thread."""
+
+    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
+        machine, number = platform.machine().lower(), ir.IntType(32)
+        if machine in {"x86_64", "amd64"}:
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
+        elif machine in {"aarch64", "arm64"}:
+            kind = ir.FunctionType(ir.VoidType(), [number])
+            builder.call(builder.module.declare_intrinsic("llvm.aarch64.hint", (), kind), [number(1)])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 SUMS, AT_ONCE, LISTED = 16, 4, 8  # of `add_products`: sums, pairs that are multiplied, pairs that are listed

@@ -7,6 +7,8 @@ an array slice, and every intrinsic is a Python function.
 from __future__ import annotations
 
 import ctypes
+import threading
+import time
 from typing import Any, TypeVar, cast, overload
 
 import numpy as np
@@ -124,6 +126,42 @@ if JIT_OFF:
     def prefetch(p: Pointer[T], i: int64) -> None:
         """Asks the processor to load `p[i]`."""
 
+    _ONE_STEP = threading.Lock()
+
+    def exchange(p: Pointer[T], i: int64, value: T) -> T:
+        """Sets `p[i]` and returns its value before, in one step; nothing behind moves before it."""
+        with _ONE_STEP:
+            before, p[i] = p[i], value
+            return before
+
+    def fetch_add(p: Pointer[int64], i: int64, value: int64) -> int64:
+        """Adds to `p[i]` and returns its value before, in one step."""
+        with _ONE_STEP:
+            before = p[i]
+            p[i] = before + value
+            return before
+
+    def compare_exchange(p: Pointer[T], i: int64, before: T, value: T) -> bool:
+        """Sets `p[i]` if it is `before`, in one step; returns whether it was."""
+        with _ONE_STEP:
+            if p[i] != before:
+                return False
+            p[i] = value
+            return True
+
+    def load_acquire(p: Pointer[T], i: int64) -> T:
+        """Returns `p[i]`; what its writer wrote before is visible behind."""
+        return p[i]
+
+    def store_release(p: Pointer[T], i: int64, value: T) -> None:
+        """Sets `p[i]`, behind everything that was written before."""
+        with _ONE_STEP:
+            p[i] = value
+
+    def pause() -> None:
+        """Tells the processor that a loop waits for another thread."""
+        time.sleep(0)
+
     def call_bound(bound: Bound) -> int64:
         """Runs a kernel bound to its arguments; returns its number as int64; 0 if it returns none."""
         return int(bound.code(*bound.words) or 0)
@@ -157,5 +195,11 @@ else:
     mulhi = intrinsic("mulhi")
     mum = intrinsic("mum")
     prefetch = intrinsic("prefetch")
+    exchange = intrinsic("exchange")
+    fetch_add = intrinsic("fetch_add")
+    compare_exchange = intrinsic("compare_exchange")
+    load_acquire = intrinsic("load_acquire")
+    store_release = intrinsic("store_release")
+    pause = intrinsic("pause")
     call_bound = intrinsic("call_bound")
     call_c = intrinsic("call_c")

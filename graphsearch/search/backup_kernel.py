@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaPointers, overlay_item
-from ..graph.heap_kernel import grow_block, mark_dirty, new_record, set_best
+from ..graph.guards_kernel import count_in, give_guard, lock_above, lock_record
+from ..graph.heap_kernel import grow_block, insert, mark_dirty, new_record, set_best
 from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import MAX_VISITS, cap_draws, child_visits, node_draws, node_q, refresh
 from ..jit.compiler import inlined, inner
@@ -53,6 +54,7 @@ from ..store.record.node_kernel import (
 from ..store.record.node_layout import CAPACITY, STALE, WIDE
 from . import wave_kernel as wave
 from .flight_kernel import land
+from .notes_kernel import drop_visit, gives_leaf
 from .wave_kernel import WavePointers, check_of, field, set_field, words_of
 
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between asking for memory and using it
@@ -70,7 +72,8 @@ def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -
         value = W.values[2 * leaf]
         draws = cap_draws(int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5), value)
         flags = int64(W.leaf_flags[leaf])
-        rec = new_record(A, s, position_key(T, s), check_of(W, e), n, value, draws, flags)
+        key = position_key(T, s)
+        rec = new_record(A, s, key, n, value, draws, flags)
         codes = code_bytes(A, rec)
         for j in range(n):
             codes[j] = prior_code(W.priors[begin + j])
@@ -79,6 +82,8 @@ def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -
             A, rec, evaluator if flags == wave.UNPROVEN_FLAGS else int64(BY_RULE), A.ints[arena.SESSION]
         )
         take_known_mate(A, rec, s)
+        insert(A, key, check_of(W, e), rec)
+        gives_leaf(A, key)
         set_field(W, e, wave.SLOT, rec)
     A.counters[arena.EVALUATIONS] += W.counts[wave.LEAVES]
 
@@ -110,10 +115,9 @@ def _remember_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
     a = int64(e)
     parent = field(W, a, wave.PARENT)
     while parent >= 0:
-        i = A.counters[arena.OVERLAY_LENGTH]
+        i = count_in(A, arena.OVERLAY_LENGTH, int64(1))
         A.overlay[2 * i] = overlay_item(field(W, parent, wave.SLOT), field(W, a, wave.EDGE), drawn)
         A.overlay[2 * i + 1] = 1
-        A.counters[arena.OVERLAY_LENGTH] = i + 1
         drawn = int64(0)
         a = parent
         parent = field(W, a, wave.PARENT)
@@ -291,6 +295,29 @@ def back_up_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
     while e >= 0:
         _land_entry(T, A, W, e)
         e = field(W, e, wave.PARENT)
+
+
+@inner
+def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
+    """Completes the only visit of a wave, beside those of other threads; returns their number.
+
+    An edge takes its child's value while both records are locked: so the last value stays.
+    """
+    e = W.counts[wave.ENTRIES] - 1
+    below = lock_record(A, field(W, e, wave.SLOT))
+    parent = field(W, e, wave.PARENT)
+    while parent >= 0:
+        rec = field(W, parent, wave.SLOT)
+        above = lock_above(A, below, rec)
+        _back_up_entry(T, A, W, e)
+        drop_visit(A, above, rec, field(W, e, wave.EDGE))
+        if above != below:
+            give_guard(A, below)
+        e, below = parent, above
+        parent = field(W, e, wave.PARENT)
+    completed = complete_roots(A, W)
+    give_guard(A, below)
+    return completed
 
 
 @inner

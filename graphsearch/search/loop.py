@@ -25,12 +25,14 @@ from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
 from .results import Progress, SearchResult
 from .session import LOAD_SECONDS, SaveClock, Session
+from .walkers import walking_threads
 from .waves import WaveRunner
 
 LOAD_SHOWN_SECONDS = 0.25
 LOADED_SOON = 1_000_000  # nodes: about a second
 FIRST_SHOWN_SECONDS = 0.1  # from the beginning, however long the intervals are
 UNLIMITED = 1 << 60
+WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second, which is better spent repeatably
 GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
 
 
@@ -107,6 +109,15 @@ def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
     return graph.evaluator.best_moves(board) or []
 
 
+def _threads_of(graph: Graph, limits: Limits) -> int:
+    """Returns how many threads make visits at once: as many as were asked for, and one in a short search."""
+    kernel = inside(graph.evaluator)
+    most = min((n for n in (limits.visits, limits.evaluations) if n is not None), default=UNLIMITED)
+    if kernel is None or most < WALK_FROM_VISITS:
+        return 1
+    return walking_threads(graph, kernel.threads or 1)
+
+
 class _GraphSearch(Session):
     """A search in one process."""
 
@@ -118,7 +129,9 @@ class _GraphSearch(Session):
         self._listed = asked or best  # at the root; empty: all
         self._forces = bool(asked) and asked != best and len(asked) < job.board.legal_moves.count()
         batch, overlap = self.params.minibatch_size, bool(self.params.overlap)
-        self._runner = WaveRunner(graph, self.root, batch, overlap=overlap, game=self.game)
+        self._runner = WaveRunner(
+            graph, self.root, batch, overlap=overlap, game=self.game, threads=_threads_of(graph, job.limits)
+        )
         before = np.concatenate([self.past, *self.game])
         moves = sorted(move.uci() for move in self._listed)
         self._name = search_of(self.root, before, moves=moves, params=self.params.as_dict())

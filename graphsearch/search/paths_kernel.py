@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaPointers
-from ..graph.heap_kernel import find, new_record
+from ..graph.heap_kernel import find, insert, new_record
 from ..graph.known_mates_kernel import record_mate, take_known_mate
 from ..graph.statistics_kernel import child_visits
 from ..jit.compiler import inlined, inner
@@ -155,8 +155,9 @@ def _record_terminal(
     value = float32(-1.0) if mate else float32(0.0)
     draws = int64(0) if mate else int64(1000)
     key = position_key(T, s)
-    rec = new_record(A, s, key, check, int64(0), value, draws, int64(flags))
+    rec = new_record(A, s, key, int64(0), value, draws, int64(flags))
     set_source(A, rec, int64(0), A.ints[arena.SESSION])
+    insert(A, key, check, rec)
     set_field(W, e, wave.SLOT, rec)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays, ArenaPointers
+from ..graph.guards_kernel import NOTES
 from ..graph.heap_kernel import grow_block
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ptr
@@ -41,6 +42,7 @@ from ..store.record.node_kernel import (
 )
 from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
 from . import puct
+from .notes_kernel import has_notes, visits_over
 from .param_layout import (
     CATCH_UP_RATIO,
     COLLISION_EVENTS,
@@ -211,6 +213,84 @@ def select_listed(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> i
             if found > best:
                 best = found
                 chosen = int64(j)
+    return chosen
+
+
+@inner
+def _load_masses(A: ArenaPointers, rec: int64, at: int64, masses: Pointer[float64]) -> tuple[int64, float64]:
+    """Writes 1 + n + visits in flight of every edge in a block; returns (all in flight, tried powers)."""
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    for j in range(materialised(A, rec)):
+        masses[j] = float64(1 + edge_visits(A, edge))
+        edge += stride
+    flying = int64(0)
+    for note in range(A.guards[at + NOTES]):
+        j, visits = visits_over(A, at, rec, note)
+        if j >= 0:
+            masses[j] += float64(visits)
+            flying += visits
+    powers = 0.0
+    edge = edge_at(A, rec, int64(0))
+    for j in range(materialised(A, rec)):
+        if masses[j] > 1.0:
+            powers += power_of(A, edge)
+        edge += stride
+    return flying, powers
+
+
+@inner
+def _best_beside(
+    A: ArenaPointers,
+    s: Position,
+    rec: int64,
+    masses: Pointer[float64],
+    scale: float64,
+    fpu: float64,
+    heeds: bool,
+) -> tuple[float64, int64]:
+    """Returns (score, number) of the best edge that leads to no leaf in flight; -1: there is none."""
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    best = NEVER
+    chosen = int64(-1)
+    for j in range(materialised(A, rec)):
+        n = edge_visits(A, edge)
+        if n or masses[j] == 1.0:
+            value = edge_value(A, edge, stride, n) if n else fpu
+            found = score(value, scale * power_of(A, edge), masses[j])
+            if found > best and not (heeds and n and is_out(A, edge, s)):
+                best = found
+                chosen = int64(j)
+        edge += stride
+    return best, chosen
+
+
+@inner
+def select_beside(
+    T: BoardTable, A: ArenaPointers, s: Position, rec: int64, at: int64, masses: Pointer[float64]
+) -> int64:
+    """Returns what `select` does beside visits in flight; -1 if all edges lead to leaves in flight.
+
+    A visit in flight counts as one that is made. An edge to a leaf in flight is not taken.
+
+    Args:
+      at: the row of the record, which is locked. masses: scratch of 256.
+    """
+    if not (has_notes(A, at) and has_block(A, rec)):
+        return select(T, A, s, rec)
+    flying, powers = _load_masses(A, rec, at, masses)
+    if flying == 0:
+        return select(T, A, s, rec)
+    m, block = materialised(A, rec), block_of(A, rec)
+    scale = scale_of(A, block, int64(A.blocks[block + BLOCK_VISITS]) + flying)
+    fpu = fpu_value(A, rec, powers)
+    best, chosen = _best_beside(A, s, rec, masses, scale, fpu, True)
+    if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > best:
+        grow_block(T, A, s, rec, m + 1, False)
+        return m
+    if chosen < 0:
+        return _best_beside(A, s, rec, masses, scale, fpu, False)[1]
     return chosen
 
 

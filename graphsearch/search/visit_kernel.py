@@ -15,18 +15,21 @@ from __future__ import annotations
 from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph.arena_kernel import ArenaPointers
+from ..graph.guards_kernel import FILE, give_guard, lock_above, lock_record, rest, take_guard
 from ..graph.heap_kernel import table_index
 from ..jit.calls import Bound
-from ..jit.compiler import inner
+from ..jit.compiler import inlined, inner
 from ..jit.pointers import call_bound, prefetch
 from ..jit.types import int64
 from ..position.board_kernel import position_key
 from ..position.words import BoardTable, Position
 from ..store.index.locate_kernel import FilterPointers
 from . import wave_kernel as wave
-from .backup_kernel import back_up, expand
+from .backup_kernel import back_up_lone, expand
+from .notes_kernel import flying_over, gives_leaf, note_visit, takes_leaf
 from .paths_kernel import (
     add_child,
+    child_supports,
     completed_over,
     ends_at_known,
     ends_by_path,
@@ -35,8 +38,8 @@ from .paths_kernel import (
     open_leaf,
     start_at_root,
 )
-from .puct_kernel import select, select_listed
-from .wave_kernel import WavePointers, check_of, words_of
+from .puct_kernel import select_beside, select_listed
+from .wave_kernel import WavePointers, check_of, field, words_of
 
 READ_INSIDE = 64  # records that a wave waits for, at most, that are read in a kernel; more by several threads
 
@@ -61,11 +64,11 @@ def visit(
         `uniform`, which is compiled in.
     """
     while not descend(T, A, W, F, root):
-        if not brings(W, bringing):
+        if not brings(A, W, bringing):
             return int64(-1)
     evaluate(W, evaluating)
     expand(T, A, W, evaluator)
-    return back_up(T, A, W)
+    return back_up_lone(T, A, W)
 
 
 @inner
@@ -76,22 +79,82 @@ def descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers,
     """
     waited = W.counts[wave.STAGE] == wave.ON_PATH
     e = W.counts[wave.ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
+    spent = int64(1) if A.guard_mask else completed_over(A, W, e) + 1  # at least: `_step` looks again
+    tries = int64(0)
     while waited or not ends_by_path(T, A, W, e):
         rec = look_up(T, A, W, F, e, waited)
         if rec < 0:
             return False
         if rec == 0:
-            open_leaf(T, A, W, e, check_of(W, e))
-            break
-        waited = False
-        if ends_at_known(A, W, e, completed_over(A, W, e) + 1):
-            break
-        s = words_of(W, e)
-        j = select_listed(T, A, s, rec) if is_restricted(A, W, e) else select(T, A, s, rec)
-        e = add_child(T, A, W, e, j, int64(1))
-        prefetch(A.table, table_index(A, position_key(T, words_of(W, e))))  # while the path is looked at
+            if _opens_leaf(T, A, W, e):
+                break
+        else:
+            waited = False
+            before = e
+            e, spent = _step(T, A, W, e, rec, spent)
+            if e < 0:
+                break
+            if e != before:
+                continue
+        rest(A, tries)  # another thread has the leaf
+        tries += 1
     W.counts[wave.STAGE] = wave.NOT_WAITING
     return True
+
+
+@inner
+def _spent_now(A: ArenaPointers, W: WavePointers, e: int64, at: int64) -> int64:
+    """Returns the visits over the edge that leads to a locked record, made and in flight, this one included.
+
+    Others may have passed since this visit did: then the record has their visits, and so must the edge.
+    """
+    parent = field(W, e, wave.PARENT)
+    rec = field(W, parent, wave.SLOT)
+    above = lock_above(A, at, rec)
+    spent = completed_over(A, W, e) + flying_over(A, above, rec, field(W, e, wave.EDGE))
+    if above != at:
+        give_guard(A, above)
+    return spent
+
+
+@inner
+def _opens_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> bool:
+    """Ends an entry at an unknown position; returns False if it is known by now, or another thread's leaf."""
+    key = position_key(T, words_of(W, e))
+    if not takes_leaf(A, key, check_of(W, e)):
+        return False
+    if open_leaf(T, A, W, e, check_of(W, e)) == wave.TERMINAL:
+        gives_leaf(A, key)
+    return True
+
+
+@inlined
+def _step(
+    T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, rec: int64, spent: int64
+) -> tuple[int64, int64]:
+    """Goes on from a known position; returns (entry of its child, visits over the edge to it and this one).
+
+    The entry is -1 if the visit ends here, and `e` itself if every edge leads to a leaf in flight.
+    """
+    at = lock_record(A, rec)
+    if A.guard_mask and field(W, e, wave.PARENT) >= 0 and child_supports(A, W, e, spent):
+        spent = _spent_now(A, W, e, at)
+    if ends_at_known(A, W, e, spent):
+        give_guard(A, at)
+        return int64(-1), spent
+    s = words_of(W, e)
+    if is_restricted(A, W, e):
+        j = select_listed(T, A, s, rec)
+    else:
+        j = select_beside(T, A, s, rec, at, W.floats)
+    child = e
+    if j >= 0:
+        child = add_child(T, A, W, e, j, int64(1))
+        note_visit(A, at, rec, j)
+        spent = completed_over(A, W, child) + 1
+    give_guard(A, at)
+    prefetch(A.table, table_index(A, position_key(T, words_of(W, child))))  # while the path is looked at
+    return child, spent
 
 
 @inner
@@ -107,8 +170,11 @@ def evaluate(W: WavePointers, evaluating: Bound) -> None:
 
 
 @inner
-def brings(W: WavePointers, bringing: Bound) -> bool:
+def brings(A: ArenaPointers, W: WavePointers, bringing: Bound) -> bool:
     """Reads the records that a wave waits for, if there is a kernel that does; returns whether it could."""
     if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
         return False
-    return call_bound(bringing) != 0
+    take_guard(A, FILE)
+    found = call_bound(bringing)
+    give_guard(A, FILE)
+    return found != 0

@@ -34,9 +34,11 @@ from .in_flight import InFlight, plies_of, put_together
 from .leaves import OVERLAP_FROM, THREAD_FROM, Answer, LeafEvaluation
 from .look_ahead import LookAhead
 from .params import FLOW
+from .walkers import Walkers
 
 SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
 FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
+WALK_FROM = 64  # visits that are worth a start of threads
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
 MANY_LEAVES = 32  # of a wave on its own, from which on several threads evaluate it
@@ -63,12 +65,14 @@ class WaveRunner:
         *,
         overlap: bool = False,
         game: Sequence[NDArray[np.uint64]] = (),
+        threads: int = 1,
     ) -> None:
         """Creates the working memory for waves of up to `batch` leaves; `root` is a packed position.
 
         Args:
           overlap: gather the next wave while one is being evaluated, where that pays.
           game: packed positions before the root, the latest first, for an evaluator that wants lines.
+          threads: that walk, with batches of 1 and an evaluator inside the kernels.
         """
         self._graph = graph
         self._arena = graph.arena
@@ -89,6 +93,11 @@ class WaveRunner:
         self._waves_per_slice = 1
         self._visits_at_room = -1
         self._look_ahead = LookAhead(graph, root)
+        self._threads = threads if self._inside and batch == 1 else 1
+        self._walkers = None
+        if self._threads > 1:
+            waves = [self.wave, *(wave.new_wave(1) for _ in range(threads - 1))]
+            self._walkers = Walkers(graph, root, self._leaves, self._evaluator, waves)
 
     def close(self) -> None:
         """Drops the waves in flight and ends the thread of an evaluator outside the kernels."""
@@ -187,7 +196,8 @@ class WaveRunner:
     @property
     def most_nodes(self) -> int:
         """The most nodes that the waves under way may make or change."""
-        return (1 + self._overlaps) * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
+        waves = self._threads + self._overlaps
+        return waves * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
 
     def make_room(self, waves: int = 1) -> None:
         """Makes room in memory for so many more waves; raises `CapacityError` if there is none to be had."""
@@ -217,33 +227,39 @@ class WaveRunner:
     def _slice(self, visits: int, evaluations: int) -> None:
         """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
         self.make_room(self._waves_per_slice)
+        turns = min(visits, evaluations, self._waves_per_slice)
+        begin, known = time.monotonic(), int(self._arena.counters[arena_kernel.EVALUATIONS])
+        if self._walkers and turns >= WALK_FROM:
+            self._walkers.walk(turns, self._serve, begin + SLICE_SECONDS)
+        elif not self._run_slice(visits, evaluations, begin):
+            return
+        spent = time.monotonic() - begin
+        self._leaves.answered = int(self._arena.counters[arena_kernel.EVALUATIONS]) - known, spent
+        longer = 2 * self._waves_per_slice * self._batch * BYTES_PER_LEAF
+        is_short = spent < SLICE_SECONDS / 2
+        if is_short and longer < self._graph.pager.budget // 16:  # a small part of the memory
+            self._waves_per_slice *= 2
+        elif spent > SLICE_SECONDS:
+            self._waves_per_slice = max(1, self._waves_per_slice // 2)
+
+    def _run_slice(self, visits: int, evaluations: int, begin: float) -> bool:
+        """Runs a slice in this thread; returns False if its last wave overlaps with the next."""
         many = MANY_LEAVES if self._leaves.has_helpers else waves_kernel.ANY_NUMBER
         left = waves_kernel.new_limits(
             visits, evaluations, self._waves_per_slice, many=many, overlaps=self._may_fly
         )
-        begin = time.monotonic()
         while code := self._run_waves(left):
             if code == waves_kernel.CAN_BE_FOLLOWED:
                 self._flown = 1
                 self._send_off(_Flying(self.wave, int(self.wave.counts[wave.LEAVES]), None))
-                return
+                return False
             if code == waves_kernel.MANY_LEAVES:
                 self._many_leaves(left)
             else:
                 self._serve(self.wave, code)
-            if time.monotonic() - begin > SLICE_SECONDS:
-                left[waves_kernel.WAVES] = min(
-                    left[waves_kernel.WAVES], 1
-                )  # what had to be read was not foreseen
-        spent = time.monotonic() - begin
-        self._leaves.answered = evaluations - int(left[waves_kernel.EVALUATIONS]), spent
-        longer = 2 * self._waves_per_slice * self._batch * BYTES_PER_LEAF
-        if (
-            spent < SLICE_SECONDS / 2 and longer < self._graph.pager.budget // 16
-        ):  # a small part of the memory
-            self._waves_per_slice *= 2
-        elif spent > SLICE_SECONDS:
-            self._waves_per_slice = max(1, self._waves_per_slice // 2)
+            if time.monotonic() - begin > SLICE_SECONDS:  # what had to be read was not foreseen
+                left[waves_kernel.WAVES] = min(left[waves_kernel.WAVES], 1)
+        return True
 
     def _run_waves(self, left: NDArray[np.int64]) -> int:
         """Runs waves inside the kernels, within the limits in `left`; returns the kernels' request."""

@@ -10,8 +10,18 @@ from numpy.typing import NDArray
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ..graph.bring_kernel import bring
+from ..graph.guards_kernel import (
+    NO_THREADS,
+    ThreadArrays,
+    end_turns,
+    give_guard,
+    lock_record,
+    pointers_of_thread,
+    takes_turn,
+    threads_of,
+)
 from ..jit.calls import Bound
-from ..jit.compiler import bind, inner, kernel
+from ..jit.compiler import bind, inlined, inner, kernel
 from ..jit.pointers import call_bound, ptr
 from ..jit.types import int64
 from ..position.board import CLOCK_DRAW, Words
@@ -57,17 +67,18 @@ OVERLAY_PER_WAVE = 1 << 10
 @inner
 def has_space(A: ArenaPointers, target: int64) -> bool:
     """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
-    counters = A.counters
+    counters, threads = A.space, threads_of(A)
     entries = wave.ENTRIES_PER_LEAF * target + wave.SPARE_ENTRIES  # each may be new: a mate in one, or a leaf
+    entries *= threads
     if (counters[arena.NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
         return False
     if counters[arena.RECORD_WORDS] + entries * WORDS_PER_RECORD > A.record_limit:
         return False
     if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size:
         return False
-    if counters[arena.BLOCK_WORDS] + SPARE_BLOCK_WORDS > A.block_limit:
+    if counters[arena.BLOCK_WORDS] + threads * SPARE_BLOCK_WORDS > A.block_limit:
         return False
-    return counters[arena.OVERLAY_LENGTH] + OVERLAY_PER_WAVE <= A.overlay_size
+    return counters[arena.OVERLAY_LENGTH] + threads * OVERLAY_PER_WAVE <= A.overlay_size
 
 
 @inner
@@ -83,7 +94,7 @@ def begin_wave(A: ArenaPointers, W: WavePointers, target: int64) -> None:
     """Empties a wave for a batch of `target` leaves."""
     clear_wave(W)
     A.counters[arena.WAVES] += 1
-    A.counters[arena.OVERLAY_RESERVED] = A.counters[arena.OVERLAY_LENGTH]
+    A.counters[arena.OVERLAY_RESERVED] = A.space[arena.OVERLAY_LENGTH]
     W.counts[wave.TARGET] = target
     if target > 1 or W.before_counts[wave.LEAVES] > 0:
         size_hash(W, target)
@@ -238,7 +249,7 @@ def _run(
     Ap, Wp = pointers(A), wave_pointers(W, W)
     while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
         leaves = call_bound(gathering)
-        while leaves == NO_RECORDS and brings(Wp, bringing):
+        while leaves == NO_RECORDS and brings(Ap, Wp, bringing):
             leaves = call_bound(gathering)
         if leaves < 0:
             return leaves
@@ -260,6 +271,7 @@ def _run_one_by_one(
     T: Words,
     A: ArenaArrays,
     W: WaveArrays,
+    H: ThreadArrays,
     F: FilterArrays,
     root: Words,
     bringing: Bound,
@@ -267,12 +279,17 @@ def _run_one_by_one(
     evaluator: int64,
     limits: NDArray[np.int64],
 ) -> int64:
-    """Runs waves of one visit as `run_waves` does: calls by address would take a third of their time."""
-    Tp, Ap, Wp, Fp = ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F)
+    """Runs waves of one visit as `run_waves` does: calls by address would take a third of their time.
+
+    Other threads may do so, too, each with a wave of its own; their turns are limits as well.
+    """
+    Tp, Ap, Wp, Fp = ptr(T, 0), pointers_of_thread(A, H), wave_pointers(W, W), filter_pointers(F)
     while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
         if Wp.counts[wave.STAGE] == wave.NOT_WAITING:
             if not has_space(Ap, int64(1)):
                 return int64(NO_SPACE)
+            if not takes_turn(Ap):
+                break
             begin_wave(Ap, Wp, int64(1))
         visits = visit(Tp, Ap, Wp, Fp, ptr(root, 0), evaluator, evaluating, bringing)
         if visits < 0:
@@ -280,9 +297,19 @@ def _run_one_by_one(
         limits[VISITS] -= visits
         limits[EVALUATIONS] -= Wp.counts[wave.LEAVES]
         limits[WAVES] -= 1
-        if _is_root_over(Ap, Wp):
+        if _is_lone_root_over(Ap, Wp):
+            end_turns(Ap)
             break
     return int64(LIMITS_REACHED)
+
+
+@inlined
+def _is_lone_root_over(A: ArenaPointers, W: WavePointers) -> bool:
+    """Returns `_is_root_over`, beside the visits of other threads."""
+    at = lock_record(A, field(W, int64(0), wave.SLOT))
+    found = _is_root_over(A, W)
+    give_guard(A, at)
+    return found
 
 
 class SearchArrays(NamedTuple):
@@ -301,10 +328,10 @@ class SearchArrays(NamedTuple):
 NOT_BOUND = Bound(0, np.zeros(0, np.int64))  # reads nothing, or evaluates evenly: `uniform`, compiled in
 
 
-def bring_wave(on: SearchArrays, R: ReaderArrays) -> Bound:
+def bring_wave(on: SearchArrays, R: ReaderArrays, H: ThreadArrays = NO_THREADS) -> Bound:
     """Returns `bring`, bound to the records that a wave waits for; `on.F`: the reader's filters."""
     W = on.W
-    return bind(bring, on.T, on.A, on.F, R, W.entries, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
+    return bind(bring, on.T, on.A, H, on.F, R, W.entries, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
 
 
 def new_limits(
@@ -339,7 +366,19 @@ def run_waves(
     beside each other, and once.
     """
     if len(on.W.leaf_entry) == 1:  # the search goes one by one, not only this wave
-        alone = on.T, on.A, on.W, on.F, on.root
-        return int(_run_one_by_one(*alone, bringing, evaluating, evaluator, limits))
+        return run_lone(on, evaluating, evaluator, limits, bringing)
     gathering, completing = bind(gather, *on, target), bind(complete, on.T, on.A, on.W, evaluator)
     return int(_run(on.A, on.W, gathering, bringing, evaluating, completing, limits))
+
+
+def run_lone(
+    on: SearchArrays,
+    evaluating: Bound,
+    evaluator: int,
+    limits: NDArray[np.int64],
+    bringing: Bound = NOT_BOUND,
+    own: ThreadArrays = NO_THREADS,
+) -> int:
+    """Runs waves of one visit as `run_waves` does; `own`: of one of several threads that do so at once."""
+    alone = on.T, on.A, on.W, own, on.F, on.root
+    return int(_run_one_by_one(*alone, bringing, evaluating, evaluator, limits))

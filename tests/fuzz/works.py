@@ -72,6 +72,14 @@ WORKS = (
         "none",
         {"visits": 60, "run": 1},
     ),
+    *(
+        Work(
+            f"analyze, {threads} threads",
+            _on("analyze", "startpos", "--visits", "10000", "--threads", threads, *SMALL),
+            grows={"visits": 10_000, "run": 1},
+        )
+        for threads in ("2", "5")
+    ),
     Work("alphabeta", _on("alphabeta", "startpos", "--depth", "3", "--ram", "8MB"), grows={"entry_run": 1}),
     Work("mate", _on("mate", MATE_IN_4, "--visits", "3000")),
     Work("uci", ("uci", *SMALL, "--store", "{}/a.graph"), lines=SESSION),

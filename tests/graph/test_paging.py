@@ -15,6 +15,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.workers.worker_store import snapshot_reader
 from graphsearch.graph.arena import Words
 from graphsearch.graph.bring_kernel import bring
+from graphsearch.graph.guards_kernel import NO_THREADS
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libsqlite import libsqlite
 from graphsearch.position.board import pack, unpack
@@ -154,8 +155,8 @@ def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None
         assert held
         sql(path, "DELETE FROM block")
         count = np.array([len(words)])
-        arena, which = graph.arena, np.arange(len(words))
-        assert bring(arena.tables, arena.arrays, *held, words.reshape(-1), 10, which, count, 0)
+        alone, which = (graph.arena.tables, graph.arena.arrays, NO_THREADS), np.arange(len(words))
+        assert bring(*alone, *held, words.reshape(-1), 10, which, count, 0)
     assert None not in in_memory(graph, words)
     graph.pager.start_over()
     assert not graph.pager._bring_inside(words, NO_SLOTS)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from graphsearch.graph.arena_kernel import ArenaArrays, ArenaPointers
+from graphsearch.graph.guards_kernel import ThreadArrays
 from graphsearch.search.shards.messages_kernel import ShardArrays, ShardPointers
 from graphsearch.search.wave_kernel import WaveArrays, WavePointers
 from graphsearch.store.index.locate_kernel import FilterArrays, FilterPointers
@@ -18,6 +19,7 @@ from ..conftest import ROOT
 PAGE = (ROOT / "docs" / "contributing" / "kernels.md").read_text(encoding="utf-8")
 BUNDLES = {
     "The arena": (ArenaArrays, ArenaPointers),
+    "Guards": (ThreadArrays, ThreadArrays),
     "A wave": (WaveArrays, WavePointers),
     "A shard": (ShardArrays, ShardPointers),
     "What the file may hold": (FilterArrays, FilterPointers),

@@ -99,6 +99,10 @@ class StoreLockedError(StoreError):
     """A graph file that another process is writing."""
 
 
+class ChangedMeanwhileError(StoreError):
+    """A study or a note that somebody else has changed since it was read."""
+
+
 class ShardLostError(StoreError):
     """A shard of a cluster does not answer any more, or the search was given up; the others go back."""
 

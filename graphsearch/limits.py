@@ -91,6 +91,10 @@ GAME = Limit("GAME", 1 << 28, BYTES, "the text of one PGN game", "the largest an
 GAME_MOVES = Limit(
     "GAME_MOVES", 100_000, "moves", "one PGN game, variations included", "the longest game has 12,000"
 )
+STUDIES = Limit("STUDIES", 1000, "games", "one import into studies", "`import` takes collections")
+STUDY_MOVES = Limit(
+    "STUDY_MOVES", 200_000, "moves", "one import into studies, and one study", "they are held in memory"
+)
 TOML = Limit(
     "TOML", 1 << 20, BYTES, "a BOOK.toml", "each byte may take 300 in memory; games go into a PGN file"
 )

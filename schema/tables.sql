@@ -494,3 +494,41 @@ JOIN source ON source.id = game.source
 LEFT JOIN player AS white ON white.id = game.white
 LEFT JOIN player AS black ON black.id = game.black
 LEFT JOIN event ON event.id = game.event;
+
+-- files of format 1 that were made before these tables lack them: an empty one stands in for a reader, a writer makes them
+
+CREATE TABLE study (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  fen TEXT,
+  headers TEXT NOT NULL,
+  comment TEXT NOT NULL,
+  last INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  created TEXT NOT NULL,
+  changed TEXT NOT NULL
+);
+
+CREATE TABLE study_move (
+  study INTEGER NOT NULL,
+  id INTEGER NOT NULL,
+  parent INTEGER NOT NULL,
+  place INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  move TEXT NOT NULL,
+  san TEXT NOT NULL,
+  before TEXT NOT NULL,
+  comment TEXT NOT NULL,
+  nags TEXT NOT NULL,
+  PRIMARY KEY (study, id)
+) WITHOUT ROWID;
+
+CREATE INDEX study_move_key ON study_move (key);
+
+CREATE TABLE note (
+  key TEXT PRIMARY KEY,
+  fen TEXT NOT NULL,
+  text TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  changed TEXT NOT NULL
+) WITHOUT ROWID;

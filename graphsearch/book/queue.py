@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,8 +20,8 @@ from ..answer import Answer
 from ..errors import InvalidParameterError, InvalidPositionError, StoreError
 from ..position.board import board_of, fen_of
 from ..position.notation import named_board, play_moves, read_position, start_position
-from ..store.file import check_is_file, open_beside, open_reader, sql_errors
-from ..store.sharded.files import file_of_tables
+from ..store.beside import changing, opened_to_change, opened_to_read, transaction
+from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.provenance import now
 from ..store.tables.rows import checked
@@ -31,7 +30,6 @@ State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
 WAITING: State = "waiting"
 DROPPED: State = "dropped"
-WAIT_SECONDS = 60.0  # for a transaction of another process
 ROWS = 500  # of one transaction, for which others wait
 _NAMES = ("id", "book", "fen", "moves", "origin", "added", "state", "note", "changed")
 
@@ -113,9 +111,9 @@ def add(
     ids: list[int] = []
     duplicates: list[tuple[NewItem, int]] = []
     rest = iter(new)
-    with _opened(path) as (connection, real):
+    with opened_to_change(path) as (connection, real):
         while rows := list(islice(rest, ROWS)):
-            with _transaction(connection, real):
+            with transaction(connection, real):
                 for item in rows:
                     same = _same(connection, item, book)
                     if same is None:
@@ -132,12 +130,12 @@ def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
       InvalidParameterError: if there is no row of an id; nothing is dropped then.
       StoreError: if the file cannot be written.
     """
-    with _opened(path) as (connection, real), _transaction(connection, real):
+    with changing(path) as connection:
         left: list[QueueItem] = []
         for number in dict.fromkeys(ids):
             found = list(_items(connection, "id = ?", (number,)))
             if not found:
-                raise InvalidParameterError(f"{real}: the queue has no item {number}")
+                raise InvalidParameterError(f"{path}: the queue has no item {number}")
             if not _set(connection, number, DROPPED, None):
                 left += found
         return left
@@ -149,7 +147,7 @@ def drop_all(path: str | os.PathLike[str], *, book: str | None = None) -> int:
     Raises:
       StoreError: if the file cannot be written.
     """
-    with _opened(path) as (connection, real), _transaction(connection, real):
+    with changing(path) as connection:
         waiting = "state = 'waiting' AND book IS coalesce(?, book)"
         statement = f"UPDATE book_queue SET state = ?, changed = ? WHERE {waiting}"  # noqa: S608
         return connection.execute(statement, (DROPPED, now(), book)).rowcount
@@ -163,15 +161,9 @@ def items(
     Raises:
       StoreError: if the file cannot be read.
     """
-    real = file_of_tables(path)
-    check_is_file(real, create=False)
-    connection = open_reader(real)
-    try:
-        with sql_errors(real, "read it"):
-            where = "state = coalesce(?, state) AND book IS coalesce(?, book)"
-            yield from _items(connection, where, (state, book))
-    finally:
-        connection.close()
+    with opened_to_read(path) as connection:
+        where = "state = coalesce(?, state) AND book IS coalesce(?, book)"
+        yield from _items(connection, where, (state, book))
 
 
 # --------------------------------------------------------------- for builders
@@ -204,33 +196,6 @@ def set_state(store: Store, number: int, state: State, note: str | None = None) 
 
 
 # --------------------------------------------------------------------- inside
-@contextmanager
-def _opened(
-    path: str | os.PathLike[str],
-) -> Iterator[tuple[sqlite3.Connection, Path]]:
-    """Yields a connection to a file, and the file's path."""
-    real = file_of_tables(path)
-    check_is_file(real, create=False)
-    connection = open_beside(real, wait=WAIT_SECONDS)
-    try:
-        yield connection, real
-    finally:
-        connection.close()
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    try:
-        with sql_errors(path, "write to it"):
-            connection.execute("BEGIN IMMEDIATE")
-            yield
-            connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
 def _same(connection: sqlite3.Connection, item: NewItem, book: str | None) -> int | None:
     """Returns the id of a waiting row with the same line for the same book."""
     query = "SELECT min(id) FROM book_queue WHERE state = 'waiting' AND fen = ? AND moves = ? AND book IS ?"

@@ -20,6 +20,7 @@ from ..limits import GAME, GAME_MOVES, HEADERS, size_text
 
 MAX_CACHED_WORDS = 50_000
 LONGEST_WORD = 100  # characters of a word that is kept
+LONGEST_GLYPH = 4  # characters: $255 is the last
 DEEPEST = 1000  # variations within each other
 NULL_MOVES = frozenset({"--", "Z0"})
 OPEN, CLOSE = "(", ")"  # stand for themselves among the moves
@@ -35,7 +36,7 @@ _TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"((?:[^"\\]|\\.)*)"\s*\]\s*',
 _LOOSE_TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"(.*)"\s*\]\s*', re.ASCII)
 _EVENT = re.compile(r'\[\s*Event\s+"')
 _BLANK = " \t\r\n\f\v"
-_GLYPH = re.compile(r"\$\d{1,3}(?!\d)|[!?]{1,2}", re.ASCII)
+_GLYPH = re.compile(r"\$\d+|[!?]{1,2}", re.ASCII)
 _NAGS = {"!": 1, "?": 2, "!!": 3, "??": 4, "!?": 5, "?!": 6}  # of the PGN standard
 
 
@@ -108,11 +109,21 @@ class GameReader:
     Args:
       lines: with or without line ends.
       variations: keep them among the moves.
-      notes: keep comments and glyphs among them too; those after the result of a game are dropped.
+      notes: keep comments and glyphs among them too, and the words that are no moves; comments and glyphs
+        after the result of a game are dropped.
+      deepest: variations within each other.
     """
 
-    def __init__(self, lines: Iterable[str], *, variations: bool = False, notes: bool = False) -> None:
+    def __init__(
+        self,
+        lines: Iterable[str],
+        *,
+        variations: bool = False,
+        notes: bool = False,
+        deepest: int = DEEPEST,
+    ) -> None:
         self._lines = lines
+        self._deepest = deepest
         self._variations = variations
         self._notes = notes
         self._said: list[str] = []  # of the open comment
@@ -150,7 +161,7 @@ class GameReader:
         elif self._comment:
             self._blank = not line.strip(_BLANK)
             end = line.find("}")
-            if self._notes:
+            if self._notes and self._text <= self._most_text:
                 self._said.append(line if end < 0 else line[:end])
             if end >= 0:
                 self._comment = 0
@@ -223,8 +234,8 @@ class GameReader:
                 self._take_piece(found[0])
 
     def _take_piece(self, piece: str) -> None:
-        if piece == OPEN and len(self._opened) == DEEPEST:
-            self._current().fail(self._number, f"more than {DEEPEST:,} variations within each other")
+        if piece == OPEN and len(self._opened) == self._deepest:
+            self._current().fail(self._number, f"more than {self._deepest:,} variations within each other")
         elif piece == OPEN:
             self._opened.append(self._number)
             self._add(piece)
@@ -255,11 +266,16 @@ class GameReader:
             self._take_result(text)
         elif kind is Kind.BAD:
             self._current().fail(self._number, f"the word {shown(word)}, which is not a move")
+            if self._notes:
+                self._add(word[:LONGEST_WORD])
         else:
             self._take_stray(word)
 
     def _take_glyphs(self, word: str) -> None:
         for glyph in _GLYPH.findall(word):
+            if len(glyph) > LONGEST_GLYPH:
+                self._take_stray(glyph)
+                continue
             self._note(glyph if glyph[0] == NAG else f"{NAG}{_NAGS[glyph]}")
 
     def _take_result(self, text: str) -> None:
@@ -274,7 +290,8 @@ class GameReader:
             where.append(word[:LONGEST_WORD])
 
     def _note(self, text: str) -> None:
-        if self._notes and self._game is not None and (self._variations or not self._opened):
+        fits = self._text <= self._most_text
+        if self._notes and fits and self._game is not None and (self._variations or not self._opened):
             self._append(self._game, text)
 
     def _add(self, word: str) -> None:
@@ -303,6 +320,7 @@ class GameReader:
         """Ends the game at a place in the text; comments and variations still open are errors of it."""
         if self._comment:
             self._current().fail(self._comment, "a comment that does not end")
+            self._note("".join(self._said))
         if self._opened:
             self._current().fail(self._opened[-1], "a variation that does not end")
         game, self._game = self._game, None

@@ -103,7 +103,7 @@ def _point(source: RecordSource, board: chess.Board, ply: int, move: chess.Move 
     if record is None:
         return LinePoint(**point)
     q, draw = node_mean(record)
-    q = _for_white(board, q)
+    q = for_white(board, q)
     point |= {"n": record.visits, "q": q, "cp": cp_of(q, draw)}
     return LinePoint(**point, **_moves(source, board, record, move))
 
@@ -117,22 +117,22 @@ def _moves(
     of_best = None
     if steps:
         best = steps[0]
-        of_best = _worth(source, board, best.move, steps)
+        of_best = worth_of(source, board, best.move, steps)
         assert of_best is not None
         found |= {"best": best.move.uci(), "best_san": board.san(best.move)}
-        found["best_q"] = _for_white(board, of_best[0])
-    of_played = _worth(source, board, move, steps) if move else None
+        found["best_q"] = for_white(board, of_best[0])
+    of_played = worth_of(source, board, move, steps) if move else None
     if move:
         found["played_n"] = next((step.edge.n for step in steps if step.move == move), 0)
     if of_played:
-        found["played_q"] = _for_white(board, of_played[0])
+        found["played_q"] = for_white(board, of_played[0])
     if of_played and of_best:
         found["loss"] = max(0.0, of_best[0] - of_played[0])
         found["loss_cp"] = loss_of(cp_of(*of_best), cp_of(*of_played))
     return found
 
 
-def _worth(
+def worth_of(
     source: RecordSource, board: chess.Board, move: chess.Move, steps: list[Step]
 ) -> tuple[float, float] | None:
     """Returns (Q, D) of a move for the side that plays it, None if neither edge nor child is known."""
@@ -143,5 +143,6 @@ def _worth(
     return next(((step.edge.value, step.edge.draws) for step in steps if step.move == move), None)
 
 
-def _for_white(board: chess.Board, q: float) -> float:
+def for_white(board: chess.Board, q: float) -> float:
+    """Returns a value for the side to move as White sees it."""
     return q if board.turn == chess.WHITE else negate(q)

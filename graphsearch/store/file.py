@@ -10,7 +10,13 @@ from pathlib import Path
 
 from ..errors import CorruptRecordError, MissingStoreError, StoreError
 from .connection import BoundedConnection, connect
-from .format import check_schema, create_tables, format_of
+from .format import (
+    add_later_tables,
+    check_schema,
+    create_tables,
+    format_of,
+    stand_in_for_later_tables,
+)
 from .lock import is_held
 from .sharded.manifest import is_sharded
 
@@ -142,6 +148,7 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: 
         format_of(connection, path)
         check_schema(connection, path)
     execute("PRAGMA journal_mode = WAL")
+    add_later_tables(connection)
     execute("PRAGMA synchronous = NORMAL")
     execute("PRAGMA wal_autocheckpoint = 0")  # a commit never waits for one: see `checkpoint`
     execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
@@ -189,6 +196,7 @@ def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # that is the writer's
+        add_later_tables(connection)
         return connection
 
 
@@ -213,10 +221,11 @@ def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
 
 def _try_reading(path: Path, query: str) -> BoundedConnection:
     with _open_unless_failed(path, query) as connection:
-        connection.execute("PRAGMA query_only = 1")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         format_of(connection, path)
         check_schema(connection, path, writing=False)
+        stand_in_for_later_tables(connection)
+        connection.execute("PRAGMA query_only = 1")
         return connection
 
 

@@ -12,7 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ..exchange.pieces import sprite
-from .api import comparing, events, positions, review, tables, work
+from .api import comparing, events, positions, review, studies, tables, work
 from .served_file import ServedFile
 
 PIECES = "<!-- pieces -->"
@@ -30,6 +30,7 @@ def application(served: ServedFile) -> Starlette:
             *tables.ROUTES,
             *work.ROUTES,
             *review.ROUTES,
+            *studies.ROUTES,
             *events.ROUTES,
             Mount("/static", StaticFiles(packages=[("graphsearch.web", "static")])),
         ]

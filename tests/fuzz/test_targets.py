@@ -28,6 +28,7 @@ EXECUTIONS = {
     "pgn-zst": 25,
     "uci": 12,
     "cluster": 12,
+    "graph-schema": 21,
 }
 FEW = 20  # of all others
 FEWEST = 14  # graph files: each is opened by several commands

@@ -193,6 +193,34 @@ def imports(kind: str, suffix: str) -> Call:
 NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3 -- ) 2. Nf3 ; d\nNc6?? *\n'
 
 
+def read_studies(data: bytes, folder: Path) -> bool:
+    """Reads games into studies; what is let in is written, and read again the same."""
+    from graphsearch.exchange.sources import GivenFile, opened
+    from graphsearch.store.tables.studies import Study
+    from graphsearch.study.pgn import read_games, text_of
+    from graphsearch.study.tree import Tree
+
+    def written(file: Path) -> tuple[str, list[str]]:
+        texts, left_out = [], []
+        with opened(GivenFile(str(file)), folder) as given:
+            for game in read_games(given.lines(), "a.pgn"):
+                facts = {"name": "a", "created": "", "changed": "", "id": 1, "revision": 1, "last": 0}
+                study = Study(fen=game.fen, headers=game.headers, comment=game.comment, **facts)  # type: ignore[arg-type]
+                texts.append(text_of(study, Tree(game.moves)))
+                left_out += game.left_out
+        return "\n".join(texts), left_out
+
+    file = folder / "a.pgn"
+    file.write_bytes(data)
+    text, _ = written(file)
+    file.write_text(text, encoding="utf-8")
+    again, left_out = written(file)
+    headers = [line for line in left_out if "no move is kept" in line]
+    if again != text or len(headers) < len(left_out):
+        raise DisagreementError(f"{left_out} is left out of what was written, or it is read as another text")
+    return bool(text)
+
+
 def read_notes(data: bytes, folder: Path) -> bool:
     """Reads games with all their notes; what is let in is written and read again the same."""
     import chess.pgn

@@ -27,6 +27,9 @@ TABLES = (
     "book_queue",
     "opinion",
     "entry_run",
+    "study",
+    "study_move",
+    "note",
 )
 State = dict[str, int]  # what a file holds: numbers that must not fall, records by position among them
 
@@ -113,6 +116,8 @@ WORKS = (
         grows={"run": 1},
         writes=("out.pgn",),
     ),
+    Work("study import", _on("study", "import", "{}/b.pgn"), grows={"study": 1, "study_move": 2}),
+    Work("note write", _on("note", "write", "startpos", "--text", "a note"), grows={"note": 1}),
     Work("import pgn --players", _on("import", "{}/b.pgn", "--players"), grows={"source": 1, "game": 2}),
     Work("import pgn, players later", _on("import", "{}/a.pgn", "--players"), "counted", {"game": 2}),
     Work(

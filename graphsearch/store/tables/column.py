@@ -18,6 +18,8 @@ ROUNDING = 1e-6  # by which a number of single precision may pass its range
 _KEY = re.compile(r"(?:[0-9a-f]{4}){4,5}\Z")
 _MOVE = re.compile(r"(?:[a-h][1-8][a-h][1-8][nbrq]?|0000)\Z")
 _DATE = re.compile(r"[0-9]{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?)?\Z")
+_NAG = r"(?:1?[0-9]?[0-9]|2[0-4][0-9]|25[0-5])"
+_NAGS = re.compile(rf"(?:{_NAG}(?: {_NAG})*)?\Z")
 _FEN = re.compile(
     r"[1-8pnbrqkPNBRQK]{1,8}(?:/[1-8pnbrqkPNBRQK]{1,8}){7}"
     r" [wb] (?:-|[KQkqA-Ha-h]{1,4}) (?:-|[a-h][1-8]) [0-9]{1,3} [0-9]+\Z"
@@ -160,6 +162,7 @@ WORD = text("text that is not empty", bool)
 KEY = text("16 or 20 hex digits", _KEY.match)
 MOVE = text("a move in UCI", _MOVE.match)
 DATE = text("YYYY, YYYY-MM or YYYY-MM-DD", _DATE.match)
+NAGS = text("numbers of glyphs from 0 to 255", _NAGS.match)
 FEN = text("a FEN", _FEN.match)
 FEN_OR_NONE = text("a FEN, or empty", lambda text: not text or _FEN.match(text))
 OBJECT = text("a JSON object", lambda text: json_object(text) is not None)

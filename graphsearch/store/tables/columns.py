@@ -33,7 +33,7 @@ _BY_NAME = [
     (of.FEN, "fen position"),
     (of.Q, "q second_q value outside"),
     (of.SHARE, "p win draw loss second_draw"),
-    (of.ID, "id segment merged_into source number book book_run event"),
+    (of.ID, "id segment merged_into source number book book_run event study revision"),
     (of.RUN, "run"),
     (of.EVALUATOR, "evaluator"),
     (of.PLY, "ply depth"),
@@ -41,14 +41,15 @@ _BY_NAME = [
     (of.U32, "checksum learn"),
     (of.DURATION, "seconds"),
     (of.NUMBER, "rest priority"),
-    (of.OBJECT, "options identity limits params operations"),
+    (of.OBJECT, "options identity limits params operations headers"),
     (of.DATE, "date"),
-    (WORD, "name kind program san ended rule changed round eco"),
+    (of.NAGS, "nags"),
+    (WORD, "name kind program san ended rule changed round eco text"),
     (ANY_TEXT, "digest mapping started finished last_searched created updated since expires added saved"),
-    (ANY_TEXT, "config origin moves note evaluation pv site"),
+    (ANY_TEXT, "config origin moves note evaluation pv site before comment"),
     (COUNT, "n age visits evaluations taken skipped players place bytes workers worker pid"),
     (COUNT, "white draws black unknown variations games white_elo black_elo"),
-    (COUNT, "positions searched searches nodes hits stored_hits cutoffs first_cutoffs"),
+    (COUNT, "last parent positions searched searches nodes hits stored_hits cutoffs first_cutoffs"),
     (of.ANY_INTEGER, "frontier first_key"),
     (integer(1, MOST - MAX_CHUNK_BLOCKS), "first_block"),
     (integer(1, MAX_CHUNK_BLOCKS), "blocks"),
@@ -122,3 +123,5 @@ def _tables() -> Iterator[tuple[str, Table]]:
 
 
 TABLES: dict[str, Table] = dict(_tables())
+# files that were made before these lack them: a reader takes them for empty, a writer makes them
+LATER = ("study", "study_move", "note")

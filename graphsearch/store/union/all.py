@@ -14,7 +14,7 @@ from ..codec.bulk import take
 from ..record.node import RecordBatch
 from ..store import Store
 from ..upkeep.verify import Problems
-from . import books, entries, imports, numbers, records, tables
+from . import books, entries, imports, numbers, records, studies, tables
 from .present import Present
 from .records import Examples, RecordCounts, parts, translator
 from .tables import Input
@@ -182,6 +182,7 @@ class Union:
                 told.rows |= tables.unite(self.store, one, self.report.add)
                 told.rows |= books.unite(self.store, one, self.report.add)
                 told.rows |= entries.unite(self.store, one, self.report.add)
+                told.rows |= studies.unite(self.store, one)
 
     def _say(self, stage: str, one: Input, done: int) -> None:
         self.on_progress(stage, one.name, done, max(done, one.store.node_count))

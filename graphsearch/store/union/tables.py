@@ -82,11 +82,12 @@ KEYED: dict[str, Rule] = {
     "book_root": Rule(refs={"book": "book"}),
 }
 
-# tables that a module of their own unites: `numbers.py`, `imports.py`, `books.py`, `entries.py`, `records.py`
+# tables that a module of their own unites: `numbers.py`, `imports.py`, `books.py`, `entries.py`,
+# `records.py`, `studies.py`
 OWN = frozenset(
     {
         *("evaluator", "source", "game_position", "game_move", "book_position", "book_move"),
-        *("entry_piece", "segment", "chunk", "block"),
+        *("entry_piece", "study", "study_move", "note", "segment", "chunk", "block"),
     }
 )
 

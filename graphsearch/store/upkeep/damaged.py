@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import StoreError
 from ..connection import connect, keep_out
 from ..format import check_format
-from ..tables.columns import TABLES
+from ..tables.columns import LATER, TABLES
 from ..tables.rows import fault_of, insert
 
 Row = tuple[Any, ...]
@@ -160,6 +160,8 @@ PARTS = 2048  # of what is looked for in one book or source, the part that is gi
 
 def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str) -> str:
     """Copies the rows that can be read and make sense; returns what is lost, empty if nothing is."""
+    if name in LATER and not _is_there(damaged, name):
+        return ""
     columns = tuple(TABLES[name].columns)
     lost_any, copied, faults = False, 0, list[str]()
     for rows, lost in _rows(damaged, name, TABLES[name].key, ", ".join(columns)):
@@ -172,6 +174,11 @@ def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name
     if faults:
         return f"{len(faults):,} of its rows are damaged; of the first, {faults[0]}"
     return "some of its rows cannot be read" if lost_any or copied != _size(damaged, name) else ""
+
+
+def _is_there(damaged: sqlite3.Connection, name: str) -> bool:
+    """Returns whether a file has a table; one that was made before it has not."""
+    return bool(damaged.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchone())
 
 
 def _size(damaged: sqlite3.Connection, name: str) -> int:

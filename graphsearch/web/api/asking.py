@@ -11,12 +11,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ...deadline import time_limit
-from ...errors import GraphSearchError, InvalidParameterError, StoreLockedError, UnknownPositionError
+from ...errors import (
+    ChangedMeanwhileError,
+    GraphSearchError,
+    InvalidParameterError,
+    StoreLockedError,
+    UnknownPositionError,
+)
 from ..served_file import ServedFile
 from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 
 QUESTION_SECONDS = 20.0  # most time of an answer
-_STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409))
+_STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409), (ChangedMeanwhileError, 409))
 _W = TypeVar("_W", bound=Wanted)
 Answer = Callable[[ServedFile, _W], Any]  # a response, a dict, or a report with `as_dict`
 

@@ -54,7 +54,7 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
         found, problem = unknown(board), str(error)
     whole = board.copy()
     play_moves(whole, wanted.rest)
-    rest = [move.uci() for move in whole.move_stack[len(board.move_stack) :]]
+    rest = list(_line(whole))[len(board.move_stack) :]
     answer = found.as_dict() | state_of(board) | {"problem": problem, "rest": rest}
     opening = opening_of(board)
     answer["opening"] = str(opening) if opening else None
@@ -152,7 +152,7 @@ def _games(text: str) -> dict[str, Any]:
             problems.append(played.problem)
         else:
             problems += played.notes
-            found.append(_game(played.board, game.headers))
+            found.append(_game(played.board, game.headers) | {"number": played.game})
     if not found:
         raise InvalidPositionError(
             problems[0] if problems else "there is neither a position nor a game in it"

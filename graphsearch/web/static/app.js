@@ -5,6 +5,8 @@ import { Board } from "./board.js";
 import { menOf, turnOf } from "./chess.js";
 import { bytes, count, forWhite, h, percent, put, score } from "./dom.js";
 import { exchange } from "./exchange.js";
+import { keysDialog } from "./keys.js";
+import { notation, openDraft } from "./notation.js";
 import { hide } from "./peek.js";
 import { addressOf, follow as followAddress, go, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd } from "./state.js";
 import { strip } from "./search.js";
@@ -41,14 +43,6 @@ function showBoard() {
 }
 
 function showLine() {
-  const known = state.look.line;
-  const items = known.map((step, k) => lineItem(step, k + 1));
-  const rest = state.line.slice(known.length);
-  if (rest.length) items.push(h("li", { class: "rest" }, h("button", {
-    type: "button", title: "The rest of the line", text: `… ${rest.length} more`, onclick: () => go(state.line.length),
-  })));
-  put($("line"), items.length ? items : h("li", { class: "note", text: "Play a move, or open a game below." }));
-  $("line").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   for (const [id, off] of [["first", !state.at], ["back", !state.at], ["forward", state.at === state.line.length], ["last", state.at === state.line.length]]) $(id).disabled = off;
   showGame();
 }
@@ -63,12 +57,6 @@ function showGame() {
   const known = [`${White} – ${Black}`, Result, Event, date].filter((text) => !/^[?.* –]*$/.test(text));
   put($("game"), h("span", { text: known.join("  ") || "A game" }), left !== null && h("span", {}, " ",
     h("button", { type: "button", id: "to-game", class: "link", text: "back to the game", onclick: () => open({ ...game, at: left }) })));
-}
-
-function lineItem(step, ply) {
-  const number = step.turn === "w" ? `${step.number}.` : ply === 1 ? `${step.number}…` : "";
-  return h("li", {}, number && h("span", { class: "number", text: number }),
-    h("button", { type: "button", text: step.san, "aria-current": ply === state.at ? "step" : null, onclick: () => go(ply) }));
 }
 
 // the value from White's side, as a bar beside the board
@@ -152,15 +140,22 @@ function playBest() {
   if (first) play(first.move);
 }
 
-const flip = () => { board.flip(); showGauge(); };
+const flip = () => {
+  board.flip();
+  showGauge();
+  try { localStorage.setItem("flipped", board.flipped ? "yes" : ""); } catch { /* storage is off */ }
+};
+try { if (localStorage.getItem("flipped")) board.flip(); } catch { /* storage is off */ }
 const HANDS = { first: () => go(0), back: () => step(-1), forward: () => step(1), last: toEnd, best: playBest, flip };
 for (const [id, act] of Object.entries(HANDS)) $(id).addEventListener("click", act);
 
-const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest };
+const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), "?": keysDialog($("keys")) };
+const TURNS = { ArrowUp: -1, ArrowDown: 1 };
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key] || isTaken(event.target, event.key)) return;
-  event.preventDefault();
-  KEYS[event.key]();
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const act = KEYS[event.key] || (TURNS[event.key] && (() => desk.turn(TURNS[event.key])));
+  if (!act || isTaken(event.target, event.key)) return;
+  if (act() !== false) event.preventDefault();
 });
 
 // whether a key is for what has the focus: text that is typed, and what the keyboard has gone to
@@ -225,7 +220,8 @@ async function loadFile() {
 }
 
 const openGame = (game) => open({ ...game, at: game.at ?? 0 });
-exchange.set({ open: openGame, toast, address: addressOf });
+exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf });
+const desk = notation({ toast, address: addressOf });
 strip($("strip"), { toast });
 tabs($("tabs"), $("panel"), { toast });
 loadFile().catch((error) => toast(error.message));

@@ -28,8 +28,8 @@ async function read(text) {
   try {
     const found = await send("read", { text });
     const several = found.games.length > 1;
-    put($("games-found"), several && gamesList(found), found.problems.length && h("p", { class: "note", text: found.problems.slice(0, 3).join(" ") }));
-    if (!several) hands.open(gameOf(found.games[0]));
+    put($("games-found"), several && gamesList(found, text), found.problems.length && h("p", { class: "note", text: found.problems.slice(0, 3).join(" ") }));
+    if (!several) await openGame(found.games[0], text);
   } catch (error) {
     hands.toast(error.message);
   }
@@ -37,9 +37,17 @@ async function read(text) {
 
 const gameOf = (game) => ({ root: game.root, line: game.line, headers: Object.keys(game.headers).length ? game.headers : null });
 
-function gamesList(found) {
+// a game with comments or variations comes with all of it
+async function openGame(game, text) {
+  if (!/[{(;$!?]/.test(text)) { hands.open(gameOf(game)); return; }
+  const whole = await send("read-tree", { text, number: game.number });
+  hands.draft(whole);
+  if (whole.left_out.length) hands.toast(`Left out: ${whole.left_out.slice(0, 3).join("; ")}${whole.left_out.length > 3 ? ` and ${whole.left_out.length - 3} more` : ""}`);
+}
+
+function gamesList(found, text) {
   const rows = found.games.map((game) => h("li", {}, h("button", {
-    type: "button", class: "link", onclick: () => hands.open(gameOf(game)),
+    type: "button", class: "link", onclick: () => openGame(game, text).catch((error) => hands.toast(error.message)),
     text: `${game.headers.White || "?"} – ${game.headers.Black || "?"} ${game.headers.Result || ""} (${game.line.length} plies)`,
   })));
   return h("div", {}, h("p", { class: "note", text: `${found.games.length}${found.more ? " first" : ""} games:` }), h("ol", { class: "games scroll" }, rows));

@@ -115,7 +115,7 @@ const gameOf = (game) => ({ root: game.start, line: game.moves.map((move) => mov
 const goTo = (game, at) => open({ ...gameOf(game), at });
 
 // the better line instead of a move, in the game that one can go back to
-const better = (game, move) => open({ root: game.start, line: [...game.moves.slice(0, move.ply).map((each) => each.move), ...move.best_line], at: move.ply + 1, game: gameOf(game) });
+const better = (game, move) => open({ root: game.start, line: [...game.moves.slice(0, move.ply).map((each) => each.move), ...move.best_line], at: move.ply + 1, game: gameOf(game), adds: true });
 
 function value(cp, mate) {
   if (mate === 0) return "mate";

@@ -17,6 +17,8 @@ export const state = {
   line: [],      // UCI moves
   at: 0,         // how many of them are played
   game: null,    // the game that was opened: { root, line, headers }
+  adds: false,   // whether the line goes into the notation, as a move that was played does
+  study: "",     // the study that is open and the move in it, as the address has them
   look: null,    // the answer to /api/position
   problem: "",   // why the page could not go where it was to go
   live: null,    // the same position in the memory of a search
@@ -36,9 +38,9 @@ export const node = () => state.live || state.look?.node || null;
 const target = () => asked || state;
 
 export function go(at) {
-  const { root, line, at: from, game } = target();
+  const { root, line, at: from, game, adds } = target();
   const next = Math.max(0, Math.min(line.length, at));
-  if (next !== from) travel({ root, line, game, at: next });
+  if (next !== from) travel({ root, line, game, adds, at: next });
 }
 
 export const step = (plies) => go(target().at + plies);
@@ -48,21 +50,22 @@ export const toEnd = () => go(target().line.length);
 export function play(move) {
   if (asked || !state.look) return false;
   const { root, line, at, game } = state;
-  travel({ root, game, at: at + 1, line: line[at] === move ? line : [...played(), move] });
+  travel({ root, game, adds: true, at: at + 1, line: line[at] === move ? line : [...played(), move] });
   return true;
 }
 
 // with `headers` a game; otherwise the game stays that was opened, if this is a line of it
-export function open({ root = START, line = [], at = line.length, headers, game = undefined }) {
+export function open({ root = START, line = [], at = line.length, headers, game = undefined, adds = false }) {
   const kept = state.game?.root === root ? state.game : null;
   const opened = headers ? { root, line, headers } : headers === null ? null : kept;
-  travel({ root, line, at, game: game || opened });
+  travel({ root, line, at, adds, game: game || opened });
 }
 
-export function pathOf({ root, line, at }) {
+export function pathOf({ root, line, at, study = "" }) {
   const query = new URLSearchParams();
   if (line.length) query.set("line", line.join(" "));
   if (at !== line.length) query.set("at", at);
+  if (study) query.set("study", study);
   const rest = query.toString().replaceAll("+", ",").replaceAll("%2C", ",");
   return `/p/${fenToPath(root)}${rest ? `?${rest}` : ""}`;
 }
@@ -76,6 +79,7 @@ export function follow() {
   const query = new URLSearchParams(location.search);
   const line = (query.get("line") || "").split(/[\s,]+/).filter(Boolean);
   const at = Math.max(0, Math.min(line.length, Number(query.get("at") ?? line.length) || 0));
+  tell("address", query.get("study") || "");
   travel({ root, line, at, game: state.game?.root === root ? state.game : null }, { push: false });
 }
 
@@ -103,7 +107,8 @@ function arrive(place, look, push, problem) {
   asked = null;
   visits += 1;
   // addresses may have moves in SAN; from here on all are UCI
-  Object.assign(state, place, { look, problem, line: [...look.line.map((each) => each.move), ...look.rest] });
+  Object.assign(state, { adds: false }, place, { look, problem, line: [...look.line, ...look.rest].map((each) => each.move) });
+  tell("arrived", look);
   if (push && addressOf() !== location.pathname + location.search) history.pushState(null, "", addressOf());
   if (problem) history.replaceState(null, "", addressOf());
   liveNode();

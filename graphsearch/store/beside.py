@@ -1,0 +1,68 @@
+"""Short transactions in plain tables that no writer of records touches: they need no lock, so that people can
+change their queue, studies and notes while a search writes the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from .file import check_is_file, open_beside, open_reader, sql_errors
+from .sharded.files import file_of_tables
+
+WAIT_SECONDS = 60.0  # for a transaction of another process
+
+
+@contextmanager
+def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Connection, Path]]:
+    """Yields a connection to the file that has the plain tables of a graph, and the file's path.
+
+    Raises:
+      StoreError: if it cannot be written.
+    """
+    real = file_of_tables(path)
+    check_is_file(real, create=False)
+    with closing(open_beside(real, wait=WAIT_SECONDS)) as connection:
+        yield connection, real
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Makes one transaction of everything inside.
+
+    Raises:
+      StoreError: if the file cannot be written; it is as before.
+    """
+    try:
+        with sql_errors(path, "write to it"):
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+            connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def changing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """Yields a connection in one transaction, as `opened_to_change` and `transaction` do."""
+    with opened_to_change(path) as (connection, real), transaction(connection, real):
+        yield connection
+
+
+@contextmanager
+def opened_to_read(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """Yields a connection that reads one state of the plain tables of a graph.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    real = file_of_tables(path)
+    check_is_file(real, create=False)
+    with closing(open_reader(real)) as connection, sql_errors(real, "read it"):
+        connection.execute("BEGIN")
+        yield connection

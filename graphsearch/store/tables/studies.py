@@ -1,0 +1,190 @@
+"""Studies and notes: the tables `study`, `study_move` and `note`. Writers begin a transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, replace
+
+from ...errors import InvalidParameterError
+from .columns import TABLES
+from .provenance import now
+from .rows import checked, insert, rows
+
+_STUDY, _MOVE, _NOTE = (tuple(TABLES[name].columns) for name in ("study", "study_move", "note"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A row of `study`, its moves left out; `fen` is None at the start position."""
+
+    id: int
+    name: str
+    fen: str | None
+    headers: dict[str, str]
+    comment: str
+    last: int
+    revision: int
+    created: str
+    changed: str
+
+
+@dataclass(frozen=True, slots=True)
+class StudyMove:
+    """A row of `study_move`, its study left out; `nags` are numbers separated by blanks."""
+
+    id: int
+    parent: int
+    place: int
+    key: str
+    move: str
+    san: str
+    before: str
+    comment: str
+    nags: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A row of `note`."""
+
+    key: str
+    fen: str
+    text: str
+    revision: int
+    changed: str
+
+
+# ------------------------------------------------------------------ studies
+def all_studies(connection: sqlite3.Connection) -> list[tuple[Study, int]]:
+    """Returns the studies, by name, each with its number of moves."""
+    counts = dict(connection.execute("SELECT study, count(*) FROM study_move GROUP BY study"))
+    found = map(_study, rows(connection, "study", _STUDY, "ORDER BY name"))
+    return [(study, counts.get(study.id, 0)) for study in found]
+
+
+def find_study(connection: sqlite3.Connection, known_by: int | str) -> Study | None:
+    """Returns the study of a number or a name, None if there is none."""
+    column = "id" if isinstance(known_by, int) else "name"
+    found = rows(connection, "study", _STUDY, f"WHERE {column} = ?", (known_by,))
+    return next(map(_study, found), None)
+
+
+def _study(row: tuple[object, ...]) -> Study:
+    values = dict(zip(_STUDY, row, strict=True))
+    values["headers"] = {name: str(value) for name, value in json.loads(str(values["headers"])).items()}
+    return Study(**values)  # type: ignore[arg-type] # `rows` has checked every column
+
+
+def add_study(
+    connection: sqlite3.Connection, name: str, fen: str | None, headers: dict[str, str], comment: str
+) -> Study:
+    """Returns a new study without moves.
+
+    Raises:
+      InvalidParameterError: if there is one of this name.
+    """
+    check_free(connection, name)
+    moment = now()
+    values = (name, fen, json.dumps(headers), comment, 0, 1, moment, moment)
+    marks = ", ".join("?" * len(values))
+    statement = f"INSERT INTO study ({', '.join(_STUDY[1:])}) VALUES ({marks})"  # noqa: S608 (constants)
+    number = connection.execute(statement, values).lastrowid or 0
+    return Study(
+        id=number,
+        name=name,
+        fen=fen,
+        headers=headers,
+        comment=comment,
+        last=0,
+        revision=1,
+        created=moment,
+        changed=moment,
+    )
+
+
+def check_free(connection: sqlite3.Connection, name: str) -> None:
+    """Raises InvalidParameterError if a study of a name is there."""
+    if find_study(connection, name):
+        raise InvalidParameterError(f"there is a study {name!r} already; choose another name")
+
+
+def free_name(connection: sqlite3.Connection, name: str) -> str:
+    """Returns a name that no study has: the given one, or it with a number."""
+    statement = "SELECT name FROM study WHERE substr(name, 1, ?) = ?"
+    taken = {one for (one,) in connection.execute(statement, (len(name), name))}
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name} ({number})"
+    return free
+
+
+def update_study(connection: sqlite3.Connection, study: Study) -> Study:
+    """Writes a study that was changed; returns it with the next revision."""
+    newer = replace(study, revision=study.revision + 1, changed=now())
+    values = (newer.name, json.dumps(newer.headers), newer.comment, newer.last, newer.revision, newer.changed)
+    connection.execute(
+        "UPDATE study SET name = ?, headers = ?, comment = ?, last = ?, revision = ?, changed = ?"
+        " WHERE id = ?",
+        (*values, newer.id),
+    )
+    return newer
+
+
+def delete_study(connection: sqlite3.Connection, number: int) -> None:
+    """Takes a study and its moves away."""
+    connection.execute("DELETE FROM study_move WHERE study = ?", (number,))
+    connection.execute("DELETE FROM study WHERE id = ?", (number,))
+
+
+def moves_of(connection: sqlite3.Connection, number: int) -> list[StudyMove]:
+    """Returns the moves of a study, those of one parent in their order."""
+    where = "WHERE study = ? ORDER BY parent, place, id"
+    return [StudyMove(*row) for row in rows(connection, "study_move", _MOVE[1:], where, (number,))]
+
+
+def put_moves(connection: sqlite3.Connection, number: int, moves: Iterable[StudyMove]) -> None:
+    """Writes moves of a study, in place of those of the same number."""
+    insert(connection, "study_move", _MOVE, ((number, *astuple(move)) for move in moves))
+
+
+def drop_moves(connection: sqlite3.Connection, number: int, ids: Iterable[int]) -> None:
+    """Takes moves of a study away."""
+    connection.executemany("DELETE FROM study_move WHERE study = ? AND id = ?", ((number, i) for i in ids))
+
+
+def studies_through(connection: sqlite3.Connection, key: str) -> list[tuple[int, str, int]]:
+    """Returns the studies with a move that leads to a position: number, name, and the first such move."""
+    found = connection.execute(
+        "SELECT study.id, study.name, min(study_move.id) FROM study_move"
+        " JOIN study ON study.id = study_move.study WHERE study_move.key = ?"
+        " GROUP BY study.id ORDER BY study.name",
+        (key,),
+    )
+    return list(checked(found, "study.id", "study.name", "study_move.id"))
+
+
+# ------------------------------------------------------------------ notes
+def all_notes(connection: sqlite3.Connection) -> list[Note]:
+    """Returns the notes, the last changed first."""
+    return [Note(*row) for row in rows(connection, "note", _NOTE, "ORDER BY changed DESC, key")]
+
+
+def find_note(connection: sqlite3.Connection, key: str) -> Note | None:
+    """Returns the note on a position, None if there is none."""
+    return next((Note(*row) for row in rows(connection, "note", _NOTE, "WHERE key = ?", (key,))), None)
+
+
+def put_note(connection: sqlite3.Connection, key: str, fen: str, text: str) -> Note:
+    """Writes a note in place of the one that the position has; returns it with its revision."""
+    known = find_note(connection, key)
+    note = Note(key, fen, text, known.revision + 1 if known else 1, now())
+    insert(connection, "note", _NOTE, [astuple(note)])
+    return note
+
+
+def delete_note(connection: sqlite3.Connection, key: str) -> bool:
+    """Takes the note on a position away; returns whether there was one."""
+    return connection.execute("DELETE FROM note WHERE key = ?", (key,)).rowcount > 0

@@ -1,0 +1,96 @@
+"""Notes on positions: each is seen from every line that reaches its position."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+
+import chess
+
+from ..errors import ChangedMeanwhileError
+from ..position.board import check, fen_of, key_text
+from ..store.beside import changing, opened_to_read
+from ..store.tables import studies as rows
+from ..store.tables.studies import Note
+
+AnyPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionNote:
+    """The note on a position, None if there is none; and the studies that reach it: number, name, move."""
+
+    key: str
+    position: str
+    note: Note | None
+    studies: tuple[tuple[int, str, int], ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the JSON object of `graphsearch note show`."""
+        names = ("id", "name", "move")
+        return {
+            "key": self.key,
+            "position": self.position,
+            "text": self.note.text if self.note else "",
+            "revision": self.note.revision if self.note else 0,
+            "changed": self.note.changed if self.note else None,
+            "studies": [dict(zip(names, one, strict=True)) for one in self.studies],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NoteList:
+    """The notes of a file, the last changed first."""
+
+    notes: tuple[Note, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the JSON object of `graphsearch note list`."""
+        return asdict(self)
+
+
+def list_notes(path: AnyPath) -> NoteList:
+    """Returns the notes of a file.
+
+    Raises:
+      StoreError: if it cannot be read.
+    """
+    with opened_to_read(path) as connection:
+        return NoteList(tuple(rows.all_notes(connection)))
+
+
+def note_on(path: AnyPath, board: chess.Board) -> PositionNote:
+    """Returns what was written on a position.
+
+    Raises:
+      InvalidPositionError: if it is illegal.
+      StoreError: if the file cannot be read.
+    """
+    check(board)
+    key = key_text(board)
+    with opened_to_read(path) as connection:
+        studies = tuple(rows.studies_through(connection, key))
+        return PositionNote(key, fen_of(board), rows.find_note(connection, key), studies)
+
+
+def write_note(path: AnyPath, board: chess.Board, text: str, revision: int | None = None) -> Note | None:
+    """Returns the note after it was written; without text it is deleted, and None.
+
+    Args:
+      revision: that was read, 0 if there was no note; None: any.
+
+    Raises:
+      ChangedMeanwhileError: if it has another revision.
+      InvalidPositionError: if the position is illegal.
+      StoreError: if the file cannot be written.
+    """
+    check(board)
+    key, plain = key_text(board), text.replace("\0", "").replace("\r\n", "\n").strip()
+    with changing(path) as connection:
+        known = rows.find_note(connection, key)
+        if revision is not None and revision != (known.revision if known else 0):
+            raise ChangedMeanwhileError("the note was changed elsewhere; it is shown as it is now")
+        if plain:
+            return rows.put_note(connection, key, fen_of(board), plain)
+        rows.delete_note(connection, key)
+        return None

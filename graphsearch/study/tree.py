@@ -1,0 +1,117 @@
+"""The moves of a study as a tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import chess
+
+from ..errors import InvalidParameterError
+from ..limits import STUDY_MOVES
+from ..position.board import board_of, key_text
+from ..position.notation import read_uci
+from ..store.tables.studies import Study, StudyMove
+
+START = 0  # the parent of first moves
+_NEXT_GAME = re.compile(r"\n[ \t\r\f\v]*(?:\n\s*)?(?=\[\s*Event\s)")
+
+
+def clean(text: str) -> str:
+    r"""Returns a comment as PGN can hold it.
+
+    Without NUL and braces that end it; a line that would look like the next game joins the one before.
+
+    >>> clean(" a }\r\n\n[Event x] "), clean("two\n\nparts")
+    ('a ) [Event x]', 'two\n\nparts')
+    """
+    plain = text.replace("\0", "\N{REPLACEMENT CHARACTER}").replace("\r\n", "\n").replace("}", ")")
+    return _NEXT_GAME.sub(" ", plain).strip()
+
+
+class Tree:
+    """The moves of a study by number, and the moves behind each in their order.
+
+    Attributes:
+      moves: by number. lost: numbers of moves that hang on nothing, as after a damage.
+    """
+
+    def __init__(self, moves: Iterable[StudyMove]) -> None:
+        """Takes the moves, those of one parent in their order."""
+        self.moves = {move.id: move for move in moves}
+        self._behind: dict[int, list[int]] = {}
+        for move in self.moves.values():
+            self._behind.setdefault(move.parent, []).append(move.id)
+        self.lost = self.moves.keys() - set(self.below(START))
+
+    def behind(self, number: int) -> list[int]:
+        """Returns the moves behind a move."""
+        return self._behind.get(number, [])
+
+    def below(self, number: int) -> Iterator[int]:
+        """Yields all moves below a move: each after its parent, the line before its variations."""
+        waiting = self.behind(number)[::-1]
+        while waiting:
+            found = waiting.pop()
+            yield found
+            waiting += self.behind(found)[::-1]
+
+    def add(self, move: StudyMove) -> None:
+        """Adds a move behind those of its parent, or puts it in place of the one of its number."""
+        if move.id not in self.moves:
+            self._behind.setdefault(move.parent, []).append(move.id)
+        self.moves[move.id] = move
+
+    def board(self, fen: str | None, number: int) -> chess.Board:
+        """Returns the position behind a move, the moves that lead there on its stack.
+
+        Raises:
+          ValueError: if one of them is illegal.
+        """
+        line = []
+        while number != START:
+            line.append(self.moves[number].move)
+            number = self.moves[number].parent
+        board = board_of(fen or chess.STARTING_FEN)
+        for move in reversed(line):
+            board.push_uci(move)
+        return board
+
+
+class Growth:
+    """Adds moves to a study, in which each is legal."""
+
+    def __init__(self, study: Study, tree: Tree) -> None:
+        self._study, self._tree = study, tree
+        self._at, self._board = START, board_of(study.fen or chess.STARTING_FEN)
+
+    def grown(self, given: StudyMove) -> StudyMove:
+        """Returns a new move with its key and its SAN; the tree has it from now on.
+
+        Raises:
+          InvalidParameterError: if it hangs on no move, is illegal, or is one too many.
+        """
+        if given.parent != START and given.parent not in self._tree.moves:
+            raise InvalidParameterError(f"move {given.id} hangs on move {given.parent}, which is not there")
+        if len(self._tree.moves) >= STUDY_MOVES.most:
+            raise InvalidParameterError(f"a study has at most {STUDY_MOVES.most:,} moves{STUDY_MOVES.hint}")
+        if self._at != given.parent:
+            self._board = self._tree.board(self._study.fen, given.parent)
+        try:
+            move = read_uci(self._board, given.move)
+        except ValueError:
+            move = chess.Move.null()
+        if not move:
+            raise InvalidParameterError(f"move {given.id}: {given.move!r} is not a legal move there")
+        san = self._board.san(move)
+        self._board.push(move)
+        self._at = given.id
+        found = made(given, key=key_text(self._board), move=move.uci(), san=san)
+        self._tree.add(found)
+        return found
+
+
+def made(given: StudyMove, *, key: str, move: str, san: str) -> StudyMove:
+    """Returns a move as it is written: with clean texts, and these facts about it."""
+    texts = clean(given.before), clean(given.comment), given.nags
+    return StudyMove(given.id, given.parent, given.place, key, move, san, *texts)

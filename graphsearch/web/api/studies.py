@@ -1,0 +1,202 @@
+"""Studies and notes for the notation pane: read, changed by whoever read them last, imported and exported."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from uuid import uuid4
+
+import chess
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ...deadline import time_limit
+from ...errors import GraphSearchError, InvalidPositionError
+from ...exchange.sources import GivenFile
+from ...limits import open_file
+from ...position.board import fen_of
+from ...position.notation import named_board
+from ...query.tree_values import tree_values
+from ...store.sharded.files import file_of_tables
+from ...store.tables.studies import Study, StudyMove
+from ...study import studies
+from ...study.notes import note_on, write_note
+from ...study.pgn import read_games
+from ...study.studies import StudyChange
+from ...study.tree import START, Tree
+from ..served_file import ServedFile
+from .asking import error_of, get, post, served_by
+from .requests import GivenPosition, Nothing, read_query
+from .study_requests import (
+    NewStudy,
+    NoteWritten,
+    StudyChangeWanted,
+    StudyEdit,
+    StudyGone,
+    StudyImport,
+    StudyWanted,
+    TreeText,
+    ValuesWanted,
+)
+from .work import file_name, received
+
+IMPORT_SECONDS = 60.0  # the most of an import from the page
+MOST_SHOWN, FIRST_SHOWN = 50_000, 2000  # characters of a comment, and of the beginning of a longer one
+
+
+# ------------------------------------------------------------ studies
+def _studies(served: ServedFile, wanted: Nothing) -> dict[str, object]:
+    """Returns the list of studies, and why they cannot be changed, if so."""
+    return studies.list_studies(served.path).as_dict() | {"closed": _closed(served)}
+
+
+def _closed(served: ServedFile) -> str:
+    """Returns why nothing can be written; empty if it can."""
+    try:
+        served.may_write()
+    except GraphSearchError as error:
+        return str(error)
+    if not os.access(file_of_tables(served.path), os.W_OK):
+        return f"{served.path.name} can only be read; check its permissions"
+    return ""
+
+
+def _study(served: ServedFile, wanted: StudyWanted) -> dict[str, object]:
+    return _as_dict(*studies.load_study(served.path, wanted.id))
+
+
+def _as_dict(study: Study, tree: Tree) -> dict[str, object]:
+    moves = [_move(tree.moves[number]) for number in tree.below(START)]
+    root = study.fen or chess.STARTING_FEN
+    facts = asdict(study) | {"fen": root, "comment": _shown(study.comment)}
+    return facts | {"moves": moves, "lost": len(tree.lost), "long": len(study.comment) > MOST_SHOWN}
+
+
+def _move(move: StudyMove) -> dict[str, object]:
+    found = {"id": move.id, "parent": move.parent, "place": move.place, "move": move.move, "san": move.san}
+    texts = {"before": _shown(move.before), "comment": _shown(move.comment)}
+    long = len(move.before) > MOST_SHOWN or len(move.comment) > MOST_SHOWN
+    return found | texts | {"nags": [int(number) for number in move.nags.split()], "long": long}
+
+
+def _shown(text: str) -> str:
+    """Returns a comment, of a very long one the beginning."""
+    if len(text) <= MOST_SHOWN:
+        return text
+    return f"{text[:FIRST_SHOWN]}... ({len(text) - FIRST_SHOWN:,} more characters are in the file)"
+
+
+def _change(wanted: StudyChangeWanted) -> StudyChange:
+    put = [
+        StudyMove(
+            *(one.id, one.parent, one.place, "", one.move, "", one.before, one.comment),
+            " ".join(map(str, sorted(set(one.nags)))),
+        )
+        for one in wanted.put
+    ]
+    return StudyChange(
+        put=put,
+        drop=wanted.drop,
+        keep={one.id for one in wanted.put if one.keeps},
+        comment=wanted.comment if wanted.says else None,
+        headers=wanted.headers,
+        name=wanted.name,
+    )
+
+
+def _new(served: ServedFile, wanted: NewStudy) -> dict[str, object]:
+    """Makes a study, with a number behind its name if that is taken."""
+    change = _change(wanted)
+    board = named_board(wanted.root) if wanted.root else chess.Board()
+    found = studies.create_study(served.path, wanted.name or "", fen_of(board), change)
+    return _as_dict(*studies.load_study(served.path, found.id))
+
+
+def _edit(served: ServedFile, wanted: StudyEdit) -> dict[str, object]:
+    found = studies.change_study(served.path, wanted.id, _change(wanted), wanted.revision)
+    return {name: getattr(found, name) for name in ("id", "name", "revision", "changed", "last")}
+
+
+def _delete(served: ServedFile, wanted: StudyGone) -> dict[str, object]:
+    return {"name": studies.delete_study(served.path, wanted.id, wanted.revision).name}
+
+
+# ------------------------------------------------------------ PGN
+async def _import(request: Request) -> Response:
+    """Makes studies of the games of an uploaded file."""
+    served = served_by(request)
+    try:
+        served.may_write()
+        wanted = read_query(StudyImport, request.query_params)
+        file = await received(request, served.folder / uuid4().hex)
+        name = file_name(wanted.name)
+        try:
+            return JSONResponse(await run_in_threadpool(_imported, served, file, name))
+        finally:
+            file.unlink(missing_ok=True)
+    except GraphSearchError as error:
+        return error_of(error)
+
+
+def _imported(served: ServedFile, file: Path, name: str) -> dict[str, object]:
+    with open_file(file) as stream, time_limit(IMPORT_SECONDS):
+        return studies.import_file(served.path, GivenFile(name, stream)).as_dict()
+
+
+def _pgn(served: ServedFile, wanted: StudyWanted) -> Response:
+    """Returns a study as a file, or all of them."""
+    text = studies.export_studies(served.path, [wanted.id] if wanted.id else [])
+    name = f"study-{wanted.id}" if wanted.id else f"{served.path.stem}-studies"
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.pgn"'}
+    return Response(text, media_type="application/x-chess-pgn", headers=headers)
+
+
+def _tree_pgn(served: ServedFile, wanted: NewStudy) -> dict[str, object]:
+    """Returns what the pane shows as PGN; nothing is kept."""
+    board = named_board(wanted.root) if wanted.root else chess.Board()
+    return {"pgn": studies.pgn_of(fen_of(board), _change(wanted))}
+
+
+def _read(served: ServedFile, wanted: TreeText) -> dict[str, object]:
+    """Returns one game of a text with all that is in it, for the pane; nothing is kept."""
+    lines = TextIOWrapper(BytesIO(wanted.text.encode()), encoding="latin-1", newline="")
+    game = next((one for one in read_games(lines, "the text") if one.number == wanted.number), None)
+    if game is None:
+        raise InvalidPositionError(f"there is no game {wanted.number} in the text")
+    root = game.fen or chess.STARTING_FEN
+    moves = [_move(game.moves[number - 1]) for number in Tree(game.moves).below(START)]
+    texts = {"headers": game.headers, "comment": _shown(game.comment), "left_out": game.left_out}
+    return {"fen": root, "moves": moves, **texts}
+
+
+# ------------------------------------------------------------ notes
+def _note(served: ServedFile, wanted: NoteWritten) -> dict[str, object]:
+    board = wanted.board()
+    write_note(served.path, board, wanted.text, wanted.revision)
+    return note_on(served.path, board).as_dict()
+
+
+ROUTES = [
+    get("/api/studies", Nothing, _studies),
+    get("/api/study", StudyWanted, _study),
+    get("/api/study-pgn", StudyWanted, _pgn),
+    get("/api/note", GivenPosition, lambda served, it: note_on(served.path, it.board())),
+    post("/api/study-new", NewStudy, _new),
+    post("/api/study-change", StudyEdit, _edit),
+    post("/api/study-delete", StudyGone, _delete),
+    post("/api/note", NoteWritten, _note),
+    post("/api/tree-pgn", NewStudy, _tree_pgn, writes=False),
+    post("/api/read-tree", TreeText, _read, writes=False),
+    post(
+        "/api/tree-values",
+        ValuesWanted,
+        lambda served, it: tree_values(served.path, named_board(it.root), it.moves),
+        writes=False,
+    ),
+    Route("/api/study-import", _import, methods=["POST"]),
+]

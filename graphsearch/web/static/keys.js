@@ -1,0 +1,14 @@
+// The list of keys.
+
+import { h, put } from "./dom.js";
+
+const KEYS = [
+  ["← →", "one move back, forward"], ["Home End", "first, last position"], ["↑ ↓", "the variation before, behind"], ["space", "play the best move"],
+  ["f", "turn the board"], ["c", "write a comment"], ["?", "this list"], ["Esc", "close"],
+];
+
+export function keysDialog(dialog) {
+  put(dialog, h("h2", { id: "keys-title", text: "Keys" }), h("dl", { class: "keys" }, KEYS.flatMap(([key, does]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: does })])),
+    h("button", { type: "button", text: "Close", onclick: () => dialog.close() }));
+  return () => { if (dialog.open) dialog.close(); else dialog.showModal(); };
+}

@@ -1,0 +1,290 @@
+// The notation: the game with its variations, as a draft of the page or as a study of the file.
+//
+// Moves that are played go into it; a line that is only looked at does not, unless a hand says so.
+
+import { ask, latest, send } from "./api.js";
+import { h, put, score } from "./dom.js";
+import { editor } from "./notation_edit.js";
+import { drawTree } from "./notation_view.js";
+import { noteOn } from "./note.js";
+import { on, open, state } from "./state.js";
+import { studiesDialog } from "./studies.js";
+import { START_NODE, Tree } from "./tree.js";
+
+const $ = (id) => document.getElementById(id);
+const MOST_VALUES = 1000; // moves whose values are asked for
+const VALUES_MS = 250;
+
+let hands = {};
+let pane = draft(null); // what is shown: { tree, root, comment, headers, study, revision, name, game }
+let current = null; // the node of the board's position; null where the notation does not have it
+let values = new Map();
+let buttons = new Map();
+let saving = Promise.resolve();
+let waits = 0; // changes that are not written yet
+let closed = ""; // why the file takes no changes
+let wanted = null; // the move of a study that an address names
+const isClosed = () => (pane.study ? closed : "");
+const edit = editor({ change, here: () => (current === null ? null : pane.tree.node(current)), pane: () => pane, isClosed });
+const worth = latest();
+
+function draft(game, { root = null, tree = new Tree(), comment = "", headers = {} } = {}) {
+  return { tree, root, comment, headers, study: 0, revision: 0, name: "", game };
+}
+
+const places = () => [...state.look.line, ...state.look.rest];
+
+// ------------------------------------------------------------ where the board is
+function arrived() {
+  const line = places();
+  if (!pane.study) keepDraft(line);
+  const isHere = pane.root === state.root;
+  const found = isHere ? pane.tree.find(state.line) : { id: START_NODE, plies: 0 };
+  if (isHere && state.adds && found.plies < line.length && !isClosed()) grow(found.id, line.slice(found.plies));
+  locate();
+}
+
+// a new game, another root or another line begins another draft, unless somebody has written in this one
+function keepDraft(line) {
+  const isGame = state.game && sameGame(state.game, pane.game);
+  if (pane.root === state.root && (isGame || !state.game)) {
+    const known = pane.tree.find(state.line).plies === line.length;
+    if (known || state.adds || isGame || !pane.tree.isPlain) return;
+  }
+  pane = draft(state.game, { root: state.root, headers: state.game?.headers });
+  values = new Map();
+  grow(START_NODE, line);
+  if (state.game && pane.tree.find(state.game.line).plies < state.game.line.length) bringGame(line);
+}
+
+// the game in front of a line that left it
+async function bringGame(line) {
+  const mine = pane;
+  try {
+    const { line: moves } = await ask("position", { root: mine.root, line: mine.game.line.join(" ") });
+    if (pane !== mine || mine.study || mine.tree.size > line.length) return;
+    mine.tree = new Tree();
+    grow(START_NODE, moves);
+    const found = mine.tree.find(line.map((step) => step.move));
+    grow(found.id, line.slice(found.plies));
+    locate();
+    draw();
+  } catch (error) { hands.toast(error.message); }
+}
+
+const sameGame = (one, other) => other && one.root === other.root && one.line.join() === other.line.join();
+
+function grow(from, steps) {
+  let at = from;
+  const rows = [];
+  for (const { move, san } of steps) {
+    const { node, change: made } = pane.tree.add(at, move, san);
+    rows.push(...made.put);
+    at = node.id;
+  }
+  save({ put: rows });
+}
+
+// the node of the board, and the line that goes on from there
+function locate() {
+  const isHere = pane.root === state.root;
+  const played = state.line.slice(0, state.at);
+  const found = isHere ? pane.tree.find(played) : null;
+  current = found?.plies === played.length ? found.id : null;
+  if (current !== null) {
+    const end = pane.tree.find(state.line);
+    const isWhole = end.plies === state.line.length; // the line may go on in a variation
+    state.line = [...(isWhole ? state.line : played), ...pane.tree.rest(isWhole ? end.id : current).map((node) => node.move)];
+  }
+  state.study = pane.study ? `${pane.study}${current ? `.${current}` : ""}` : "";
+}
+
+function goTo(id) {
+  const path = pane.tree.path(id);
+  const line = [...path, ...pane.tree.rest(id)].map((node) => node.move);
+  open({ root: pane.root, line, at: path.length, game: pane.game || undefined, headers: pane.study ? null : undefined });
+}
+
+// the other variations of the move on the board
+function turn(by) {
+  if (!current) return false;
+  const kids = pane.tree.node(pane.tree.node(current).parent).kids;
+  const next = kids[kids.indexOf(current) + by];
+  if (next) goTo(next);
+  return Boolean(next);
+}
+
+// ------------------------------------------------------------ changes
+// writes what was changed in the tree, and draws it
+function change(made, { to = null } = {}) {
+  save(made);
+  if (to !== null && to !== current) goTo(to);
+  else { locate(); draw(); }
+}
+
+function save(made) {
+  if (!pane.study || !made) return;
+  const mine = pane;
+  waits += 1;
+  saving = saving.then(() => write(mine, made)).finally(() => { waits -= 1; showState(); });
+}
+
+async function write(mine, made) {
+  if (mine.stale) { hands.toast("This change is not saved: open the study again."); return; }
+  try {
+    const found = await send("study-change", { id: mine.study, revision: mine.revision, ...made });
+    Object.assign(mine, { revision: found.revision, name: found.name });
+  } catch (error) {
+    mine.stale = true; // what follows was made on top of what is not saved
+    hands.toast(error.message);
+    if (pane === mine) await openStudy(mine.study, { node: current }).catch((problem) => hands.toast(problem.message));
+  }
+}
+
+// ------------------------------------------------------------ studies
+function show(study, node) {
+  pane = { tree: new Tree(study.moves, study.last), root: study.fen, comment: study.comment, headers: study.headers, study: study.id, revision: study.revision, name: study.name, game: null, lost: study.lost, long: study.long };
+  values = new Map();
+  current = null;
+  const played = pane.root === state.root ? state.line.slice(0, state.at) : [];
+  goTo(pane.tree.node(node) ? node : pane.tree.find(played).id);
+}
+
+export async function openStudy(id, { node = START_NODE } = {}) {
+  show(await ask("study", { id }), node);
+}
+
+// the draft, or a copy of the study, as a new study
+async function keep(name) {
+  const study = await send("study-new", { name, root: pane.root, put: pane.tree.renumbered(), comment: pane.comment, says: true, headers: pane.headers });
+  const path = current === null ? [] : pane.tree.path(current).map((each) => each.move);
+  show(study, new Tree(study.moves).find(path).id);
+}
+
+function renamed({ id, name, revision }) {
+  if (id !== pane.study) return;
+  Object.assign(pane, { name, revision });
+  showState();
+}
+
+function close() {
+  pane = draft(null);
+  if (state.look) { arrived(); draw(); history.replaceState(null, "", hands.address()); }
+}
+
+// a game with variations from a text, as a draft
+export function openDraft({ fen, moves, comment, headers }) {
+  const tree = new Tree(moves);
+  const line = tree.rest(START_NODE).map((node) => node.move);
+  const game = { root: fen, line, headers };
+  pane = draft(game, { root: fen, tree, comment, headers });
+  values = new Map();
+  open({ root: fen, line, at: 0, game });
+}
+
+// a study that another window, or the command line, has changed
+async function look() {
+  if (!pane.study || waits) return;
+  const { studies } = await ask("studies");
+  const mine = studies.find((each) => each.id === pane.study);
+  if (waits || mine?.revision === pane.revision) return;
+  if (!mine) { hands.toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); Object.assign(pane, { study: 0, revision: 0 }); locate(); draw(); return; }
+  await openStudy(pane.study, { node: current });
+  hands.toast(`The study ${mine.name} was changed elsewhere; it is shown as it is now.`);
+}
+
+// ------------------------------------------------------------ drawing
+function draw() {
+  buttons = drawTree($("line"), { tree: pane.tree, root: pane.root || state.root, comment: pane.comment, current, values }, goTo);
+  if (!buttons.size && !pane.comment) put($("line"), h("li", { class: "note", text: "Play a move, or open a game or a study." }));
+  reveal();
+  showState();
+  edit.show();
+  showElsewhere();
+  askValues();
+}
+
+function reveal() {
+  const button = buttons.get(current);
+  const list = $("line");
+  if (!button) { if (current === START_NODE) list.scrollTop = 0; return; }
+  const [top, height] = [button.offsetTop, button.offsetHeight]; // the list is what they are measured in
+  if (top < list.scrollTop || top + height > list.scrollTop + list.clientHeight) list.scrollTop = top - list.clientHeight / 2;
+}
+
+// a line that is looked at and does not stand in the notation
+function showElsewhere() {
+  const line = places().slice(0, state.at).map((step) => step.san).join(" ");
+  const isRoot = pane.root === state.root;
+  put($("elsewhere"), current === null && [
+    h("span", { text: isRoot ? `Not in the notation: ${line}` : "The board shows a position of another game." }),
+    isRoot && !isClosed() && h("button", { type: "button", id: "add-line", text: "Add this line", onclick: addLine }),
+    h("button", { type: "button", id: "to-notation", text: "Back to the notation", onclick: () => goTo(pane.tree.find(isRoot ? state.line : []).id) }),
+  ]);
+}
+
+function addLine() {
+  const found = pane.tree.find(state.line);
+  grow(found.id, places().slice(found.plies));
+  locate();
+  draw();
+  history.replaceState(null, "", hands.address());
+}
+
+function showState() {
+  $("notation-name").textContent = pane.study ? pane.name : "Notation";
+  const parts = pane.study ? [closed ? "read-only" : pane.stale ? "not saved" : waits ? "saving…" : "saved"] : [];
+  if (pane.lost) parts.push(`${pane.lost} moves of it are lost`);
+  $("notation-state").textContent = parts.join(", ");
+  $("keep").hidden = Boolean(closed || pane.study);
+  $("close-study").hidden = !pane.study;
+}
+
+function askValues() {
+  const mine = pane;
+  const nodes = [...pane.tree.walk()].slice(0, MOST_VALUES);
+  if (!nodes.length) return;
+  const numbers = new Map([[START_NODE, 0], ...nodes.map((node, k) => [node.id, k + 1])]);
+  const moves = nodes.map((node) => [numbers.get(node.parent), node.move]);
+  const asked = JSON.stringify([pane.root, moves, state.outside.stamp]);
+  if (asked === mine.valued) return;
+  clearTimeout(mine.timer);
+  mine.timer = setTimeout(() => worth(send("tree-values", { root: mine.root, moves }), (answer) => {
+    if (pane !== mine) return;
+    mine.valued = asked;
+    values = new Map(nodes.map((node, k) => [node.id, answer.values[k] && score(answer.values[k])]).filter(([, text]) => text));
+    draw();
+  }, () => {}), VALUES_MS);
+}
+
+// ------------------------------------------------------------ the page
+export function notation(given) {
+  hands = given;
+  const dialog = studiesDialog({ ...given, open: openStudy, keep, renamed, pane: () => pane, closed: () => closed, text: draftText });
+  $("studies-open").addEventListener("click", dialog.show);
+  $("keep").addEventListener("click", dialog.keep);
+  $("close-study").addEventListener("click", close);
+  const note = noteOn($("note"), { ...given, closed: () => closed, open: openStudy });
+  on("arrived", arrived);
+  on("position", () => { draw(); note.show(); });
+  on("file", () => { note.news(); look().catch((error) => given.toast(error.message)); askValues(); });
+  on("facts", async () => {
+    ({ closed } = await ask("studies"));
+    showState(); edit.show(); note.state();
+  });
+  on("address", (text) => {
+    const [id, node] = text.split(".").map(Number);
+    if (!id && pane.study) pane = draft(null);
+    wanted = id && id !== pane.study ? { id, node: node || START_NODE } : null;
+  });
+  on("position", () => {
+    if (!wanted) return;
+    const { id, node } = wanted;
+    wanted = null;
+    openStudy(id, { node }).catch((error) => given.toast(error.message));
+  });
+  return { turn, comment: () => edit.comment() };
+}
+
+// what is shown, as a new study would have it
+const draftText = () => ({ name: "draft", root: pane.root, put: pane.tree.renumbered(), comment: pane.comment, says: true, headers: pane.headers });

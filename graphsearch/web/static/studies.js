@@ -1,0 +1,99 @@
+// The list of studies: open, new, rename, delete, PGN in and out.
+
+import { ask, send, upload } from "./api.js";
+import { count, h, put, table, when } from "./dom.js";
+import { state } from "./state.js";
+
+const $ = (id) => document.getElementById(id);
+
+export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }) {
+  const dialog = $("studies");
+  const list = h("div", { id: "study-list" });
+  const told = h("ul", { class: "plain", id: "left-out" });
+  const name = h("input", { id: "study-name", size: 24, spellcheck: "false" });
+  const file = h("input", { type: "file", id: "study-file", accept: ".pgn,.gz,.zst", class: "hidden", onchange: take });
+  const tools = h("div", {});
+
+  const safely = (act) => async (...given) => { try { await act(...given); } catch (error) { toast(error.message); } };
+
+  const create = safely(async (event) => {
+    event.preventDefault();
+    await keep(name.value.trim());
+    name.value = "";
+    dialog.close();
+  });
+
+  async function take() {
+    const [one] = file.files;
+    if (!one) return;
+    try {
+      const query = new URLSearchParams({ name: one.name });
+      const found = await upload(`study-import?${query}`, one, () => {});
+      put(told, found.left_out.slice(0, 200).map((reason) => h("li", { text: reason })), found.found > 200 && h("li", { text: `and ${count(found.found - 200)} more` }));
+      if (found.studies.length === 1) await open(found.studies[0].id);
+      if (found.studies.length === 1 && !found.found) dialog.close();
+      else await load();
+    } catch (error) { toast(error.message); }
+    file.value = "";
+  }
+
+  const row = (study) => [
+    h("button", { type: "button", class: "link", text: study.name, "aria-current": study.id === pane().study ? "true" : null, onclick: safely(async () => { await open(study.id); dialog.close(); }) }),
+    study.moves, Object.assign(h("span", { class: "when", text: when(study.changed) })),
+    h("span", { class: "row" }, h("a", { class: "button", href: `/api/study-pgn?id=${study.id}`, text: "PGN", "aria-label": `PGN of ${study.name}` }),
+      !closed() && h("button", { type: "button", text: "Rename", "aria-label": `Rename ${study.name}`, onclick: () => rename(study) }),
+      !closed() && h("button", { type: "button", text: "Delete", "aria-label": `Delete ${study.name}`, onclick: () => remove(study) })),
+  ];
+
+  // asked in the list itself: a second press deletes
+  function remove(study) {
+    ask_(study, h("span", { text: `Delete ${study.name}? ` }), h("button", { type: "button", id: "study-delete", text: "Delete", onclick: safely(async () => { await send("study-delete", { id: study.id, revision: study.revision }); await load(); }) }));
+  }
+
+  function rename(study) {
+    const field = h("input", { id: "study-rename", value: study.name, "aria-label": "New name", size: 30 });
+    ask_(study, field, h("button", { type: "button", id: "study-rename-do", text: "Rename", onclick: safely(async () => {
+      renamed(await send("study-change", { id: study.id, revision: study.revision, name: field.value }));
+      await load();
+    }) }));
+    field.focus();
+  }
+
+  function ask_(study, ...parts) {
+    put($("study-ask"), ...parts, h("button", { type: "button", text: "Cancel", onclick: () => put($("study-ask")) }));
+  }
+
+  async function load() {
+    const { studies } = await ask("studies");
+    put($("study-ask"));
+    put(list, table(["Study", "Moves", "Changed", "Actions"], studies.map(row), { caption: "Studies of this file", empty: "There are no studies yet." }));
+    put(tools, closed() ? h("p", { class: "note", text: closed() }) : h("div", { class: "row" },
+      h("form", { class: "inline", onsubmit: create }, h("label", { for: "study-name", text: "Keep what is on the board as" }), name, h("button", { class: "primary", text: "New study" })),
+      h("label", { class: "button", text: "PGN in… " }, file)),
+    h("p", { class: "row" }, h("a", { class: "button", href: "/api/study-pgn", text: "All studies as PGN", hidden: !studies.length }), h("button", { type: "button", id: "tree-pgn", text: "What is shown as PGN", onclick: safely(save) })));
+  }
+
+  async function save() {
+    const { pgn } = await send("tree-pgn", text());
+    const link = h("a", { href: URL.createObjectURL(new Blob([pgn], { type: "application/x-chess-pgn" })), download: "notation.pgn" });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  const show = safely(async () => {
+    put(told);
+    await load();
+    if (!dialog.open) dialog.showModal();
+  });
+
+  put(dialog, h("div", { class: "row" }, h("h2", { id: "studies-title", text: "Studies" }), h("span", { class: "grow" }), h("button", { type: "button", text: "Close", onclick: () => dialog.close() })),
+    tools, h("div", { id: "study-ask", class: "row" }), told, list);
+
+  return { show, keep: async () => { await show(); name.value ||= nameOf(state.game); name.select(); } };
+}
+
+const nameOf = (game) => {
+  const { White: white = "", Black: black = "", Event: event = "" } = game?.headers || {};
+  const players = [white, black].filter((each) => each && each !== "?").join(" – ");
+  return players || (event !== "?" ? event : "");
+};

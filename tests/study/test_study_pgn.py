@@ -1,0 +1,152 @@
+"""PGN into a study and out of it: the same text, with python-chess as the judge; reasons for the rest."""
+
+from __future__ import annotations
+
+import io
+import random
+from dataclasses import replace
+
+import chess
+import chess.pgn
+import pytest
+
+from graphsearch.store.tables.studies import Study
+from graphsearch.study.pgn import ReadGame, read_games, text_of
+from graphsearch.study.tree import Tree, clean
+
+START = "4k3/8/8/8/8/8/4P3/R3K2R w KQ - 0 1"
+
+
+def read(text: str) -> list[ReadGame]:
+    return list(read_games(io.TextIOWrapper(io.BytesIO(text.encode()), "latin-1", newline=""), "a.pgn"))
+
+
+def written(game: ReadGame) -> str:
+    study = Study(
+        id=1,
+        name="a",
+        fen=game.fen,
+        headers=game.headers,
+        comment=game.comment,
+        last=0,
+        revision=1,
+        created="",
+        changed="",
+    )
+    return text_of(study, Tree(game.moves))
+
+
+def judged(text: str) -> str:
+    """Returns what python-chess writes of what it reads."""
+    game = chess.pgn.read_game(io.StringIO(text))
+    assert game is not None
+    assert game.errors == []
+    return game.accept(chess.pgn.StringExporter()) + "\n"
+
+
+def random_game(rng: random.Random) -> str:
+    """Returns a game with variations, comments and glyphs anywhere, as python-chess writes it."""
+    game = chess.pgn.Game()
+    if rng.random() < 0.3:
+        game.setup(chess.Board(START))
+    game.comment = rng.choice(("", "at the start [%cal Ge2e4]"))
+    nodes: list[chess.pgn.GameNode] = [game]
+    for _ in range(rng.randrange(1, 60)):
+        node = rng.choice(nodes[-4:])
+        moves = list(node.board().legal_moves)
+        if not moves:
+            continue
+        child = node.add_variation(
+            rng.choice(moves),
+            comment=rng.choice(("", "", "<b>x</b> é\N{EN DASH}", "two\nlines", 'a "quote" and \\')),
+            nags=rng.choice(([], [1], [3, 14])),
+        )
+        if node.variations[0] is not child:
+            child.starting_comment = rng.choice(("", "instead"))
+        nodes.append(child)
+    return game.accept(chess.pgn.StringExporter()) + "\n"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_game_comes_out_as_python_chess_writes_it(seed: int) -> None:
+    text = random_game(random.Random(seed))
+    (game,) = read(text)
+    assert game.left_out == []
+    assert written(game) == text == judged(text)
+
+
+def test_a_hand_written_game_comes_out_as_python_chess_reads_it() -> None:
+    text = (
+        '[Event "x"]\n\n{ before } 1.e4! {one}{two} e5 ({start} 1... c5 2. Nf3 (2. c3 d5 {x}) 2...d6)'
+        " 2. Nf3 $14 $6 Nc6?! ; the rest of the line\n3. Bb5 a6 1/2-1/2\n"
+    )
+    (game,) = read(text)
+    told = judged(text).replace("Nc6 $6 3.", "Nc6 $6 { the rest of the line } 3.")
+    assert written(game).split() == told.split()
+    assert judged(written(game)) == written(game)
+
+
+def test_headers_with_quotes_come_back() -> None:
+    (game,) = read('[Event "the \\"b\\" \\\\ c"]\n[Note "<i>x</i>"]\n\n1. e4 *\n')
+    (again,) = read(written(game))
+    assert again.headers == game.headers
+    assert (again.headers["Event"], again.headers["Note"]) == ('the "b" \\ c', "<i>x</i>")
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "reasons"),
+    [
+        ("1. e4 Nx9 2. e5 d4 *", "1. e4 *", ("not a move", "ends before 'Nx9'", "2 more with it")),
+        ("1. e4 -- 2. d4 *", "1. e4 *", ("a null move; 1 more with it",)),
+        ("1. e4 (1. d4 -- 2. c4) 1... e5 *", "1. e4 ( 1. d4 ) 1... e5 *", ("a null move; 1 more",)),
+        ("1. e4 (1. Ke8 e5) 1... e5 *", "1. e4 e5 *", ("illegal san: 'Ke8'",)),
+        ("1. e4 $256 e5 $12345 $3 *", "1. e4 e5 $3 *", ("$256 is no glyph", "passed over '$12345'")),
+        ("(1. d4) 1. e4 *", "1. e4 *", ("a variation without a move before it",)),
+        ("1. e4 foo e5 *", "1. e4 e5 *", ("passed over 'foo'",)),
+        ("1. e4 {no end", "1. e4 { no end } *", ("a comment that does not end",)),
+        ('[FEN "x"]\n\n1. e4 *', "*", ("no move is kept",)),
+        ('[Variant "Atomic"]\n\n1. e4 *', "*", ("Atomic, not chess",)),
+        ('[Result "won"]\n\n1. e4 *', "1. e4 *", ("'won' is no result",)),
+    ],
+)
+def test_what_is_left_out_has_its_line_and_its_reason(text: str, kept: str, reasons: tuple[str, ...]) -> None:
+    (game,) = read(text)
+    assert written(game).rstrip().rpartition("\n\n")[2].replace("\n", " ") == kept
+    told = " | ".join(game.left_out)
+    assert all(reason in told for reason in reasons), told
+    assert all(line.startswith("a.pgn, game 1, line ") for line in game.left_out)
+
+
+def test_variations_may_be_nested_ten_thousand_deep() -> None:
+    moves = [chess.Board().san(move) for move in chess.Board().legal_moves]
+    depth = 10_000
+    text = " ( ".join(moves[k % 20] for k in range(depth)) + " )" * (depth - 1) + " *"
+    (game,) = read(text)
+    assert (len(game.moves), game.left_out) == (depth, [])
+    assert judged(written(game)) == written(game)
+    (deeper,) = read(" ( ".join("e4" for _ in range(depth + 2)) + " )" * (depth + 1) + " *")
+    assert "more than 10,000 variations within each other" in deeper.left_out[0]
+
+
+def test_a_comment_cannot_end_itself_nor_begin_another_game() -> None:
+    evil = 'a } b\n\n[Event "other"]\n\n1. d4 \0 *'
+    (game,) = read("1. e4 {x} *")
+    text = written(replace(game, moves=[replace(game.moves[0], comment=clean(evil))]))
+    (again,) = read(text)
+    assert again.left_out == []
+    assert again.moves[0].comment == clean(evil)
+    assert judged(text) == text
+
+
+def test_a_game_of_chess960_with_castling_comes_back() -> None:
+    board = chess.Board("rk5r/8/8/8/8/8/8/RK5R w HAha - 0 1", chess960=True)
+    game = chess.pgn.Game()
+    game.setup(board)
+    castling = next(move for move in board.legal_moves if board.is_kingside_castling(move))
+    node = game.add_variation(castling)
+    node.add_variation(next(move for move in node.board().legal_moves if node.board().is_castling(move)))
+    text = game.accept(chess.pgn.StringExporter()) + "\n"
+    (found,) = read(text)
+    assert found.left_out == []
+    assert found.moves[0].san == "O-O"
+    assert written(found) == text == judged(text)

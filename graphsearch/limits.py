@@ -1,8 +1,7 @@
 """The most that is taken in from outside, and the one door through which the files of users are opened.
 
-A limit is generous: no file that a person or a program made in earnest meets it. Each can be raised by an
-environment variable, except those that a format or a kernel sets.
-docs/contributing/limits.md lists all of them.
+A limit is generous: no file made in earnest meets it. An environment variable raises it, unless a format or
+a kernel sets it. docs/contributing/limits.md lists all of them.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ class Limit:
 
     Attributes:
       name: what follows `GRAPHSEARCH_MAX_` in the environment variable that overrides it.
-      default: in units.
-      unit: BYTES, or what is counted.
+      default: in units. unit: BYTES, or what is counted.
       what: of which it is the most. reason: why it is that.
       fixed: whether a format or a kernel sets it, so that nothing overrides it.
     """

@@ -10,7 +10,7 @@ Python waits while they walk. A thread that needs Python stops in the middle of 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from . import waves_kernel
 from .leaves import LeafEvaluation
 
 MOST_THREADS = 128  # a note counts them in 8 bits
+WALK_FROM = 64  # visits that are worth a start of threads
 SPARE_SHARE = 3  # one part of so many of the addresses of blocks may be kept free for visits under way
 ANY = 1 << 60
 
@@ -43,23 +44,25 @@ class Walkers:
         root: Words,
         leaves: LeafEvaluation,
         evaluator: int,
-        waves: Sequence[wave.WaveArrays],
+        first: wave.WaveArrays,
+        count: int,
     ) -> None:
         """Begins with nothing under way.
 
         Args:
-          evaluator: number of the leaves' evaluator in records. waves: of one visit, one for each thread.
+          evaluator: number of the leaves' evaluator in records. first: a wave of one visit, for one of the
+            threads. count: of threads.
         """
         self._graph, self._root, self._leaves, self._evaluator = graph, root, leaves, evaluator
-        self._waves = waves
-        self._guards = new_guards(len(waves))
+        self._waves = [first, *(wave.new_wave(1) for _ in range(count - 1))]
+        self._guards = new_guards(count)
         self._threads = [
             ThreadArrays(
                 self._guards, np.zeros(COUNTERS, np.int64), np.zeros(INTS, np.int64), np.zeros(256, np.uint16)
             )
-            for _ in waves
+            for _ in self._waves
         ]
-        self._codes = [0] * len(waves)
+        self._codes = [0] * count
         self._held: Inside | None = None  # the file, while threads walk
 
     @property

@@ -11,7 +11,8 @@ one thread. The waves, and the order in which they are gathered and backed up, d
 threads, nor on their speed.
 
 A gather that meets positions which the file may hold and memory does not waits at that level, and continues
-when they have been read. Only this module's caller touches the arena; other threads see the leaves.
+when they have been read. Other threads see the leaves; only this module's caller touches the arena, unless
+several threads walk (`walkers.py`).
 """
 
 from __future__ import annotations
@@ -34,11 +35,10 @@ from .in_flight import InFlight, plies_of, put_together
 from .leaves import OVERLAP_FROM, THREAD_FROM, Answer, LeafEvaluation
 from .look_ahead import LookAhead
 from .params import FLOW
-from .walkers import Walkers
+from .walkers import WALK_FROM, Walkers
 
 SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
 FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
-WALK_FROM = 64  # visits that are worth a start of threads
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
 MANY_LEAVES = 32  # of a wave on its own, from which on several threads evaluate it
@@ -74,11 +74,9 @@ class WaveRunner:
           game: packed positions before the root, the latest first, for an evaluator that wants lines.
           threads: that walk, with batches of 1 and an evaluator inside the kernels.
         """
-        self._graph = graph
-        self._arena = graph.arena
+        self._graph, self._arena = graph, graph.arena
         self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
-        self._root = root
-        self._batch = batch
+        self._root, self._batch = root, batch
         self._leaves = LeafEvaluation(graph.evaluator, game)
         self._inside = self._leaves.kernel is not None
         self.most_leaves = batch  # of the next wave, if fewer than a batch
@@ -86,18 +84,14 @@ class WaveRunner:
         self.wave = wave.new_wave(batch)
         self._spare: wave.WaveArrays | None = None  # once a second one is gathered
         self._wave_bytes = int(sum(array.nbytes for array in self.wave))
-        self._most_entries = 0
+        self._most_entries = self._flown = 0
         self._nothing = wave.new_wave(1)
         self._flying: _Flying | None = None
-        self._flown = 0
-        self._waves_per_slice = 1
-        self._visits_at_room = -1
+        self._waves_per_slice, self._visits_at_room = 1, -1
         self._look_ahead = LookAhead(graph, root)
         self._threads = threads if self._inside and batch == 1 else 1
-        self._walkers = None
-        if self._threads > 1:
-            waves = [self.wave, *(wave.new_wave(1) for _ in range(threads - 1))]
-            self._walkers = Walkers(graph, root, self._leaves, self._evaluator, waves)
+        walks = graph, root, self._leaves, self._evaluator, self.wave
+        self._walkers = Walkers(*walks, self._threads) if self._threads > 1 else None
 
     def close(self) -> None:
         """Drops the waves in flight and ends the thread of an evaluator outside the kernels."""
@@ -308,11 +302,8 @@ class WaveRunner:
         self.wave.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
 
     def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, target: int) -> int:
-        kernel = (
-            waves_kernel.gather
-            if self._batch == 1 or self._scheme == FLOW
-            else others_kernel.gather_otherwise
-        )
+        flows = self._batch == 1 or self._scheme == FLOW
+        kernel = waves_kernel.gather if flows else others_kernel.gather_otherwise
         while True:
             leaves = kernel(*self._arrays(w, before), target)
             if leaves >= 0:

@@ -374,7 +374,7 @@ def test_the_commands_print_tables(made: Made, cli: Cli) -> None:
     none = cli("prepare", "--player", "Bob", "--store", made.path, "--min-games", "999", "-o", lines)
     assert (none.code, lines.read_text(), "left as it is" in none.err) == (0, "kept", True)
     refused = cli("prepare", "--player", "Bob", "--store", made.path, "-o", made.path)
-    assert (refused.code, refused.out) == (1, ""), "before anything is asked"
+    assert (refused.code, refused.out) == (2, ""), "before anything is asked"
     words = ("novelties", "startpos", "--store", made.path, "--min-games", "2", "--min-visits", "2")
     text = cli(*words)
     assert (text.code, "Popular in games, and worse" in text.out) == (0, True)

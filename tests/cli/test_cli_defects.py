@@ -67,6 +67,10 @@ COMMANDS: dict[str, list[object]] = {
     "lab mend": ["{graph}"],
     "lab split": ["{graph}", "{out}", "--shards", 2],
     "history": ["{graph}"],
+    "note delete": ["startpos", "--store", "{graph}"],
+    "note list": ["{graph}"],
+    "note show": ["startpos", "--store", "{graph}"],
+    "note write": ["startpos", "--text", "quiet", "--store", "{graph}"],
     "novelties": ["startpos", "--store", "{graph}"],
     "players": ["--store", "{graph}"],
     "prepare": ["--player", "x", "--store", "{graph}"],
@@ -91,6 +95,11 @@ COMMANDS: dict[str, list[object]] = {
     "store backup": ["{graph}", "{new}"],
     "store salvage": ["{graph}", "{new}"],
     "store merge": ["{graph}", "{graph}", "-o", "{new}"],
+    "study delete": ["mine", "--store", "{graph}"],
+    "study export": ["--store", "{graph}", "-o", "{out}"],
+    "study import": ["{pgn}", "--name", "mine", "--store", "{graph}"],
+    "study list": ["{graph}"],
+    "study rename": ["mine", "ours", "--store", "{graph}"],
     "lab forecast": ["{graph}"],
 }
 

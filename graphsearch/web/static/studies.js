@@ -82,6 +82,7 @@ export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }
 
   const show = safely(async () => {
     put(told);
+    put(list); // rows of before have old revisions
     await load();
     if (!dialog.open) dialog.showModal();
   });

@@ -166,6 +166,7 @@ ALIKE = ("answer", "write what")  # how rows of the table begin
 KINDS = (
     *ALIKE,
     "read and write",
+    "keep",
     "report",
     "search",
     "sweeps",
@@ -284,6 +285,19 @@ def test_books_and_imports_are_read_and_written_in_a_cluster(cli: Cli, pair: Pai
     for name in ("book build", *named("read and write"), "import --format polyglot"):
         outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"))
         assert outcome.code == 0, (name, outcome.err)
+    assert verify(pair.cluster).ok
+
+
+def test_studies_and_notes_are_kept_in_a_cluster(cli: Cli, pair: Pair, tmp_path: Path) -> None:
+    made, ends = ("study import", "note write"), ("study rename", "note delete")
+    for name in (*made, "study list", "study export", "note show", "note list", *ends):
+        outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"))
+        assert outcome.code == 0, (name, outcome.err)
+    assert "ours" in cli("study", "list", pair.cluster).out
+    assert cli("study", "delete", "ours", "--store", pair.cluster).code == 0
+    assert sorted([*made, "study list", "study export", "note show", "note list", *ends, "study delete"]) == (
+        named("keep")
+    )
     assert verify(pair.cluster).ok
 
 

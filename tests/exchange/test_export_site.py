@@ -205,6 +205,8 @@ def page(driver: Any) -> Iterator[Page]:
         WebDriverWait(driver, 20).until(lambda one: one.execute_script("return document.body.dataset.shown"))
         return driver
 
+    driver.get("about:blank")
+    driver.get_log("browser")  # of the page that the test before has left open
     yield opened
     assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
 

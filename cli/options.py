@@ -116,9 +116,9 @@ Threads = Annotated[
     int | None,
     option(
         "--threads K",
-        "Threads that search together, with builtin or nnue and limits of 10,000 visits or more; 1 "
-        "by default. They also evaluate batches, there and in networks on a CPU; all cores by default. With "
-        "several processes, the threads of each.",
+        "Threads that search together with builtin or nnue, and evaluate batches there and in networks on a "
+        "CPU. By default all cores; one if --visits or --evaluations ends the search, which then repeats bit "
+        "for bit. With several processes, the threads of each.",
         min=1,
     ),
 ]

@@ -248,7 +248,7 @@ SLOW: list[tuple[str, str, Check]] = [
     ("book-workers", "--workers 1 --tasks 4 --evaluations 40 --rounds 1", check_book_workers),
     ("cluster", "--visits 20000 --batch 1024", check_cluster),
     ("explorer-search", "--visits 2000 --rounds 1", check_explorer_search),
-    ("kills", "--times 1 --shards 2 --visits 300000", check_kills),
+    ("kills", "--times 1 --shards 2 --visits 2000000", check_kills),
     ("pool", "--workers 1 --batch 16 --rounds 2", check_pool),
     ("scale", "--nodes 6000 --first 600 --ram-mb 16 --phases pv compact read", check_scale),
     ("scale", "--nodes 20000 --shards 2 --ram-mb 16 --phases verify merge", check_scale_shards),

@@ -379,7 +379,7 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
             os.kill(int(started[1].place.rpartition(" ")[2]), signal.SIGKILL)
 
     monkeypatch.setattr(hosts.ShardLauncher, "start", noted)
-    limits, params = Limits(visits=100_000), SearchParams(overlap=0, minibatch_size=1024)
+    limits, params = Limits(visits=100_000), SearchParams(overlap=0, minibatch_size=64)
     with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
         alone = analyze(graph, chess.Board(), limits, params)
     found = master.analyze(

@@ -17,6 +17,7 @@ import pytest
 from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search.params import GATHERERS
+from graphsearch.search.shards import master
 from tools import judge_positions
 from tools.benchmarks import kills, memory, scale, simulation
 from tools.benchmarks.__main__ import main
@@ -28,6 +29,7 @@ from tools.benchmarks.table import tables
 from tools.write_lc0_network import RandomNetwork, Shape
 
 from ..conftest import ROOT
+from ..support.clusters import ThreadLauncher, endless_until_lost
 from ..support.engines import fake_engine, stockfish
 
 Check = Callable[[list[Row]], object]
@@ -248,7 +250,7 @@ SLOW: list[tuple[str, str, Check]] = [
     ("book-workers", "--workers 1 --tasks 4 --evaluations 40 --rounds 1", check_book_workers),
     ("cluster", "--visits 20000 --batch 1024", check_cluster),
     ("explorer-search", "--visits 2000 --rounds 1", check_explorer_search),
-    ("kills", "--times 1 --shards 2 --visits 2000000", check_kills),
+    ("kills", "--times 1 --shards 2 --visits 20000", check_kills),
     ("pool", "--workers 1 --batch 16 --rounds 2", check_pool),
     ("scale", "--nodes 6000 --first 600 --ram-mb 16 --phases pv compact read", check_scale),
     ("scale", "--nodes 20000 --shards 2 --ram-mb 16 --phases verify merge", check_scale_shards),
@@ -257,15 +259,24 @@ SLOW: list[tuple[str, str, Check]] = [
 ]
 
 
-def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_small(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets benchmarks simulate and measure less, and work in this process where they start a new one."""
-    for name, few in (("SIZES", 1), ("SHARDS", 2), ("MEASURED", 2)):
-        monkeypatch.setattr(simulation, name, getattr(simulation, name)[:few])
-    for name, number in (("IDLE_VISITS", 100), ("WAVES", 5)):
-        monkeypatch.setattr(simulation, name, number)
+    for figure in ("SHARDS", "MEASURED"):
+        monkeypatch.setattr(simulation, figure, getattr(simulation, figure)[:2])
+    for figure, small in (
+        ("IDLE_VISITS", 100),
+        ("BATCH", 512),
+        ("WAVES", 4),
+        ("SIZES", simulation.SIZES[:1]),
+    ):
+        monkeypatch.setattr(simulation, figure, small)
     for module in (memory, scale):
         monkeypatch.setattr(module, "fresh", lambda work, *arguments: work(*arguments))
     monkeypatch.setattr(kills.Killer, "_moment", lambda _: 0.1)  # as soon as the search is seen to run
+    if name == "kills":
+        endless_until_lost(monkeypatch)
+    if name == "simulation":
+        monkeypatch.setattr(master, "launcher_for", lambda pool, shards: ThreadLauncher())
 
 
 @pytest.mark.parametrize(
@@ -281,7 +292,7 @@ def test_a_benchmark_gives_figures_that_agree(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    make_small(monkeypatch)
+    make_small(name, monkeypatch)
     if "{engine}" in words:
         files["engine"] = fake_engine(files["games"].parent / "engine")
     assert main([name, *words.format(**files).split(), "--json"]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from graphsearch import Graph, Limits, SearchParams
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.search.job import SearchJob
 from graphsearch.search.shards import host, master
+from graphsearch.search.shards.attempt import Attempt
 from graphsearch.search.shards.host import Host, Setting
 from graphsearch.search.shards.report import ShardReport
 from graphsearch.search.shards.saved_waves import Save
@@ -95,6 +97,17 @@ def use(patch: pytest.MonkeyPatch, launcher: ThreadLauncher | None, *evaluators:
     made = iter(evaluators)
     patch.setattr(master, "launcher_for", lambda pool, shards: launcher)
     patch.setattr(host, "create", lambda spec: next(made))
+
+
+def endless_until_lost(patch: pytest.MonkeyPatch) -> None:
+    """Lets the first attempt of a search run on until a shard is lost, however fast the machine is."""
+    plain, begun = Attempt.search, list[Attempt]()
+
+    def search(self: Attempt, job: SearchJob, *others: Any) -> list[ShardReport]:
+        begun.append(self)
+        return plain(self, job if len(begun) > 1 else replace(job, limits=Limits()), *others)
+
+    patch.setattr(Attempt, "search", search)
 
 
 class _ThreadHost:

@@ -84,7 +84,7 @@ class LocalKiller(Killer):
                 started.append(super().start(setting))
                 return started[-1]
 
-        stack.callback(setattr, hosts, "LocalHosts", hosts.ShardLauncher)
+        stack.callback(setattr, hosts, "ShardLauncher", hosts.ShardLauncher)
         hosts.ShardLauncher = Known  # type: ignore[misc]
 
     def kill(self) -> None:
@@ -135,11 +135,16 @@ def kills(
     kills are done.
     """
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder, limits = Path(name), Limits(visits=visits)
+        folder = Path(name)
         killer = NodeKiller(times, seed, stack) if ray else LocalKiller(times, seed, shards, stack)
         found = master.analyze(
             folder / "a.cluster",
-            SearchJob(board=chess.Board(), limits=limits, params=PARAMS, save_seconds=SAVE_SECONDS),
+            SearchJob(
+                board=chess.Board(),
+                limits=Limits(visits=visits),
+                params=PARAMS,
+                save_seconds=SAVE_SECONDS,
+            ),
             Control(on_progress=killer.look, on_loss=killer.restarted, interval=0.1),
             evaluator=SPEC,
             shards=shards,
@@ -148,7 +153,7 @@ def kills(
         report = verify(folder / "a.cluster")
         merge(folder / "a.cluster", folder / "whole.graph")
         with Graph.open(folder / "one.graph", evaluator="uniform") as graph:
-            analyze(graph, chess.Board(), limits, PARAMS)
+            analyze(graph, chess.Board(), Limits(visits=found.result.new_visits), PARAMS)
         yield {
             "shards": shards,
             "ray": ray,

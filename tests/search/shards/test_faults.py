@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -20,13 +19,13 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch import Graph, Limits, SearchParams
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.search.job import Control, SearchJob
-from graphsearch.search.shards import attempt, host, hosts, master, mesh, parting
+from graphsearch.search.job import SearchJob
+from graphsearch.search.shards import attempt, host, master, mesh, parting
 from graphsearch.search.shards.host import Setting
 from graphsearch.search.shards.lines_kernel import SOCKET
 from graphsearch.search.shards.master import ATTEMPTS
@@ -38,7 +37,6 @@ from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import NAME
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.workers.ray_workers import ENVIRONMENT
 
 from ...support.clusters import ThreadLauncher, records_of, search_shards, use
 from ...support.pools import children, is_alive, run_script, until
@@ -61,8 +59,8 @@ def cluster(searched: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(searched, tmp_path / "a.cluster"))
 
 
-def job_of(visits: int, params: SearchParams = PARAMS, **fields: Any) -> SearchJob:
-    return SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=params, **fields)
+def job_of(visits: int) -> SearchJob:
+    return SearchJob(board=chess.Board(), limits=Limits(visits=visits), params=PARAMS)
 
 
 def search(folder: Path, visits: int) -> Any:
@@ -347,53 +345,3 @@ def test_shards_end_with_a_master_that_is_killed_and_the_next_one_may_search(tmp
     assert verify(folder).ok
     uniform = EvaluatorSpec(evaluator="uniform")
     assert master.analyze(folder, job_of(10), evaluator=uniform).losses == []
-
-
-@pytest.fixture
-def ray_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Returns the address of a Ray cluster that no other test joins."""
-    pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
-    from ray.cluster_utils import Cluster
-
-    for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}).items():
-        monkeypatch.setenv(name, value)
-    node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
-    found: Any = Cluster(initialize_head=True, head_node_args=node)
-    yield found.address
-    found.shutdown()
-
-
-@pytest.mark.slow
-def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_address: str
-) -> None:
-    started: list[hosts.ShardProcess] = []
-    start = hosts.ShardLauncher.start
-
-    def noted(launcher: hosts.ShardLauncher, setting: Setting) -> hosts.ShardProcess:
-        started.append(start(launcher, setting))
-        return started[-1]
-
-    def kill(progress: Any) -> None:
-        if len(started) == 2 and progress.new_visits > 20_000:
-            os.kill(int(started[1].place.rpartition(" ")[2]), signal.SIGKILL)
-
-    monkeypatch.setattr(hosts.ShardLauncher, "start", noted)
-    limits, params = Limits(visits=100_000), SearchParams(overlap=0, minibatch_size=64)
-    with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
-        alone = analyze(graph, chess.Board(), limits, params)
-    found = master.analyze(
-        tmp_path / "a.cluster",
-        job_of(100_000, params, save_seconds=0.1),
-        Control(on_progress=kill, interval=0.05),
-        evaluator=EvaluatorSpec(evaluator="uniform"),
-        shards=2,
-        pool=f"ray:{ray_address}",
-    )
-    assert len(started) == 4, "killed once, started again"
-    assert len(found.losses) == 1
-    assert re.search(r"^shard \d is lost: .* \(.*, process \d+\)$", found.losses[0])
-    assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
-    assert found.result.evaluations == alone.evaluations
-    with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 processes need one each"):
-        hosts.launcher_for(f"ray:{ray_address}", 3)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import StoreError
+from graphsearch.errors import EvaluatorError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import hosts, master, parting
@@ -21,8 +25,9 @@ from graphsearch.store.sharded.manifest import read_manifest
 from graphsearch.store.sharded.ownership import even_owners, owner_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.workers.ray_workers import ENVIRONMENT
 
-from ...support.clusters import records_of, search_shards
+from ...support.clusters import endless_until_lost, records_of, search_shards
 
 UNIFORM = EvaluatorSpec(evaluator="uniform")
 JOB = SearchJob(board=chess.Board(), limits=Limits(visits=10))
@@ -142,34 +147,62 @@ def test_another_number_of_shards_and_another_evaluator_are_refused(cluster: Pat
 
 
 # ------------------------------------------------------------------ processes
-def test_a_killed_shard_costs_no_visit_that_was_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits, params = Limits(visits=150_000), SearchParams(overlap=0, minibatch_size=1024)
-    with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), limits, params)
-    started: list[hosts.ShardProcess] = []
+@pytest.fixture
+def ray_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Returns the pool of a Ray cluster that no other test joins."""
+    pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
+    from ray.cluster_utils import Cluster
 
-    class Fragile(hosts.ShardLauncher):
-        def start(self, setting: Setting) -> hosts.ShardProcess:
-            started.append(super().start(setting))
-            return started[-1]
+    for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}).items():
+        monkeypatch.setenv(name, value)
+    node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
+    found: Any = Cluster(initialize_head=True, head_node_args=node)
+    yield f"ray:{found.address}"
+    found.shutdown()
+
+
+@pytest.mark.parametrize("pool", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+def test_a_killed_shard_costs_no_visit_that_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, pool: str
+) -> None:
+    where = request.getfixturevalue("ray_pool") if pool == "ray" else None
+    folder, params = tmp_path / "a.cluster", SearchParams(overlap=0, minibatch_size=128)
+    started, killed = list[hosts.ShardProcess](), list[int]()
+    start = hosts.ShardLauncher.start
+
+    def noted(launcher: hosts.ShardLauncher, setting: Setting) -> hosts.ShardProcess:
+        started.append(start(launcher, setting))
+        return started[-1]
 
     def kill(progress: Any) -> None:
-        if len(started) == 2 and progress.new_visits > 20_000:
-            started[1].kill()
+        if not killed and min(map(saved_visits, files_of(folder))) > 0:
+            killed.append(int(started[1].place.rpartition(" ")[2]))
+            os.kill(killed[0], signal.SIGKILL)
 
-    monkeypatch.setattr(hosts, "ShardLauncher", Fragile)
+    monkeypatch.setattr(hosts.ShardLauncher, "start", noted)
+    endless_until_lost(monkeypatch)
     lines: list[str] = []
     found = master.analyze(
-        tmp_path / "a.cluster",
-        SearchJob(board=chess.Board(), limits=limits, params=params, save_seconds=0.1),
+        folder,
+        SearchJob(board=chess.Board(), limits=Limits(visits=5000), params=params, save_seconds=0.1),
         Control(on_progress=kill, on_loss=lines.append, interval=0.05),
         evaluator=UNIFORM,
         shards=2,
+        pool=where,
     )
     assert len(started) == 4, "killed once, started again"
-    assert len(lines) == 1
-    assert lines[0].startswith("shard 1 is lost: a worker process was ended by signal 9")
-    assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
+    assert [line.split(";")[0] for line in lines] == found.losses
+    assert re.fullmatch(r"shard \d is lost: .* \(.*, process \d+\)", found.losses[0])
     assert found.result.stop_reason == "visits"
+    with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
+        alone = analyze(graph, chess.Board(), Limits(visits=found.result.new_visits), params)
+    assert records_of(files_of(folder)) == records_of([tmp_path / "one.graph"])
+    assert found.result.evaluations == alone.evaluations
+    if where:
+        with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 processes need one each"):
+            hosts.launcher_for(where, 3)
+
+
+def saved_visits(file: Path) -> int:
+    with Store.open(file, read_only=True) as store:
+        return saves_of(store)[0].visits

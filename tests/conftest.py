@@ -25,7 +25,7 @@ from .support.compiling import compile_all
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
-LONGEST_PROCESS_S = 120
+LONGEST_PROCESS_S = 240
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -105,11 +105,18 @@ def sql(path: Path, statement: str, *values: object) -> list[tuple[Any, ...]]:
         return connection.execute(statement, values).fetchall()
 
 
-def start(*args: object, **options: Any) -> subprocess.Popen[str]:
-    """Returns the started process `python -m graphsearch ...`, its output in pipes."""
+MAIN = "import sys; from graphsearch.cli import main; sys.exit(main())"
+
+
+def start(*args: object, before: str = "", **options: Any) -> subprocess.Popen[str]:
+    """Returns the started process `python -m graphsearch ...`, its output in pipes.
+
+    Args:
+      before: Python that it runs first, for instance to make slow what the test interrupts.
+    """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-m", "graphsearch", *map(str, args)]
-    return subprocess.Popen(command, **(pipes | options))
+    program = ["-c", f"{before}\n{MAIN}"] if before else ["-m", "graphsearch"]
+    return subprocess.Popen([sys.executable, *program, *map(str, args)], **(pipes | options))
 
 
 def finish(process: subprocess.Popen[str]) -> Outcome:

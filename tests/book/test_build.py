@@ -228,7 +228,7 @@ def test_limits(tmp_path: Path) -> None:
     assert (report.ended, report.evaluations, report.searched) == ("evaluations", 100, 5)
     evaluator = CountingEvaluator()
     timed = build(
-        tmp_path / "a.graph", config(max_ply=9), limits=BuildLimits(seconds=0.5), evaluator=evaluator
+        tmp_path / "a.graph", config(max_ply=9), limits=BuildLimits(seconds=0.01), evaluator=evaluator
     )
     assert timed.ended == "time"
 

@@ -333,6 +333,6 @@ def test_workers_end_with_the_process_they_work_for_and_the_file_is_sound(
         process.kill()
     else:
         os.killpg(process.pid, number)  # as from a terminal; nobody closes the executor
-    process.communicate(timeout=30)
-    until(lambda: not any(is_alive(one) for one in workers), 10)
+    process.communicate(timeout=120)
+    until(lambda: not any(is_alive(one) for one in workers))
     assert check_file(path, task("d3d4"), task("d3e4")) > 0

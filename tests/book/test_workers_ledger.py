@@ -107,7 +107,7 @@ def test_one_who_waits_gets_the_answer_as_soon_as_it_is_there() -> None:
     time.sleep(0.05)
     assert not got
     publish(ledger, one, part(3))
-    thread.join(10)
+    thread.join(60)
     assert got[0].known.tolist() == [3]
     assert not got[0].mine.any()
 
@@ -123,7 +123,7 @@ def test_one_who_waits_for_a_dead_worker_gets_what_that_had_not_published() -> N
     thread.start()
     ledger.end(one)
     ledger.release(one)
-    thread.join(10)
+    thread.join(60)
     assert got[0].mine.all()
     assert ask(ledger, two).known.tolist() == [0, 1]
 
@@ -135,7 +135,7 @@ def test_one_who_has_ended_waits_for_nobody() -> None:
     thread = threading.Thread(target=lambda: ask(ledger, two, waits=True))
     thread.start()
     ledger.end(two)
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 

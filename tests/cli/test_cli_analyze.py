@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sqlite3
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import chess
 import pytest
 
-from ..conftest import Cli, Outcome, finish, start
+from ..conftest import Cli, Outcome, finish, sql, start
+from ..support.pools import until
 
 KEYS = [
     "position",
@@ -134,16 +137,23 @@ def test_a_mate_in_one_is_found_and_printed_as_a_mate(cli: Cli) -> None:
 
 def started_analysis(path: Path) -> subprocess.Popen[str]:
     """Returns a running `analyze` without limits, when it has begun to search."""
+    before = runs_in(path)
     process = start("analyze", "startpos", "--store", path, "--json", preexec_fn=default_signals)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("No limit"):
             break
-    deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1.0)
+    until(lambda: runs_in(path) > before)
+    time.sleep(0.2)  # some waves
     return process
+
+
+def runs_in(path: Path) -> int:
+    """Returns how many runs a file tells of; a search inserts its own when signals no longer end it."""
+    try:
+        return int(sql(path, "SELECT count(*) FROM run")[0][0]) if path.exists() else 0
+    except sqlite3.OperationalError:  # it is being made
+        return 0
 
 
 def default_signals() -> None:
@@ -181,13 +191,15 @@ def test_a_second_signal_neither_corrupts_nor_shows_a_traceback(cli: Cli, tmp_pa
 
 def writer_of(fifo: Path) -> int:
     """Returns the writing end of a pipe as soon as somebody reads it: then that program has begun."""
-    end = time.monotonic() + 60
-    while True:
-        try:
-            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            assert time.monotonic() < end
-            time.sleep(0.05)
+    found: list[int] = []
+
+    def is_read() -> bool:
+        with suppress(OSError):
+            found.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(found)
+
+    until(is_read)
+    return found[0]
 
 
 def test_a_signal_before_the_search_ends_it_quietly(tmp_path: Path) -> None:

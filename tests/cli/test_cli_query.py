@@ -249,7 +249,7 @@ def in_a_terminal(commands: list[list[str]]) -> str:
     )
     os.close(child)
     data = b""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         try:
             more = os.read(parent, 65536)
@@ -259,7 +259,7 @@ def in_a_terminal(commands: list[list[str]]) -> str:
             break
         data += more
     os.close(parent)
-    assert process.wait(10) == 0, data
+    assert process.wait(60) == 0, data
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", data.decode()).replace("\r\n", "\n")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import shlex
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from graphsearch.store.store import Store
 from ..conftest import Cli, finish, start
 from ..graph.sweeps.test_reevaluate import stopped
 from ..support.counting import CountingEvaluator
+from ..support.pools import until
 
 
 @pytest.fixture
@@ -133,14 +133,22 @@ def test_wrong_questions_are_one_clear_line(cli: Cli, small_graph: Path) -> None
     assert cli("lab", "disagree", small_graph.with_name("none.graph")).code == 2
 
 
+SLOW = """
+import time
+from graphsearch.graph.sweeps import evaluating
+
+evaluating.FIRST_BATCH = evaluating.LARGEST_BATCH = 16
+ask = evaluating._Asker.ask
+evaluating._Asker.ask = lambda self, piece: (time.sleep(0.05), ask(self, piece))[1]
+"""
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_says_how_to_go_on(cli: Cli, tmp_path: Path, number: int, code: int) -> None:
     path = tmp_path / "a.graph"
-    cli("analyze", "startpos", "--visits", "60000", "--evaluator", "uniform", "--store", path).ends(0)
-    process = start("reevaluate", path, "--evaluator", "builtin", "--json")
-    give_up = time.monotonic() + 60
-    while time.monotonic() < give_up and not is_marked(path):
-        time.sleep(0.01)
+    cli("analyze", "startpos", "--visits", "4000", "--evaluator", "uniform", "--store", path).ends(0)
+    process = start("reevaluate", path, "--evaluator", "builtin", "--json", before=SLOW)
+    until(lambda: is_marked(path))
     process.send_signal(number)
     done = finish(process).ends(code)
     assert done.json["done"] < done.json["records"]

@@ -182,7 +182,7 @@ class Meeting(Evaluator):
         self.closed = False
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        self.barrier.wait(30)
+        self.barrier.wait(60)
         if self.error:
             raise EvaluatorError(self.error)
         return UniformEvaluator().evaluate(batch)

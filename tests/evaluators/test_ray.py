@@ -106,7 +106,7 @@ def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(tmp_pa
         process.terminate()  # alone: no group of processes survives this one
         assert process.stdout.readline() == "64\n", process.communicate()
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (out, process.returncode) == ("saved\n", 143)

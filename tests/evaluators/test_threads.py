@@ -88,11 +88,11 @@ def test_a_cancelled_job_waits_for_what_was_begun_and_begins_nothing_more() -> N
 
     def work(portion: int, thread: int) -> None:
         begun.set()
-        assert may_end.wait(20)
+        assert may_end.wait(60)
         ended.append(portion)
 
     job = threads.begin(work, 10)
-    assert begun.wait(20)
+    assert begun.wait(60)
     threading.Timer(0.05, may_end.set).start()
     job.cancel()
     assert ended == [0]

@@ -140,7 +140,7 @@ def test_the_next_wave_is_gathered_while_one_is_evaluated(monkeypatch: pytest.Mo
     class Waits(HashEvaluator):
         def evaluate(self, batch: PositionBatch) -> Evaluation:
             if len(batch.words) > 8:
-                assert gathered.wait(20), "nothing was gathered meanwhile"
+                assert gathered.wait(60), "nothing was gathered meanwhile"
                 order.append("evaluated")
             return super().evaluate(batch)
 

@@ -20,7 +20,7 @@ from graphsearch.store.record.provenance import EvaluatorIdentity
 from tests.conftest import ROOT
 from tests.support.reference import HashEvaluator
 
-SECONDS = 30.0  # that a test waits for what must come
+SECONDS = 120.0  # that a test waits for what must come, on however busy a machine
 
 
 class OddError(EvaluatorError):
@@ -39,7 +39,7 @@ class Oracle:
       seconds: for each position.
       bad: the EPD of a position that goes wrong, in the way `how` says: `die`, `hang`, `raise`, `odd`,
         `exit` or `shape`.
-      once: a file; it goes wrong only if that can be made.
+      once: a file; it goes wrong only if that can be made. It has the number of the process then.
     """
 
     log: Path
@@ -80,7 +80,8 @@ class LoggedEvaluator(Evaluator):
         if self.oracle.once is None:
             return True
         try:
-            self.oracle.once.touch(exist_ok=False)
+            with self.oracle.once.open("x") as file:
+                file.write(str(os.getpid()))
         except FileExistsError:
             return False
         return True

@@ -42,7 +42,7 @@ def test_a_late_evaluator_never_keeps_an_answer_back(blocking: BlockingEvaluator
         for k in range(3):  # the first wave is late, and the next searches find the worker at it
             lines = game.ask(f"position fen {board.fen()}", "go wtime 400 btime 400", until="bestmove")
             assert is_legal(board, lines)
-            assert blocking.waiting.wait(30) or k
+            assert blocking.waiting.wait(60) or k
             assert not blocking.open.is_set()
             board.push_uci(best_of(lines))
         assert game.ask("isready", until="readyok")
@@ -72,7 +72,7 @@ def test_the_file_answers_while_the_evaluator_is_late(tmp_path: Path, blocking: 
         game.ready()
         blocking.open.clear()
         game.ask("go movetime 100", until="bestmove")  # another position: its first wave is late
-        assert blocking.waiting.wait(30)
+        assert blocking.waiting.wait(60)
         lines = game.ask("position startpos moves e2e4", "go movetime 600", until="bestmove")
         assert known.bestmove is not None
         assert best_of(lines) == known.bestmove.uci()
@@ -84,7 +84,7 @@ def test_stop_answers_although_the_evaluator_is_late(blocking: BlockingEvaluator
         game.ready()
         blocking.open.clear()
         assert game.engine.handle("go infinite")
-        assert blocking.waiting.wait(30)
+        assert blocking.waiting.wait(60)
         assert is_legal(START, game.ask("stop", until="bestmove"))
         blocking.open.set()
 

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from graphsearch.search.puct import exploration_term
 from graphsearch.search.puct_kernel import fill_exploration, set_params
 from graphsearch.store.store import Store
 from tests.conftest import start
+from tests.support.pools import until
 
 COMMAND = [sys.executable, "-m", "graphsearch", "uci"]
 KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
@@ -283,10 +283,7 @@ def test_after_a_kill_the_file_answers_with_what_it_knew(tmp_path: Path) -> None
     lines.send("go nodes 700")
     known = nodes_in(lines.until("bestmove"))
     assert known >= 700
-    for _ in range(100):  # it saves when it is left alone
-        time.sleep(0.1)
-        if path.exists() and nodes_of(path, chess.Board()):
-            break
+    until(lambda: path.exists() and nodes_of(path, chess.Board()) > 0)  # it saves when it is left alone
     lines.process.kill()
     lines.end()
     again = Lines("--store", path, "--ram", "64MB")

@@ -13,7 +13,7 @@ import chess
 from graphsearch.graph.view import show
 
 from ..conftest import Cli, start
-from .conftest import Client, until
+from .conftest import PATIENCE_S, Client, until
 
 
 class Address:
@@ -38,7 +38,7 @@ def test_ctrl_c_saves_the_search_that_is_running(small_graph: Path) -> None:
         client.post("search", searchmoves="d4", threads=1)
         until(lambda: b'"nodes"' in news(client), "the search")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (process.returncode, "saving" in said) == (130, True)
@@ -50,7 +50,7 @@ def test_ctrl_c_saves_the_search_that_is_running(small_graph: Path) -> None:
 def news(client: Client) -> bytes:
     """Returns the first news that a page gets."""
     found = urlsplit(client.server.address)
-    connection = HTTPConnection(found.hostname or "", found.port or 0, timeout=10)
+    connection = HTTPConnection(found.hostname or "", found.port or 0, timeout=PATIENCE_S)
     connection.request("GET", "/api/events", headers={"Cookie": client.cookie})
     lines = connection.getresponse()
     said = b"".join(lines.readline() for _ in range(5))  # of the file, and of the queue

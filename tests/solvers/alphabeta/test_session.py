@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import chess
@@ -31,6 +30,7 @@ from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import ROOT
+from ...support.pools import until
 from ...support.reference import HashEvaluator
 
 KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
@@ -166,9 +166,8 @@ def test_a_killed_search_loses_little(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(path), KIWIPETE.fen()]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        while process.stdout.readline().strip() != "4":
-            assert process.poll() is None
-        time.sleep(0.4)
+        assert process.stdout.readline() == "1\n"
+        until(lambda: any((row.depth or 0) >= 3 for row in info(path).entry_runs))
         process.send_signal(signal.SIGKILL)
     assert verify(path).problems == []
     assert [(row.finished, (row.depth or 0) >= 3) for row in info(path).entry_runs] == [(None, True)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
-import time
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ from graphsearch.store.upkeep.verify import verify
 from ..conftest import Cli
 
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+
+
+BOUND = "a statement took longer than the size of the file explains"
 
 
 def put_in_place(path: Path, table: str, statement: str) -> None:
@@ -43,18 +47,21 @@ def full_text(table: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "table", ["store_info", "evaluator", "run", "segment", "chunk", "block", "root", "game"]
+    ("made", "table"),
+    [
+        *product(
+            [endless_view], ("store_info", "evaluator", "run", "segment", "chunk", "block", "root", "game")
+        ),
+        *product([full_text], ("store_info", "block", "game")),
+    ],
 )
-@pytest.mark.parametrize("made", [endless_view, full_text])
 def test_what_is_no_table_is_never_read(
-    cli: Cli, small_graph: Path, tmp_path: Path, table: str, made: object
+    cli: Cli, small_graph: Path, tmp_path: Path, table: str, made: Callable[[str], str]
 ) -> None:
-    assert callable(made)
     path, sound = tmp_path / "odd.graph", tmp_path / "sound.graph"
     shutil.copy(small_graph, path)
     shutil.copy(small_graph, sound)
     put_in_place(path, table, made(table))
-    began = time.monotonic()
     for command in (
         ("store", "info", path),
         ("store", "verify", path),
@@ -68,9 +75,9 @@ def test_what_is_no_table_is_never_read(
         done = cli(*command)
         assert done.code in (0, 1), (command, done)
         assert "internal error" not in done.err
+        assert BOUND not in done.err, "an endless statement is ended by its bound"
         if done.code:
             assert done.err.strip(), command
-    assert time.monotonic() - began < 100, "an endless statement would be ended by its bound, after seconds"
 
 
 def test_a_view_beside_the_log_of_a_killed_writer_is_not_read_before_the_schema(
@@ -80,9 +87,7 @@ def test_a_view_beside_the_log_of_a_killed_writer_is_not_read_before_the_schema(
     shutil.copy(small_graph, path)
     put_in_place(path, "run", endless_view("run"))
     path.with_name("odd.graph-wal").write_bytes(b"\0" * 4096)
-    began = time.monotonic()
     assert "no such table: run" in verify(path).problems[0]
-    assert time.monotonic() - began < 60, "an endless statement would be ended by its bound, after seconds"
 
 
 def test_a_statement_takes_no_more_steps_than_its_file_explains(
@@ -120,5 +125,5 @@ def test_two_threads_use_a_writers_connection_at_once(tmp_path: Path) -> None:
         thread.start()
         ask(0)
         ends.set()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()

@@ -66,12 +66,13 @@ def by_records(path: Path, fens: list[str]) -> tuple[dict[str, tuple[Any, ...]],
 
 
 def check(path: Path) -> None:
-    """Compares the tables with records: as `verify` does, and by views of the graph."""
+    """Compares the tables with records: all as `verify` does, every fifth position by views of the graph."""
     assert verify(path).problems == []
     found = tables(path)
-    positions, moves = by_records(path, [row[1] for row in found["top_position"]])
-    assert {row[0]: (row[2], row[3], row[7]) for row in found["top_position"]} == positions
-    assert {(row[0], row[1]): row[3] for row in found["top_edge"]} == moves
+    rows = found["top_position"][::5]
+    positions, moves = by_records(path, [row[1] for row in rows])
+    assert {row[0]: (row[2], row[3], row[7]) for row in rows} == positions
+    assert {(row[0], row[1]): row[3] for row in found["top_edge"] if row[0] in positions} == moves
 
 
 def test_positions_that_are_searched_on_keep_no_old_rows(tmp_path: Path) -> None:

@@ -97,9 +97,9 @@ def test_a_position_is_evaluated_once(teams: list[Walkers]) -> None:
 def test_records_are_read_and_evicted_between_visits(
     teams: list[Walkers], tmp_path: Path, threads: int
 ) -> None:
-    path, visits, most = tmp_path / "a.graph", 0, 12_000
+    path, visits, most = tmp_path / "a.graph", 0, 4_000
     for part in range(3):
-        with Graph.open(path, evaluator=threaded(threads, "uniform"), ram_bytes=2_000_000) as graph:
+        with Graph.open(path, evaluator=threaded(threads, "uniform"), ram_bytes=700_000) as graph:
             result = analyze(graph, BOARD, Limits(visits=most))
             visits += most
             assert result.visits == visits

@@ -25,7 +25,7 @@ from graphsearch.store.sharded.manifest import read_manifest
 from graphsearch.store.sharded.ownership import even_owners, owner_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.workers.ray_workers import ENVIRONMENT
+from graphsearch.workers.ray_workers import ENVIRONMENT, RayLauncher
 
 from ...support.clusters import endless_until_lost, records_of, search_shards
 
@@ -155,6 +155,7 @@ def ray_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(RayLauncher, "patience", 250.0)  # its actors start slowly on a busy machine
     node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
     found: Any = Cluster(initialize_head=True, head_node_args=node)
     yield f"ray:{found.address}"

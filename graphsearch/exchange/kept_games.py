@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,21 @@ def played_game(game: PgnGame, number: int, played: Iterable[Played], result: st
       number: of the game in its file, from 1. played: its moves; variations are left out.
       result: as it is counted.
     """
+    steps = (one.step for one in played if not one.variation)
+    codes = tuple(encode_move(step.move) for step in steps if step)
+    return PlayedGame(game_row(game, number, result, b""), codes[:MAX_GAME_MOVES])
+
+
+def game_row(game: PgnGame, number: int, result: str, moves: bytes) -> GameRow:
+    """Returns the row of a game.
+
+    Args:
+      number: of the game in its file, from 1. result: as it is counted.
+      moves: their numbers in canonical order.
+    """
     headers = game.headers
     event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
-    kept = GameRow(
+    return GameRow(
         source=0,
         number=number,
         place=game.place,
@@ -65,11 +78,8 @@ def played_game(game: PgnGame, number: int, played: Iterable[Played], result: st
         result=result,
         eco=text_of(headers.get("ECO", "")),
         fen=_start_of(game),
-        moves=b"",
+        moves=moves[:MAX_GAME_MOVES],
     )
-    steps = (one.step for one in played if not one.variation)
-    codes = tuple(encode_move(step.move) for step in steps if step)
-    return PlayedGame(kept, codes[:MAX_GAME_MOVES])
 
 
 def kept_games(games: Sequence[PlayedGame]) -> list[GameRow]:
@@ -91,6 +101,7 @@ def kept_games(games: Sequence[PlayedGame]) -> list[GameRow]:
     return [replace(one.game, moves=bytes(line)) for one, line in zip(games, numbers, strict=True)]
 
 
+@lru_cache(maxsize=10_000)
 def text_of(text: str) -> str | None:
     """Returns a header for people, None if it says nothing; read as UTF-8 if it is that, else as Latin-1.
 
@@ -99,7 +110,9 @@ def text_of(text: str) -> str | None:
     """
     with suppress(UnicodeError):
         text = text.encode("latin-1").decode("utf-8")
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())[:LONGEST_TEXT]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    plain = " ".join(text.split())[:LONGEST_TEXT]
     return None if plain in _NONE else plain
 
 
@@ -127,7 +140,9 @@ def _elo_of(text: str) -> int | None:
 
 def _start_of(game: PgnGame) -> str | None:
     """Returns the FEN of the position that a game begins with, None if it is the start position."""
-    fen = fen_of(start_of(game.headers.get("FEN")))
+    if not game.headers.get("FEN"):
+        return None
+    fen = fen_of(start_of(game.headers["FEN"]))
     return None if fen == chess.STARTING_FEN else fen
 
 

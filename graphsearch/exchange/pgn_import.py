@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ImportFileError, InvalidParameterError
 from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
-from ..store.tables import games as tables
 from ..store.tables import players as player_tables
+from ..store.tables.players import GameRow
+from .block_playing import BlockPlayer
 from .importing import (
     SAY_SECONDS,
     FileReport,
@@ -22,17 +23,16 @@ from .importing import (
     import_files,
     open_for_import,
 )
-from .kept_games import PlayedGame, kept_games, played_game
-from .playing import BrokenGameError, Played, Player, VariantError
+from .kept_games import PlayedGame, game_row, kept_games, played_game
+from .pgn_blocks import BlockReader, GameBlock
+from .playing import BrokenGameError, Player, VariantError
 from .sources import GivenFile, Input
+from .tally import BLACK, DRAWS, GAMES_AT_ONCE, UNKNOWN, WHITE, Tally
 
 KIND = "pgn"
-GAMES_AT_ONCE = 5000  # of one transaction, unless
-MOVES_AT_ONCE = 100_000  # so many different moves come together first: some 60 MB
 
 NULL_MOVE = "a null move (--), which no game contains; the game counts up to there"
 
-WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS = range(5)  # columns of a count
 RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # of the first four
 _RESULTS = {"1-0": WHITE, "0-1": BLACK, "1/2-1/2": DRAWS, "1/2": DRAWS}
 
@@ -92,11 +92,16 @@ class _PgnImport:
     ) -> None:
         self._importing = importing
         self._report = importing.report
-        self._reader = GameReader(given.lines(), variations=variations)
-        self._player = Player(max_ply)
+        self._reader: BlockReader | GameReader
+        if variations:  # which no kernel reads
+            self._reader = GameReader(given.lines(), variations=True)
+        else:
+            self._reader = BlockReader(given, most=games_at_once)
+        self._player, self._block_player = Player(max_ply), BlockPlayer(max_ply)
         self._games_at_once = games_at_once
         self._tally = Tally(games_at_once)
         self._kept: list[PlayedGame] = []
+        self._rows: list[GameRow] = []  # of blocks, which are kept too
         self._kept_before = importing.source.players or 0
         self._passed = 0
         self._strays = self._at_odds = 0
@@ -105,11 +110,13 @@ class _PgnImport:
         """Takes the games that were not taken yet; what is counted is saved whatever ends it."""
         finished = False
         try:
-            for number, game in enumerate(self._reader, start=1):
-                if number > self._least:
-                    self._take(number, game)
-                self._passed = number
-                if self._tally.is_full or len(self._kept) >= self._games_at_once:
+            for one in self._reader:
+                if isinstance(one, GameBlock):
+                    self._take_block(one)
+                else:
+                    self._take(self._passed + 1, one)
+                    self._passed += 1
+                if self._tally.is_full or len(self._kept) + len(self._rows) >= self._games_at_once:
                     self._save()
                 self._importing.say()
                 if self._importing.stopped:
@@ -128,8 +135,30 @@ class _PgnImport:
         before = self._importing.before
         return min(before, self._kept_before) if self._importing.players else before
 
+    def _take_block(self, block: GameBlock) -> None:
+        """Counts the games of a block and keeps who played them, as far as this was not done before."""
+        first = self._passed + 1
+        played, others = self._block_player.play(block, max(0, self._least - self._passed))
+        results = [result_of(game) for game in played.games]
+        counted = [i for i, place in enumerate(played.places) if first + place > self._importing.before]
+        self._tally.add_block(played.part(counted), [results[i][0] for i in counted])
+        self._report.taken += len(counted)
+        self._at_odds += sum(results[i][1] for i in counted)
+        if self._importing.players:
+            for i, (place, game) in enumerate(zip(played.places, played.games, strict=True)):
+                if first + place > self._kept_before:
+                    result = RESULT_TEXTS[results[i][0]]
+                    self._rows.append(game_row(game, first + place, result, played.moves(i)))
+                    self._report.players += 1
+        for place in others:
+            row = block.games[place].tolist()
+            self._take(first + place, block.add_moves(block.game(row), row))
+        self._passed += len(block.games)
+
     def _take(self, number: int, game: PgnGame) -> None:
         """Counts a game and keeps who played it, as far as this was not done before."""
+        if number <= self._least:
+            return
         counts = number > self._importing.before
         try:
             played = self._player.play(game)
@@ -160,12 +189,12 @@ class _PgnImport:
         passed = max(self._passed, self._kept_before) if self._importing.players else None
         self._importing.save(self._write, finished=finished, players=passed)
         self._tally = Tally(self._games_at_once)  # if that failed, these counts go with the next save
-        self._kept = []
+        self._kept, self._rows = [], []
 
     def _write(self, store: Store) -> None:
         self._tally.write(store)
-        if self._kept:
-            player_tables.add(store, self._importing.source.id, kept_games(self._kept))
+        if self._kept or self._rows:
+            player_tables.add(store, self._importing.source.id, [*self._rows, *kept_games(self._kept)])
 
     def _add_notes(self, *, finished: bool) -> None:
         strays = self._strays + len(self._reader.strays)
@@ -178,49 +207,6 @@ class _PgnImport:
                 self._report.notes.append(f"{what}: {number:,}")
         if finished and not self._report.done:
             self._report.notes.append("it has no games")
-
-
-class Tally:
-    """Counts of some games, until they are written."""
-
-    def __init__(self, games_at_once: int = GAMES_AT_ONCE) -> None:
-        self._games_at_once = games_at_once
-        self._positions: dict[str, tuple[str, int]] = {}
-        self._moves: dict[tuple[str, str], tuple[str, list[int]]] = {}
-        self._games = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to write it."""
-        return self._games >= self._games_at_once or len(self._moves) >= MOVES_AT_ONCE
-
-    def add(self, played: Iterable[Played], result: int) -> None:
-        """Counts one game: each (position, move) once, moves of variations as often as they stand there."""
-        seen: set[tuple[str, str]] = set()
-        for one in played:
-            node, step = one.node, one.step
-            known = self._positions.get(node.key)
-            if known is None or node.ply < known[1]:
-                self._positions[node.key] = (node.fen, node.ply)
-            if step is None:
-                continue
-            place = (node.key, step.uci)
-            if not one.variation and place in seen:
-                continue
-            seen.add(place) if not one.variation else None
-            counts = self._moves.get(place)
-            if counts is None:
-                counts = self._moves[place] = (step.san, [0, 0, 0, 0, 0])
-            counts[1][VARIATIONS if one.variation else result] += 1
-        self._games += 1
-
-    def write(self, store: Store) -> None:
-        """Adds the counts to those of the file, in the order of keys."""
-        tables.add_games(
-            store,
-            ((key, *position) for key, position in sorted(self._positions.items())),
-            ((key, move, san, *counts) for (key, move), (san, counts) in sorted(self._moves.items())),  # type: ignore[misc]
-        )
 
 
 def result_of(game: PgnGame) -> tuple[int, bool]:

@@ -87,7 +87,7 @@ class Input:
         Raises:
           ImportFileError: if packed bytes are damaged or cut short.
         """
-        with self._readable():
+        with self.readable():
             while True:
                 piece = _read_whole(self._plain, size)
                 self._handed_out += len(piece)
@@ -102,10 +102,24 @@ class Input:
         Raises:
           ImportFileError: if packed bytes are damaged or cut short.
         """
-        with self._readable():
+        with self.readable():
             while first and (passed := len(self._plain.read(min(first, PIECE)))):
                 first -= passed
             return _read_whole(self._plain, min(size, limits.GAME.most))
+
+    def pass_to(self, place: int) -> None:
+        """Takes note of how many unpacked bytes are done, for `position`."""
+        self._handed_out = place
+
+    def text_pieces(self, size: int) -> Iterator[bytes]:
+        """Yields the unpacked bytes of a text in pieces of `size`; only the last one may be shorter.
+
+        Raises:
+          ImportFileError: if it is no text, or packed bytes are damaged or cut short.
+        """
+        with self.readable():
+            self._refuse_other_files(self._plain.peek(4096)[:4096])
+        yield from self.pieces(size)
 
     def lines(self) -> Iterator[str]:
         """Yields the lines of a text with their ends, as Latin-1: every encoding that extends ASCII will do.
@@ -115,7 +129,7 @@ class Input:
         Raises:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
-        with self._readable():
+        with self.readable():
             self._refuse_other_files(self._plain.peek(4096)[:4096])
             yield from self._lines(io.TextIOWrapper(self._plain, encoding="latin-1", newline=""))
 
@@ -137,7 +151,8 @@ class Input:
             raise ImportFileError(f"{self.name} is not a text file (convert UTF-16 to UTF-8)")
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def readable(self) -> Iterator[None]:
+        """Turns the errors of reading, inside, into ImportFileError."""
         try:
             yield
         except InputFileError as error:

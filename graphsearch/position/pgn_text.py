@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 import chess
 import chess.pgn
@@ -112,6 +113,7 @@ class GameReader:
       notes: keep comments and glyphs among them too, and the words that are no moves; comments and glyphs
         after the result of a game are dropped.
       deepest: variations within each other.
+      first_line, place: the number of the first line, and where it begins in its file.
     """
 
     def __init__(
@@ -121,6 +123,8 @@ class GameReader:
         variations: bool = False,
         notes: bool = False,
         deepest: int = DEEPEST,
+        first_line: int = 1,
+        place: int = 0,
     ) -> None:
         self._lines = lines
         self._deepest = deepest
@@ -128,8 +132,8 @@ class GameReader:
         self._notes = notes
         self._said: list[str] = []  # of the open comment
         self._kinds: dict[str, tuple[Kind, str]] = {}
-        self._number = 0
-        self._here = self._there = 0  # where the present line begins and ends
+        self._number = first_line - 1
+        self._here = self._there = place  # where the present line begins and ends
         self._comment = 0  # line where the open comment began
         self._opened: list[int] = []  # lines where the open variations began
         self._blank = True  # whether the line before was empty
@@ -142,17 +146,34 @@ class GameReader:
 
     def __iter__(self) -> Iterator[PgnGame]:
         for line in self._lines:
-            self._number += 1
-            self._here, self._there = self._there, self._there + len(line)
-            if self._number == 1:
-                line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
-            self._take(line)
-            self._measure(line)
-            if self._ready:
-                yield from self._ready
-                self._ready.clear()
+            yield from self.read_line(line)
+        yield from self.finish()
+
+    def read_line(self, line: str) -> list[PgnGame]:
+        """Returns the games that end before or in the next line."""
+        self._number += 1
+        self._here, self._there = self._there, self._there + len(line)
+        if self._number == 1:
+            line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
+        self._take(line)
+        self._measure(line)
+        return self._take_ready()
+
+    def finish(self) -> list[PgnGame]:
+        """Returns the game that ends with the text, if one is open."""
         self._end(self._there)
-        yield from self._ready
+        return self._take_ready()
+
+    @property
+    def is_between_games(self) -> bool:
+        """Whether no game, comment or variation is open: what follows is read as at the begin of a text."""
+        return self._game is None and not self._comment and not self._opened
+
+    def _take_ready(self) -> list[PgnGame]:
+        if not self._ready:
+            return self._ready
+        found, self._ready = self._ready, []
+        return found
 
     # -------------------------------------------------------------- lines
     def _take(self, line: str) -> None:
@@ -369,8 +390,12 @@ def variant_of(headers: dict[str, str]) -> str:
     ('', 'Atomic')
     """
     name = headers.get("Variant", "")
-    if not name:
-        return ""
+    return _checked_variant(name) if name else ""
+
+
+@lru_cache(maxsize=100)
+def _checked_variant(name: str) -> str:
+    """Returns the name of a variant, empty if it is played as standard chess."""
     found = chess.pgn.Headers({"Variant": name})
     try:
         standard = found.variant() is chess.Board

@@ -418,7 +418,7 @@ def test_an_import_that_was_stopped_goes_on_where_it_was(path: Path) -> None:
         if progress.count >= 40:
             stop.set()
 
-    report = imported(path, text, stop=stop, on_progress=stop_soon, say_seconds=-1.0)
+    report = imported(path, text, stop=stop, on_progress=stop_soon, say_seconds=-1.0, games_at_once=10)
     assert (report.state, report.taken) == ("stopped", 40)
     assert seen[-1].count == 40
     again = imported(path, text)
@@ -647,8 +647,9 @@ def test_the_share_of_a_file_that_is_done_is_that_of_its_games(tmp_path: Path, p
     seen: list[ImportProgress] = []
     moves = " ".join(f"{k}. Nf3 Nf6 {k + 1}. Ng1 Ng8" for k in range(1, 40, 2))
     text = f'[Result "*"]\n\n{moves} *\n\n' * games
-    imported(tmp_path / "a.graph", pack(text.encode()), on_progress=seen.append, say_seconds=-1.0)
+    options = {"on_progress": seen.append, "say_seconds": -1.0, "games_at_once": 8}
+    imported(tmp_path / "a.graph", pack(text.encode()), **options)
     counted = [now for now in seen if now.stage == "Importing"]
-    assert len(counted) >= games
+    assert len(counted) >= games // 8
     for now in counted:
         assert abs(now.done / now.total - now.count / games) < 0.03

@@ -42,6 +42,7 @@ TARGETS = {
         _kernel("lines", kernels.line_seeds, kernels.mutate_lines, kernels.read_lines),
         _text("fen", _given(*texts.FENS), texts.mutate_fen, texts.read_fen),
         _text("pgn", _given(graphfile.PGN), texts.pgn_words, texts.imports("pgn", ".pgn")),
+        _text("pgn-blocks", _given(graphfile.PGN, texts.NOTED), texts.pgn_words, texts.read_blocks),
         _text("pgn-studies", _given(graphfile.PGN, texts.NOTED), texts.pgn_words, texts.read_studies),
         _text("pgn-notes", _given(graphfile.PGN, texts.NOTED), texts.pgn_words, texts.read_notes),
         _text("pgn-zst", texts.zst_seeds, texts.mutate_zst, texts.imports("pgn", ".pgn.zst")),

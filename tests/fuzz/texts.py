@@ -221,6 +221,52 @@ def read_studies(data: bytes, folder: Path) -> bool:
     return bool(text)
 
 
+def read_blocks(data: bytes, folder: Path) -> bool:
+    """Reads and plays games with the kernels, and as they are read and played one by one."""
+    from graphsearch.exchange.block_playing import BlockPlayer
+    from graphsearch.exchange.movetext_kernel import NAMES
+    from graphsearch.exchange.pgn_blocks import BlockReader, GameBlock
+    from graphsearch.exchange.playing import Player
+    from graphsearch.exchange.sources import GivenFile, opened
+    from graphsearch.position.board import encode_move
+    from graphsearch.position.pgn_text import GameReader, PgnGame
+
+    file, played = folder / "a.pgn", 0
+    file.write_bytes(data[: 1 << 20])
+    with opened(GivenFile(str(file)), folder) as given:
+        expected = list(GameReader(given.lines()))
+    for game in expected:
+        game.headers = {name: game.headers[name] for name in NAMES if name in game.headers}
+        game.marker = "1/2-1/2" if game.marker == "1/2" else game.marker
+    found: list[PgnGame] = []
+    with opened(GivenFile(str(file)), folder) as given:
+        for one in BlockReader(given):
+            if isinstance(one, PgnGame):
+                one.headers = {name: one.headers[name] for name in NAMES if name in one.headers}
+                one.marker = "1/2-1/2" if one.marker == "1/2" else one.marker
+                found.append(one)
+                continue
+            assert isinstance(one, GameBlock)
+            rows = one.games.tolist()
+            found += [one.add_moves(one.game(row), row) for row in rows]
+            block, _ = BlockPlayer().play(one, 0)
+            for i, place in enumerate(block.places):
+                steps = Player().play(one.add_moves(one.game(rows[place]), rows[place]))
+                at = slice(int(block.firsts[i]), int(block.firsts[i] + block.counts[i] + 1))
+                keys = [f"{key:016x}" for key in block.keys[at].tolist()]
+                codes = [encode_move(step.step.move) for step in steps if step.step]
+                if keys != [step.node.key for step in steps] or codes != block.codes[at].tolist()[:-1]:
+                    raise DisagreementError(f"the game {rows[place]} is played as another one")
+                played += 1
+    if found != expected:
+        other = next(
+            (pair for pair in zip(found, expected, strict=False) if pair[0] != pair[1]),
+            (len(found), len(expected)),
+        )
+        raise DisagreementError(f"{other[0]} is read of {other[1]}")
+    return played > 0
+
+
 def read_notes(data: bytes, folder: Path) -> bool:
     """Reads games with all their notes; what is let in is written and read again the same."""
     import chess.pgn

@@ -1,0 +1,175 @@
+"""Games of a PGN file, many at once: a kernel reads those that are certain, `GameReader` the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import limits
+from ..position.pgn_text import DEEPEST, GameReader, PgnGame
+from .movetext_kernel import (
+    AT,
+    BEGIN,
+    CURSOR,
+    END,
+    ENDED,
+    FIRST,
+    FIRST_LINE,
+    GAME_FIELDS,
+    GAMES,
+    HEADERS,
+    LIMITS,
+    LINE,
+    MORE,
+    MOVES,
+    NAMES,
+    PLACE,
+    RESULT,
+    SIZE,
+    STATUS,
+    WORD_FIELDS,
+    WORD_LINE,
+    WORDS,
+    read_games,
+)
+from .sources import Input
+
+WINDOW = 1 << 18  # bytes of text that are read at once
+LARGEST = 1 << 22  # bytes of a game that the kernel reads
+GAMES_AT_ONCE = 500
+MARKERS = ("1-0", "1/2-1/2", "0-1", "*")  # by result
+_LINE = re.compile(
+    rb"[^\r\n]*(?:\r\n|\n|\r(?=.))", re.DOTALL
+)  # what follows a carriage return must be at hand
+
+
+@dataclass(frozen=True, slots=True)
+class GameBlock:
+    """Games that follow each other.
+
+    Attributes:
+      text: where their bytes are. base: the place of these in the file.
+      games: `[G, GAME_FIELDS]`, places in `text`. words: `[W, WORD_FIELDS]`, their moves.
+    """
+
+    text: bytes
+    base: int
+    games: NDArray[np.int64]
+    words: NDArray[np.int64]
+
+    def game(self, row: Sequence[int]) -> PgnGame:
+        """Returns a game without its moves, by its row of `games`; of the headers those that imports read."""
+        headers = {
+            name: self.text[begin : begin + row[HEADERS + 2 * i + 1]].decode("latin-1")
+            for i, name in enumerate(NAMES)
+            if (begin := row[HEADERS + 2 * i]) >= 0
+        }
+        place, size = self.base + row[PLACE], row[END] - row[PLACE]
+        return PgnGame(row[FIRST_LINE], headers, marker=MARKERS[row[RESULT]], place=place, size=size)
+
+    def add_moves(self, game: PgnGame, row: Sequence[int]) -> PgnGame:
+        """Returns the game with its moves."""
+        for word in self.words[row[FIRST] : row[FIRST] + row[MOVES]].tolist():
+            game.moves.append(self.text[word[BEGIN] : word[BEGIN] + word[SIZE]].decode("latin-1"))
+            game.lines.append(word[WORD_LINE])
+        return game
+
+
+class BlockReader:
+    """Yields the games of a PGN file in their order: certain ones in blocks, others one by one.
+
+    Args:
+      most: games of a block.
+
+    Attributes:
+      strays: words before, between and behind the games.
+    """
+
+    def __init__(self, given: Input, *, most: int = GAMES_AT_ONCE) -> None:
+        self.strays: list[str] = []
+        self._given = given
+        self._pieces = given.text_pieces(WINDOW)
+        self._text, self._bytes = b"", np.zeros(8, np.uint8)  # that was read; with zeros at the end
+        self._base = 0  # where it begins in the file
+        self._at = 0  # how much of it is done
+        self._line = 1  # that begins there
+        self._ended = False
+        self._most = min(most, GAMES_AT_ONCE)
+        self._limits = np.zeros(LIMITS, np.int64)
+        self._limits[:] = (
+            *(limits.GAME.most, limits.HEADERS.most, limits.GAME_MOVES.most, limits.LINE.most),
+            DEEPEST,
+        )
+
+    def __iter__(self) -> Iterator[GameBlock | PgnGame]:
+        with self._given.readable():
+            yield from self._games()
+
+    def _games(self) -> Iterator[GameBlock | PgnGame]:
+        while True:
+            block, status = self._read_block()
+            self._given.pass_to(self._base + self._at)
+            if len(block.games):
+                yield block
+            if status == MORE and not self._ended and len(self._text) - self._at < LARGEST:
+                self._fill()
+            elif status != ENDED:
+                yield from self._read_odd()
+                if self._ended and self._at == len(self._text):
+                    return
+
+    def _read_block(self) -> tuple[GameBlock, int]:
+        size = len(self._text)
+        games = np.empty((self._most, GAME_FIELDS), np.int64)
+        words = np.empty((size // 3 + 1, WORD_FIELDS), np.int64)
+        cursor = np.zeros(CURSOR, np.int64)
+        cursor[AT], cursor[LINE] = self._at, self._line
+        read_games(self._bytes, size, self._limits, games.reshape(-1), words.reshape(-1), cursor)
+        self._at, self._line = int(cursor[AT]), int(cursor[LINE])
+        block = GameBlock(self._text, self._base, games[: cursor[GAMES]], words[: cursor[WORDS]])
+        return block, int(cursor[STATUS])
+
+    def _fill(self) -> None:
+        """Reads more of the file, behind what is not done yet."""
+        piece = next(self._pieces, b"")
+        self._ended = not piece
+        self._base += self._at
+        self._text, self._at = self._text[self._at :] + piece, 0
+        self._bytes = np.frombuffer(bytearray(self._text + bytes(8)), np.uint8)
+
+    def _read_odd(self) -> Iterator[PgnGame]:
+        """Yields the next game, and all that cannot be told apart from it."""
+        reader = GameReader((), first_line=self._line, place=self._base + self._at)
+        while line := self._next_line():
+            found = reader.read_line(line)
+            self._given.pass_to(self._base + self._at)
+            yield from found
+            if found and reader.is_between_games:
+                break
+        else:
+            yield from reader.finish()
+        self.strays += reader.strays[: limits.GAME_MOVES.most - len(self.strays)]
+
+    def _next_line(self) -> str:
+        """Returns the next line with its end, as Latin-1; empty at the end of the file.
+
+        Raises:
+          InputFileError: if it is too long.
+        """
+        most = limits.LINE.most
+        while True:
+            found = _LINE.match(self._text, self._at)
+            end = found.end() if found else len(self._text)
+            if end - self._at > most:
+                raise limits.long_line(self._given.name, self._line)
+            if found or self._ended:
+                break
+            self._fill()
+        line = self._text[self._at : end].decode("latin-1")
+        self._line += bool(line)
+        self._at = end
+        return line

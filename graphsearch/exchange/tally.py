@@ -1,0 +1,182 @@
+"""Counts of games by position and move, until they are written into the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..store.store import Store
+from ..store.tables import games as tables
+from ..store.tables.games import MoveRow, PositionRow
+from .block_playing import PlayedBlock
+from .playing import Played
+from .text_kernel import FEN
+from .text_rows import Field, Joints, letters_of, names_of, records_text
+
+GAMES_AT_ONCE = 5000  # of one transaction, unless
+MOVES_AT_ONCE = 100_000  # so many different moves come together first: some 60 MB
+ROWS_AT_ONCE = 400_000  # or so many positions of blocks: some 50 MB
+
+WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS = range(5)  # columns of a count
+RESULTS = 4  # columns of games
+_KEY_DIGITS = 16
+
+
+class Tally:
+    """Counts of some games."""
+
+    def __init__(self, games_at_once: int = GAMES_AT_ONCE) -> None:
+        self._games_at_once = games_at_once
+        self._positions: dict[str, tuple[str, int]] = {}
+        self._moves: dict[tuple[str, str], tuple[str, list[int]]] = {}
+        self._blocks: list[_Rows] = []
+        self._games = self._rows = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to write it."""
+        full = self._games >= self._games_at_once or len(self._moves) >= MOVES_AT_ONCE
+        return full or self._rows >= ROWS_AT_ONCE
+
+    def add_block(self, block: PlayedBlock, results: Sequence[int]) -> None:
+        """Counts the games of a block; results: a column for each."""
+        if not block.games:
+            return
+        rows = _rows_of(block, np.array(results, np.int64), self._games)
+        self._blocks.append(rows)
+        self._games += len(block.games)
+        self._rows += len(rows.keys)
+
+    def add(self, played: Iterable[Played], result: int) -> None:
+        """Counts one game: each (position, move) once, moves of variations as often as they stand there."""
+        seen: set[tuple[str, str]] = set()
+        for one in played:
+            node, step = one.node, one.step
+            known = self._positions.get(node.key)
+            if known is None or node.ply < known[1]:
+                self._positions[node.key] = (node.fen, node.ply)
+            if step is None:
+                continue
+            place = (node.key, step.uci)
+            if not one.variation and place in seen:
+                continue
+            seen.add(place) if not one.variation else None
+            counts = self._moves.get(place)
+            if counts is None:
+                counts = self._moves[place] = (step.san, [0, 0, 0, 0, 0])
+            counts[1][VARIATIONS if one.variation else result] += 1
+        self._games += 1
+
+    def write(self, store: Store) -> None:
+        """Adds the counts to those of the file, in the order of keys."""
+        if self._blocks:
+            tables.add_games(store, *_table_rows(self._blocks))
+        tables.add_games(
+            store,
+            ((key, *position) for key, position in sorted(self._positions.items())),
+            ((key, move, san, *counts) for (key, move), (san, counts) in sorted(self._moves.items())),  # type: ignore[misc]
+        )
+
+
+class _Rows(NamedTuple):
+    """Positions of games, one behind the other, `[P]` each.
+
+    Attributes:
+      words: `[P, 10]`. games: a number for each game. ends: whether the game ends there, without a move.
+    """
+
+    keys: NDArray[np.uint64]
+    words: NDArray[np.uint64]
+    codes: NDArray[np.uint16]
+    plies: NDArray[np.int64]
+    games: NDArray[np.int64]
+    results: NDArray[np.int64]
+    ends: NDArray[np.bool_]
+
+
+def _rows_of(block: PlayedBlock, results: NDArray[np.int64], number: int) -> _Rows:
+    """Returns the positions of the games of a block; number: of the first of them."""
+    sizes = block.counts + 1
+    step = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    at = np.repeat(block.firsts, sizes) + step
+    return _Rows(
+        block.keys[at],
+        block.positions[at],
+        block.codes[at],
+        np.repeat(block.plies, sizes) + step,
+        np.repeat(np.arange(number, number + len(sizes)), sizes),
+        np.repeat(results, sizes),
+        step == np.repeat(block.counts, sizes),
+    )
+
+
+def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterator[MoveRow]]:
+    """Returns the rows of positions and of moves, each by key.
+
+    Of a position that is reached several times, the FEN is the first of those with the fewest half-moves.
+    """
+    rows = _Rows(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+    order = np.lexsort((rows.plies, rows.keys))
+    keys = rows.keys[order]
+    first = np.concatenate(([True], keys[1:] != keys[:-1]))
+    of = np.empty(len(keys), np.int64)
+    of[order] = np.cumsum(first) - 1
+    chosen = order[first]
+    words, plies = rows.words[chosen], rows.plies[chosen]
+    texts = _key_texts(rows.keys[chosen])
+    positions = zip(texts, _fens(words, plies // 2 + 1), plies.tolist(), strict=True)
+    places, codes, counts = _count_moves(rows, of)
+    names = names_of(words, places, codes)
+    moves = zip(
+        [texts[place] for place in places.tolist()],
+        _texts(letters_of(names.uci)),
+        _texts(letters_of(names.san)),
+        *counts.T.tolist(),
+        [0] * len(places),
+        strict=True,
+    )
+    return positions, moves
+
+
+def _count_moves(
+    rows: _Rows, of: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int64]]:
+    """Returns the moves by position: of which each is, `[M]`, its code, and games by result, `[M, RESULTS]`.
+
+    A game counts once for a move that it repeats.
+    """
+    at = np.flatnonzero(~rows.ends)
+    steps = of[at] << 16 | rows.codes[at].astype(np.int64)
+    order = np.lexsort((rows.games[at], steps))
+    steps, games, results = steps[order], rows.games[at][order], rows.results[at][order]
+    new = np.concatenate(([True], steps[1:] != steps[:-1]))[: len(steps)]
+    once = new | np.concatenate(([True], games[1:] != games[:-1]))[: len(steps)]
+    group = np.cumsum(new) - 1
+    size = int(new.sum())
+    counts = np.bincount(group[once] * RESULTS + results[once], minlength=size * RESULTS)
+    found = steps[new]
+    return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, RESULTS)
+
+
+def _key_texts(keys: NDArray[np.uint64]) -> list[str]:
+    """Returns keys as texts, all of standard castling.
+
+    >>> _key_texts(np.array([10], np.uint64))
+    ['000000000000000a']
+    """
+    digits = keys.astype(">u8").tobytes().hex()
+    return [digits[i : i + _KEY_DIGITS] for i in range(0, len(digits), _KEY_DIGITS)]
+
+
+def _fens(words: NDArray[np.uint64], numbers: NDArray[np.int64]) -> list[str]:
+    """Returns the FENs of positions with their move numbers."""
+    lines = [Field("", FEN, numbers, after="\n")]
+    begins = np.zeros(len(words) + 1, np.int64)
+    return records_text(words, lines, [], [], begins, Joints()).tobytes().decode("ascii").splitlines()
+
+
+def _texts(names: Sequence[bytes]) -> list[str]:
+    return b"\n".join(names).decode("ascii").split("\n") if names else []

@@ -106,7 +106,10 @@ def _summary(found: Games) -> str:
     white = is_white(found.position)
     searched = "" if found.n is None else f"   {count(found.n, 'visit')}"
     mean = "" if found.score is None else f"   result {100 * _result(found.score, white=white):.1f}%"
-    unknown = f" ({found.results.unknown:,} without a result)" if found.results.unknown else ""
+    unknown = ""
+    if found.results.unknown:
+        unknown = f" ({found.results.decided:,} with a result)"
+        mean = f"{mean} of these {found.results.decided:,}" if mean else ""
     side = "White" if white else "Black"
     games = count(found.results.games, "game")
     return f"{side} to move   {games}{unknown}{mean}{searched}   ({heading()})"

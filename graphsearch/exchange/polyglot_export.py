@@ -9,6 +9,7 @@ The policies, for the moves of one position:
               books, and one point for a game without a result
     imported  the weights of imported entries
 
+With games and nothing selected, the games are followed from where they begin, whatever was searched.
 n, games and imported stand as they are if the largest fits 16 bits, else all of a position are scaled to it;
 q and minimax give the best move 65,535. A weight that rounds to 0 leaves the book, the best never does.
 """
@@ -31,6 +32,7 @@ from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.steps import CASTLING_STEP
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
+from ..store.tables.players import game_starts
 from .centipawns import cps_from_q
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows, tables_of
 from .columns import Floats
@@ -124,7 +126,7 @@ def _write_walked(
     on_progress: OnProgress | None,
 ) -> None:
     """Writes what a walk finds; `folder`: where the temporary files go."""
-    chosen = plan(store, selection)
+    chosen = plan(store, selection, game_starts(store) if weights == "games" else ())
     tables = tables_of(store, chosen.book, weights)
     with (
         Walk(store, chosen, folder, report, leaves=False, tables=tables, on_progress=on_progress) as walk,

@@ -87,8 +87,11 @@ class ExportPlan:
         return self.side == "both" or (self.side == "white") == turn
 
 
-def plan(store: Store, selection: Selection) -> ExportPlan:
+def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> ExportPlan:
     """Returns what a selection means for a file.
+
+    Args:
+      also: FENs of more roots, where neither roots nor a book are selected.
 
     Raises:
       InvalidParameterError: if the file has no book of that name.
@@ -99,7 +102,7 @@ def plan(store: Store, selection: Selection) -> ExportPlan:
     number = book.id if book else None
     if selection.roots:
         return ExportPlan(selection, _distinct(selection.roots), False, side, number, _games(selection.roots))
-    fens = book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
+    fens = book_roots(store, book.id) if book else [*also, *(r.position for r in _most_visited(store))]
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]

@@ -65,8 +65,8 @@ class PlayedMove(Answer):
     """
 
     json_keys = (
-        "move san games=results.games *results white_percent draw_percent black_percent share score n n_share"
-        " q cp difference"
+        "move san games=results.games decided=results.decided *results white_percent draw_percent"
+        " black_percent share score n n_share q cp difference"
     )
 
     move: str
@@ -95,7 +95,7 @@ class Games(Answer):
       moves: all moves played or visited, most games first, then most visits.
     """
 
-    json_keys = "position games=results.games *results score n q moves"
+    json_keys = "position games=results.games decided=results.decided *results score n q moves"
 
     position: str
     results: Results

@@ -21,9 +21,10 @@ from graphsearch.exchange import polyglot_export
 from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
 from graphsearch.exchange.polyglot_export import export_polyglot, scaled, weight_of_loss
 from graphsearch.exchange.selection import Selection
-from graphsearch.position.board import key_of
+from graphsearch.position.board import key_of, key_text
 from graphsearch.position.values import cp_from_q
 from graphsearch.store.record.node import node_value
+from graphsearch.store.store import Store
 
 from ..conftest import Cli, shared_data
 from ..store.records import filled
@@ -236,6 +237,20 @@ def test_imported_games_weigh_two_for_a_win_and_one_for_a_draw_of_the_side_that_
     assert report.left_out["moves_scored_nothing"] == 1  # d4
     few = export_polyglot(path, out, Selection(min_visits=5), weights="games")
     assert (few.moves, few.left_out["moves_few_visits"]) == (3, 2)
+
+
+def test_games_are_followed_from_where_they_begin_whatever_was_searched(tmp_path: Path) -> None:
+    deep = chess.Board()
+    for san in ("d4", "d5"):
+        deep.push_san(san)
+    path = filled(tmp_path / "games.graph", [made_record(deep, {"c4": (9, 0.0)})])
+    with Store.open(path) as store, store.transaction():
+        store.connection.execute(
+            "INSERT INTO root VALUES (?, ?, 9, '2026-01-01T00:00:00Z')", (key_text(deep), deep.fen())
+        )
+    add_games(path, {"e4 e5 Nf3": (0, 1, 0), "d4 d5 c4": (0, 1, 0)})
+    report = export_polyglot(path, tmp_path / "book.bin", weights="games")
+    assert (report.positions, report.moves) == (5, 6)
 
 
 def test_games_without_a_result_weigh_one_point_and_leave_no_position_out(tmp_path: Path) -> None:

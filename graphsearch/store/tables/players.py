@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import chess
+
 from ...answer import Answer
 from ..store import Store
 from .column import MOST
 from .columns import TABLES
 from .games import ASKED_AT_ONCE, GameSource, sources
-from .rows import checked, insert
+from .rows import checked, insert, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,12 @@ def game(store: Store, source: int, number: int) -> GameRow | None:
     with store.reading() as connection:
         found = connection.execute(_GAMES + "WHERE source = ? AND number = ?", (source, number))
         return next((GameRow(*row) for row in checked(found, *_GAME_NAMES)), None)
+
+
+def game_starts(store: Store) -> list[str]:
+    """Returns the FENs with which imported games begin: the start position, others of games that are kept."""
+    rest = "WHERE fen IS NOT NULL GROUP BY fen ORDER BY fen"
+    return [chess.STARTING_FEN, *(fen for (fen,) in listed(store, "game", rest, names=("fen",)))]
 
 
 def kept(store: Store) -> int:

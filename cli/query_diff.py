@@ -56,7 +56,7 @@ When = Annotated[
     str | None,
     option(
         "--since MOMENT",
-        "Instead of a second file: a run's number or a time such as 2026-01-31T12:00 (UTC).",
+        "Instead of a second file: a run's number, last, or a time such as 2026-01-31T12:00 (UTC).",
     ),
 ]
 
@@ -65,7 +65,7 @@ When = Annotated[
     "List what changed between two graph files.",
     "graphsearch diff sunday.graph first.graph",
     "graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json",
-    "graphsearch diff first.graph --since 1",
+    "graphsearch diff first.graph --since last",
     views=True,
 )
 def diff(
@@ -83,9 +83,10 @@ def diff(
     What changed most in most visits comes first. Then follow the most visited positions that only one of the
     files holds, and moves that came into books or went, with reasons.
 
-    With --since, one file is compared with itself as it was before a run. A file remembers what its roots
-    were worth at every save, which run evaluated a position, and which build took a move into a book; of
-    other positions it does not know the former values.
+    With --since, one file is compared with itself as it was before a run; `last` is the last one. A file
+    remembers what its roots were worth at every save, which run evaluated a position, and which build took
+    a move into a book; of other positions it does not know the former values. New proofs are those of
+    positions that were evaluated since.
 
     JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
     `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
@@ -136,10 +137,13 @@ def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
     if json:
         print_json(found.as_dict() | {"books": [book.as_dict() for book in books]})
         return
-    evaluated = count(found.evaluated, "new position")
+    evaluated = f"{count(found.evaluated, 'new position')}, {found.proven:,} of them proven"
     print(f"{file}: {count(found.runs, 'run')} since run {found.run}, {evaluated}")
-    ways = routes(file, [row.position for row in found.roots] + [row.position for row in found.come])
+    alone = [row.position for row in (*found.come, *found.proofs)]
+    ways = routes(file, [row.position for row in found.roots] + alone)
     print_parts([f"({heading()})", _roots(found, ways), _alone("New positions", found.come, ways)])
+    if found.proofs:
+        print_parts([_alone("New proofs", found.proofs, ways, proven=True)])
     print_parts(_books(file, books))
 
 
@@ -198,9 +202,12 @@ def _bounds(old: Worth, new: Worth, position: str) -> str:
     return after if before == after else f"{before or 'open'} -> {after or 'open'}"
 
 
-def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way]) -> Cells:
+def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way], *, proven: bool = False) -> Cells:
     cells = [
-        way_cells(ways.get(row.position), row.position) | _worth(row.worth, row.position) for row in rows
+        way_cells(ways.get(row.position), row.position)
+        | _worth(row.worth, row.position)
+        | ({"Proven": proven_result(row.worth.bounds, white=is_white(row.position))} if proven else {})
+        for row in rows
     ]
     return table(cells, TEXTS, least=LEAST, title=title)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import chess
 import numpy as np
+from numpy.typing import NDArray
 
 from ..answer import Answer
 from ..errors import InvalidParameterError
@@ -25,14 +26,16 @@ from ..position.values import cp_of
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import all_records
+from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.provenance import RunInfo
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import rows
 from ..store.upkeep.prune import visits_of
-from .diff import Alone, Most, alone_maker
+from .diff import Alone, Most, alone_maker, values_of
 
 OnProgress = Callable[[int, int], None]
+LAST = "last"  # names the last run
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Since(Answer):
       path: the file. run: the first run that counts. runs: how many runs count.
       roots: saved since, those whose best move changed first. evaluated: records of these runs.
       come: the most visited of them.
+      proven: how many of these records are proven, without those that are over. proofs: the most visited.
     """
 
     path: str
@@ -71,6 +75,8 @@ class Since(Answer):
     roots: list[RootChange] = field(default_factory=list)
     evaluated: int = 0
     come: list[Alone] = field(default_factory=list)
+    proven: int = 0
+    proofs: list[Alone] = field(default_factory=list)
 
 
 def since(
@@ -80,7 +86,7 @@ def since(
 
     Args:
       path: the file; it is only read.
-      moment: the number of the first run that counts, or a time in ISO 8601 (UTC).
+      moment: the number of the first run that counts, a time in ISO 8601 (UTC), or `last` for the last run.
       top: how many positions are listed, the most visited first.
       on_progress: called with the records read and all records.
 
@@ -93,29 +99,48 @@ def since(
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
         found.roots = sorted(_roots(store, first), key=_same_move)
-        most, done = Most[Callable[[], Alone]](top), 0
+        most, proofs, done = Most[Callable[[], Alone]](top), Most[Callable[[], Alone]](top), 0
         for batch in all_records(store):
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)
-            visits = visits_of(come)
-            for i in most.places(visits, np.arange(len(visits))):
-                most.add(int(visits[i]), alone_maker(come.part(i, i + 1)))
+            proven = take(come, np.flatnonzero(_is_proven(come)))
+            found.proven += len(proven)
+            _keep(most, come)
+            _keep(proofs, proven)
             done += len(batch)
             if on_progress:
                 on_progress(done, max(done, store.node_count))
         found.come = [make() for make in most.rows()]
+        found.proofs = [make() for make in proofs.rows()]
     return found
+
+
+def _is_proven(batch: RecordBatch) -> NDArray[np.bool_]:
+    """Returns which positions have a proven result and are not over."""
+    coded = values_of(batch).bounds
+    upper = (coded + 1) % 4 - 1
+    found: NDArray[np.bool_] = ((coded - upper) // 4 == upper) & (batch.flags & TERMINAL_MASK == 0)
+    return found
+
+
+def _keep(most: Most[Callable[[], Alone]], batch: RecordBatch) -> None:
+    """Keeps the positions with the most visits."""
+    visits = visits_of(batch)
+    for i in most.places(visits, np.arange(len(visits))):
+        most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))
 
 
 def _first_run(runs: list[RunInfo], moment: str) -> int:
     """Returns the number of the first run that counts."""
-    if moment.isascii() and moment.isdecimal() and len(moment) < 10:
+    if moment == LAST:
+        first = max((run.id for run in runs), default=None)
+    elif moment.isascii() and moment.isdecimal() and len(moment) < 10:
         first = next((run.id for run in runs if run.id >= int(moment)), None)
     else:
         time = _time_of(moment)
         if time is None:
             raise InvalidParameterError(
-                f"{moment!r} is neither a run's number nor a time such as 2026-01-31T12:00"
+                f"{moment!r} is neither a run's number, nor `last`, nor a time such as 2026-01-31T12:00"
             )
         began = ((run.id, _time_of(run.started)) for run in runs)
         first = next((run for run, start in began if start is not None and start >= time), None)

@@ -142,6 +142,7 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
     assert (root["new"]["run"], root["new"]["n"], root["new"]["best_san"]) == (3, 150, "d4")
     assert (data["evaluated"], data["come"]) == (0, [])
     assert cli("diff", a, "--since", "2000-01-01").code == 0
+    assert cli("diff", a, "--since", "last", "--json").json["run"] == 3
     with Store.open(a, read_only=True) as store:
         began = datetime.fromisoformat(store.runs()[2].started)
     west = began.astimezone(timezone(timedelta(hours=-9)))
@@ -153,6 +154,18 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
         assert (outcome.code, len(outcome.faults)) == (2, 1)
     assert cli("diff", a).code == 2
     assert cli("diff", a, a, "--kind", "colour").code == 2
+
+
+def test_what_changed_since_a_run_has_the_new_proofs(cli: Cli, tmp_path: Path) -> None:
+    path, mate = tmp_path / "a.graph", "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
+    assert cli("analyze", mate, "--visits", "200", "--store", path).code == 0
+    data = cli("diff", path, "--since", "last", "--json").json
+    assert data["proven"] >= len(data["proofs"]) > 0
+    assert data["proofs"][0]["position"] == mate
+    assert data["proofs"][0]["worth"]["bounds"] == [1, 1]
+    found = cli("diff", path, "--since", "last").out
+    assert "of them proven" in found
+    assert "New proofs" in found
 
 
 def test_moves_that_came_into_a_book_or_went_have_reasons(cli: Cli, tmp_path: Path) -> None:

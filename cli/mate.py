@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graphsearch.store.record.transposition import EntryTable
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
+NO_STORE = Path("a file that is not there.graph")  # where no graph file is open, any other one is free
 STOPPING = "Stopping: finding the proven line...\n"
 WHY = {
     "visits": "the visit limit was reached",
@@ -43,13 +44,19 @@ Within = Annotated[int | None, option("--within M", "Look only for mates in up t
 Check = Annotated[
     bool, option("--check", "Play the mate out against every defence, using only the rules of python-chess.")
 ]
+Output = Annotated[
+    Path | None,
+    option(
+        "-o --output OUT", "Of a file of positions: also write its lines to this EPD file, with dm and pv."
+    ),
+]
 
 
 @command(
     "Find the shortest mate in a position.",
     'graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"',
     'graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json',
-    "graphsearch mate positions.epd --time 10",
+    "graphsearch mate positions.epd --time 10 -o solved.epd",
 )
 def mate(
     position: PositionOptions,
@@ -58,28 +65,31 @@ def mate(
     time: Time = None,
     store: StoreToSave = None,
     check: Check = False,
+    output: Output = None,
     json: Json = False,
 ) -> None:
     """Find the shortest mate in a position by proof-number search, for either side.
 
     Of a file with a position on each line (EPD), all are searched in turn, each within the limits; --game K
-    takes one of them. A mate is proven against every defence. Where the output says so, it is also proven
-    that no shorter mate exists. Without --time and --visits, a search ends after 60 seconds. Ctrl-C ends it
-    and prints what is known.
+    takes one of them. Where its lines name a result (`dm 3`, `bm #3`, `bm Qg7#`, `am`), the last line counts
+    how many were solved; a shorter mate solves, too. A mate is proven against every defence. Where the output
+    says so, it is also proven that no shorter mate exists. Without --time and --visits, a search ends after
+    60 seconds. Ctrl-C ends it and prints what is known.
 
-    JSON: one object for each position. `mate` is in moves: negative if the side to move is mated, 0 for
-    checkmate, null if none is proven. `pv` is the whole line, with best attack and longest defence;
-    `shortest` tells whether no shorter mate exists; `excluded` is the number of moves within which neither
-    side can force mate.
+    JSON: one object for each position, of a file with `line` and `solved`, which is null where the line names
+    no result. `mate` is in moves: negative if the side to move is mated, 0 for checkmate, null if none is
+    proven. `pv` is the whole line, with best attack and longest defence; `shortest` tells whether no shorter
+    mate exists; `excluded` is the number of moves within which neither side can force mate.
     """
     from graphsearch.solvers.mate.sides import DEFAULT_SECONDS, MateLimits
 
     if time is None and visits is None:
         time = DEFAULT_SECONDS
     limits = MateLimits(visits=visits, seconds=time, moves=within)
-    found, bad = 0, 0
+    found, bad, results = 0, 0, _Results(output)
+    results.check(position, store)
     with StopSignals(STOPPING) as signals:
-        for line, board in _problems(position):
+        for line, text, board in _problems(position):
             if signals.stop.is_set():
                 break
             if isinstance(board, InvalidPositionError):
@@ -89,29 +99,90 @@ def mate(
             with _proofs_of(store, board) as entries:
                 result, checked = _search(board, limits, entries, signals, check=check)
             found += result.mate is not None
+            solved = results.add(text, result)
             if json:
-                print_json(result.as_dict() | ({} if checked is None else {"checked": checked.as_dict()}))
+                more: dict[str, object] = {"line": line, "solved": solved} if line else {}
+                more |= {} if checked is None else {"checked": checked.as_dict()}
+                print_json(result.as_dict() | more)
                 continue
             if line:
                 print(f"line {line}: {board.fen()}")
             print(*_answer(board, result, checked), sep="\n")
+    results.finish()
     if store is None and found and not json:
         say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
     if signals.exit_code or bad:
         raise typer.Exit(signals.exit_code or FAILED)
 
 
-def _problems(position: PositionOptions) -> Iterator[tuple[int, chess.Board | InvalidPositionError]]:
+class _Results:
+    """Results of a file of positions: how many are solved, and its lines with what was found."""
+
+    def __init__(self, output: Path | None) -> None:
+        self._output = output
+        self._solved: list[bool] = []
+        self._lines: list[str] = []
+
+    def check(self, position: PositionOptions, store: Path | None) -> None:
+        """Checks before the work that its lines can be written.
+
+        Raises:
+          typer.BadParameter: if the position is none of a file.
+          ExportError: if there is no place for them.
+        """
+        from graphsearch.exchange.output import check_target
+        from graphsearch.position.notation import holds_positions
+
+        if self._output is None:
+            return
+        if not holds_positions(position.position):
+            raise typer.BadParameter("-o writes the lines of a file of positions; name one")
+        source = Path(position.position)
+        check_target(self._output, store=store or NO_STORE, source=source)
+
+    def add(self, text: str, result: MateResult) -> bool | None:
+        """Takes a result; returns whether it is the one that its line names, None if that names none."""
+        from graphsearch.exchange.epd_import import read_epd
+        from graphsearch.exchange.epd_sets import annotated, is_solved
+
+        try:
+            _, operations = read_epd(text)
+            line = annotated(text, result.mate, list(result.pv))
+        except InvalidPositionError:  # no line of a file, or one with operations that cannot be read
+            self._lines += [text] if text else []
+            return None
+        self._lines.append(line)
+        solved = is_solved(operations, result.mate, result.pv[0].uci() if result.pv else None)
+        self._solved += [] if solved is None else [solved]
+        return solved
+
+    def finish(self) -> None:
+        """Says how many are solved, and writes the lines."""
+        if self._solved:
+            say(f"solved: {sum(self._solved):,} of {len(self._solved):,}")
+        if self._output is not None:
+            from graphsearch.exchange.output import new_output
+
+            with new_output(self._output, store=NO_STORE) as out:
+                out.write("".join(f"{line}\n" for line in self._lines).encode())
+            say(f"{self._output}: {count(len(self._lines), 'position')}")
+
+
+def _problems(
+    position: PositionOptions,
+) -> Iterator[tuple[int, str, chess.Board | InvalidPositionError]]:
     """Yields the positions to solve: those of a file, each with its line, or the named one with line 0."""
     from graphsearch.limits import open_file, text_lines
     from graphsearch.position.notation import holds_positions, read_fen_lines
 
     one = (position.moves, position.game, position.ply) != (None, None, None)
     if one or not holds_positions(position.position):
-        yield 0, position.board()
+        yield 0, "", position.board()
         return
     with open_file(position.position, piped=True) as file:
-        yield from read_fen_lines(text_lines(file, position.position))
+        for number, text in enumerate(text_lines(file, position.position), 1):
+            for _, board in read_fen_lines([text]):
+                yield number, text.strip(), board
 
 
 @contextmanager

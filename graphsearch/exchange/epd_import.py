@@ -127,15 +127,31 @@ def read_epd(text: str) -> tuple[chess.Board, Operations]:
         raise InvalidPositionError(
             f"an EPD line must begin with the four fields of a position, not {len(fields)}: {text[:60]}"
         )
-    rest = fields[4] if len(fields) > 4 else ""
-    clocks = re.match(r"(\d+)\s+(\d+)(?=\s|;|$)\s*;?", rest, re.ASCII)
-    if clocks:
-        rest = rest[clocks.end() :]
-    board = _board(" ".join(fields[:4]), (clocks[1], clocks[2]) if clocks else ("0", "1"))
+    clocks, rest = _clocks_and_rest(fields)
+    board = _board(" ".join(fields[:4]), clocks)
     operations = {name: _value(board, name, operand) for name, operand in _split(rest)}
     _set_clocks(board, operations)
     check(board)
     return board, operations
+
+
+def operands(text: str) -> list[tuple[str, str | None]]:
+    """Returns the operations of an EPD line, name and operand as they stand there, None without one.
+
+    Raises:
+      InvalidPositionError: if they cannot be read.
+
+    >>> operands('4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 bm e4 Kd2; draw_offer;')
+    [('bm', 'e4 Kd2'), ('draw_offer', None)]
+    """
+    return _split(_clocks_and_rest(text.split(None, 4))[1])
+
+
+def _clocks_and_rest(fields: list[str]) -> tuple[tuple[str, str], str]:
+    """Returns the clocks behind the four fields, and what follows."""
+    rest = fields[4] if len(fields) > 4 else ""
+    clocks = re.match(r"(\d+)\s+(\d+)(?=\s|;|$)\s*;?", rest, re.ASCII)
+    return ((clocks[1], clocks[2]), rest[clocks.end() :]) if clocks else (("0", "1"), rest)
 
 
 def _board(position: str, clocks: tuple[str, str]) -> chess.Board:

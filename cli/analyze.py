@@ -124,7 +124,8 @@ def _job(request: Request, options: list[str]) -> SearchJob:
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
     board = request.position.board()
     listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
-    return SearchJob(board=board, limits=limits, params=params, searchmoves=listed)
+    lines = None if request.json else request.lines or None  # a line takes a millisecond
+    return SearchJob(board=board, limits=limits, params=params, searchmoves=listed, lines=lines)
 
 
 def _is_sharded(request: Request) -> bool:

@@ -102,12 +102,13 @@ class Saver:
     Attributes:
       unread: whether the graph holds the whole file, or soon reads it: merging serves nobody then.
       newest: age of the newest segment that may be merged; None: all may.
+      most_blocks: of a merge step.
     """
 
     def __init__(self, store: Store, *, unread: bool = False) -> None:
         self.unread = unread
         self.newest: int | None = None
-        self._step_blocks = store.sizes.step_blocks
+        self._step_blocks = self.most_blocks = store.sizes.step_blocks
         self._store = store
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._saving: _Job | None = None
@@ -201,13 +202,13 @@ class Saver:
     def _merge_step(self) -> bool:
         """Does one step, of a size that the machine at its present load does in `STEP_SECONDS`."""
         began = time.monotonic()
-        rules = Rules(unread=self.unread, blocks=self._step_blocks, newest=self.newest)
+        rules = Rules(unread=self.unread, blocks=min(self._step_blocks, self.most_blocks), newest=self.newest)
         more = self._store.merge_step(rules)
         seconds = time.monotonic() - began
         if seconds > STEP_SECONDS:
             self._step_blocks = max(LEAST_STEP_BLOCKS, self._step_blocks // 2)
         elif seconds < STEP_SECONDS / 4:
-            self._step_blocks = min(self._store.sizes.step_blocks, 2 * self._step_blocks)
+            self._step_blocks = min(self.most_blocks, 2 * self._step_blocks)
         return more
 
     def _checkpoint(self) -> None:
@@ -297,6 +298,13 @@ class SavedGraph:
         """Leaves segments of the file alone that are younger than an age; None: merges all again."""
         if self._saver is not None:
             self._saver.newest = age
+
+    def limit_merge_steps(self, blocks: int) -> int:
+        """Limits merge steps to about so many blocks, but not to a tiny number; returns the limit."""
+        if self._saver is None or self.store is None:
+            return 0
+        self._saver.most_blocks = min(self.store.sizes.step_blocks, max(LEAST_STEP_BLOCKS, blocks))
+        return self._saver.most_blocks
 
     def note_later(self, note: Work) -> None:
         """Has something written with what is saved next."""

@@ -30,8 +30,8 @@ from .results import Counts
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
 FLUSH_GROWTH = 3  # from one interval to the next: what changes in both is written twice
-COPY_BYTES = 200  # of a node while it is written: its copy, and the sort order
-MERGE_BYTES = 60_000_000  # of a merge step: the decompressors, and memory that the C library keeps
+COPY_BYTES = 320  # of a node while it is saved: its copy and position, the order, and what it is encoded to
+MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and encodes: 15 to 19 MB for 1,024
 RESERVED_PARTS = 3  # a budget is at least so many times the memory reserved for both
 LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
@@ -52,8 +52,9 @@ class SaveClock:
         self._last = time.monotonic()
         if graph.store:
             graph.arena.reserve_log(2 * self.nodes, spare=most_nodes)
-            wanted = COPY_BYTES * self.nodes + MERGE_BYTES
-            graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
+            most, copies = graph.pager.budget // RESERVED_PARTS, COPY_BYTES * self.nodes
+            blocks = graph.limit_merge_steps((most - copies) // MERGED_BYTES)
+            graph.pager.reserved = min(most, copies + MERGED_BYTES * blocks)
 
     def is_due(self) -> bool:
         """Returns whether the time between two saves is over."""

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from ..workers.process import cores_per_worker
 from .codec.bulk import newest_in_order, sort_keys, take
+from .ordered_work import in_order, thread_count
 from .record.node import RecordBatch
 from .scanning import Portion
 from .store import Store
-from .threads import let_hashes_wrap
 
-MOST_THREADS = 8  # each holds a portion and its unpacker: some 10 MB
-
-_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
@@ -42,7 +36,7 @@ def portions(
     Raises:
       CorruptRecordError: naming file, segment and block.
     """
-    return in_order(_fetched(store, start), solve, threads or _threads())
+    return in_order(_fetched(store, start), solve, threads or thread_count())
 
 
 def all_records(store: Store) -> Iterator[RecordBatch]:
@@ -52,7 +46,7 @@ def all_records(store: Store) -> Iterator[RecordBatch]:
 
 def portion_streams(store: Store, solve: Callable[[Portion], _Result]) -> list[Iterator[_Result]]:
     """Returns what `portions` yields, for each file of a store; together they have the threads of one."""
-    threads = max(1, _threads() // len(store.parts))
+    threads = max(1, thread_count() // len(store.parts))
     return [portions(part, solve, threads=threads) for part in store.parts]
 
 
@@ -75,10 +69,6 @@ def in_file_order(streams: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordBa
         yield take(merged, newest_in_order(merged.words, sort_keys(merged.words)))
 
 
-def _threads() -> int:
-    return min(MOST_THREADS, cores_per_worker(1))
-
-
 def _fetched(store: Store, start: int | None) -> Iterator[Portion]:
     for part in store.parts:
         at = start
@@ -86,19 +76,3 @@ def _fetched(store: Store, start: int | None) -> Iterator[Portion]:
             portion = part.fetch_portion(at)
             yield portion
             at = portion.following
-
-
-def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
-    """Yields `solve(item)` for every item in order, made by some threads; few are held at once."""
-    waiting: deque[Future[_Result]] = deque()
-    with ThreadPoolExecutor(threads, "graphsearch-portion", let_hashes_wrap) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(solve, item))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()

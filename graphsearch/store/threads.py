@@ -6,17 +6,11 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-import numpy as np
-
 from .codec.unpacking import Unpacker
+from .ordered_work import let_hashes_wrap
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-
-
-def let_hashes_wrap() -> None:
-    """Does for a thread what `jit/compiler.py` does for the first one, where kernels run as plain Python."""
-    np.seterr(over="ignore")
 
 
 class ReadingThreads:

@@ -24,9 +24,12 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import StoreError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
+from graphsearch.graph.saving import LEAST_STEP_BLOCKS
 from graphsearch.position.board import key_of, pack
+from graphsearch.search import session
 from graphsearch.search.waves import WaveRunner
 from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.sizes import SIZES
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from tests.support.arenas import check_arena
@@ -103,6 +106,17 @@ def test_a_small_memory_finds_and_saves_what_a_large_one_does(
     assert small[0] == large[0]
     assert small[1] == large[1]
     assert verify(tmp_path / "small.graph").ok
+
+
+def test_the_reserve_is_enough_for_a_save_and_a_merge_step(tmp_path: Path) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform", ram_bytes=60_000_000) as graph:
+        most = graph.pager.budget // session.RESERVED_PARTS
+        clock = session.SaveClock(graph, most_nodes=1000)
+        assert graph._saver is not None
+        blocks = graph._saver.most_blocks
+        assert LEAST_STEP_BLOCKS < blocks < SIZES.step_blocks
+        wanted = session.COPY_BYTES * clock.nodes + session.MERGED_BYTES * blocks
+        assert wanted <= graph.pager.reserved <= most
 
 
 def test_waves_that_pass_the_budget_do_not_empty_the_memory_each_time(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphsearch.errors import CorruptRecordError
+from graphsearch.errors import CorruptRecordError, UnfitRecordError
 from graphsearch.store.codec import bulk, compression, layout
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.bulk import encode_chunk
@@ -140,6 +140,26 @@ def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value:
         encode_chunk(batch)
     with pytest.raises(CorruptRecordError):
         encode_blocks([batch.record(i) for i in range(len(batch))])
+
+
+def test_a_chunk_is_the_same_with_any_number_of_threads() -> None:
+    batch = RecordBatch.concat([batch_of(random_records(5, 640))] * 16)
+    assert len(batch) > 2 * bulk.PART
+    alone = encode_chunk(batch, threads=1)
+    assert alone.dictionary
+    for threads in (2, 5):
+        assert encode_chunk(batch, threads=threads) == alone
+        assert encode_chunk(batch, alone.dictionary, threads=threads) == alone
+    decoded = decode_chunk(alone.dictionary, alone.blocks)
+    assert same(decoded, batch)
+
+
+def test_a_refused_record_is_named_by_its_place_in_the_chunk() -> None:
+    batch = RecordBatch.concat([batch_of(random_records(9, 640))] * 16)
+    batch.v[bulk.PART + 7] = 1.5
+    with pytest.raises(UnfitRecordError) as found:
+        encode_chunk(batch, threads=2)
+    assert found.value.index == bulk.PART + 7
 
 
 @pytest.mark.parametrize(("word", "bits"), [(5, 1 << 30), (6, 1 << 30), (0, 1), (8, 1 << 33), (8, 127 << 5)])

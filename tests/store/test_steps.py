@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from graphsearch.errors import CorruptRecordError
 from graphsearch.store.index.catalog import read_segments
-from graphsearch.store.portions import in_order, portions
+from graphsearch.store.ordered_work import in_order
+from graphsearch.store.portions import portions
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 from graphsearch.store.segments import choose_pivot, first_chunks
 from graphsearch.store.sizes import Sizes

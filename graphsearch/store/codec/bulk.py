@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnfitRecordError
 from ..index.bloom import empty_bloom
+from ..ordered_work import in_order, thread_count
 from ..record.node import COLUMNS, MAX_MOVES, RecordBatch
 from .compression import Dictionaries, sampled
 from .layout import BAD_FIELD, BAD_POSITION, BLOCK, CHECKSUM, LENGTH, RECORDS_MASK, START, room_for
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from .batch_kernel import Columns
     from .unpacking import Unpacker
 
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+PART = 128 * BLOCK  # records of a chunk that are encoded at once: some 400 kB
 _WHY = {BAD_POSITION: "an impossible position", BAD_FIELD: "a field out of range"}
 
 
@@ -41,6 +47,25 @@ class EncodedChunk:
     def blocks(self) -> list[bytes]:
         """The blocks one by one."""
         return [self.data[a:b] for a, b in pairwise([0, *self.ends])]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainBlocks:
+    """Blocks of a chunk before compression.
+
+    Attributes:
+      plain, ends: as `encode_plain` returns them.
+      codes, columns: `[blocks]` where the P codes and the columns of each begin.
+    """
+
+    plain: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+    def block(self, i: int) -> bytes:
+        """Returns one block."""
+        return self.plain[self.ends[i - 1] if i else 0 : self.ends[i]].tobytes()
 
 
 def owned(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
@@ -88,34 +113,78 @@ def encode_plain(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int6
     return out[: int(at) + 8], ends
 
 
-def encode_chunk(batch: RecordBatch, dictionary: bytes = b"") -> EncodedChunk:
-    """Returns the stored form of the records of one chunk, in their order.
+def encode_chunk(batch: RecordBatch, dictionary: bytes = b"", *, threads: int | None = None) -> EncodedChunk:
+    """Returns the stored form of the records of one chunk, in their order, which several threads encode.
 
     Args:
       batch: the records.
       dictionary: dictionaries as stored, of a chunk of the same kind; without them new ones are trained.
+      threads: how many; default: one for each core, at most 8. The result is the same.
 
     Raises:
       UnfitRecordError: if a record has no place in the format.
     """
-    from .packing_kernel import seal, split
+    begins = range(0, len(batch), PART)
+    parts = [(first, batch.part(first, min(first + PART, len(batch)))) for first in begins]
+    threads = min(threads or thread_count(), len(parts))
+    plain = deque(_solved(parts, lambda part: _plain_blocks(*part), threads))
+    stored = _dictionaries(plain, dictionary)
+    stored.prepare()
+    packed = list(_solved(_drained(plain), lambda blocks: _packed(blocks, stored), threads))
+    ends = accumulate(end - begin for _, ends in packed for begin, end in pairwise([0, *ends]))
+    return EncodedChunk(stored.to_bytes(), b"".join(data for data, _ in packed), list(ends))
 
-    plain, ends = encode_plain(batch)
+
+def _solved(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
+    """Yields `solve(item)` for every item in order, made by other threads if there are several."""
+    return in_order(items, solve, threads) if threads > 1 else map(solve, items)
+
+
+def _drained(items: deque[_Item]) -> Iterator[_Item]:
+    """Yields items and drops them."""
+    while items:
+        yield items.popleft()
+
+
+def _plain_blocks(first: int, part: RecordBatch) -> _PlainBlocks:
+    """Returns the blocks of the records from `first` on of a chunk; an error names their place in it."""
+    from .packing_kernel import split
+
+    try:
+        plain, ends = encode_plain(part)
+    except UnfitRecordError as error:
+        raise UnfitRecordError(first + error.index, error.reason) from None
     codes, columns = np.empty(len(ends), np.int64), np.empty(len(ends), np.int64)
     split(plain, ends, codes, columns)
-    bounds = list(zip([0, *ends.tolist()], codes.tolist(), columns.tolist(), ends.tolist(), strict=False))
-    view = plain.data
-    sample = [bytes(view[bounds[i][0] : bounds[i][3]]) for i in sampled(len(bounds))]
-    known = Dictionaries.from_bytes(dictionary) if sample and dictionary else None
-    dictionaries = known or Dictionaries.train(sample)
+    return _PlainBlocks(plain, ends, codes, columns)
+
+
+def _dictionaries(parts: Iterable[_PlainBlocks], stored: bytes) -> Dictionaries:
+    """Returns the dictionaries for the blocks of a chunk: those that are given, or new ones, or none."""
+    places = [(part, i) for part in parts for i in range(len(part.ends))]
+    wanted = sampled(len(places))
+    if wanted and stored:
+        return Dictionaries.from_bytes(stored)
+    return Dictionaries.train([part.block(i) for part, i in (places[i] for i in wanted)])
+
+
+def _packed(part: _PlainBlocks, dictionaries: Dictionaries) -> tuple[bytes, list[int]]:
+    """Returns blocks as they are stored, one behind the other, and where each ends."""
+    from .packing_kernel import seal
+
+    plain, ends = part.plain, part.ends
+    view, codes, columns = plain.data, part.codes.tolist(), part.columns.tolist()
     frames, frame_ends = joined(
-        dictionaries.frames((view[a:b] for _, a, b, _ in bounds), (view[b:c] for _, _, b, c in bounds))
+        dictionaries.frames(
+            [view[a:b] for a, b in zip(codes, columns, strict=True)],
+            [view[a:b] for a, b in zip(columns, ends.tolist(), strict=True)],
+        )
     )
-    low = int((codes - ends).sum() + ends[-1])
+    low = int((part.codes - ends).sum() + ends[-1])
     out = np.empty(low + len(frames) + (LENGTH + CHECKSUM) * len(ends), np.uint8)
     sealed = np.empty(len(ends), np.int64)
     seal(plain, ends, frames, frame_ends, _crc_tables(), out, sealed)
-    return EncodedChunk(dictionaries.to_bytes(), out[: sealed[-1]].tobytes(), sealed.tolist())
+    return out[: sealed[-1]].tobytes(), sealed.tolist()
 
 
 @cache

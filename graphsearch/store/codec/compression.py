@@ -127,24 +127,27 @@ class Dictionaries:
         except ZstdError:
             return cls()
 
-    def frames(self, codes: Iterable[Bytes], columns: Iterable[Bytes]) -> list[bytes]:
-        """Returns each block's frames as zstd makes them: P codes (empty if there are none), columns."""
-        first, second = (compressor.compress for compressor in self._compressors())
-        frames: list[bytes] = []
-        for its_codes, its_columns in zip(codes, columns, strict=True):
-            frames.append(first(its_codes) if len(its_codes) else b"")
-            frames.append(second(its_columns))
-        return frames
-
-    def _compressors(self) -> list[ZstdCompressor]:
-        compressors = []
+    def prepare(self) -> None:
+        """Prepares `frames`, before several threads call it."""
         for loaded, level in zip(self._loaded, LEVELS, strict=True):
             if loaded:
                 loaded.precompute_compress(level=level)
-            compressors.append(
-                ZstdCompressor(level, dict_data=loaded, write_content_size=False, write_dict_id=False)
-            )
-        return compressors
+
+    def frames(self, codes: Sequence[Bytes], columns: Sequence[Bytes]) -> list[bytes]:
+        """Returns each block's frames as zstd makes them: P codes (empty if there are none), columns.
+
+        `prepare` must have been called; any thread may call this.
+        """
+        first, second = (
+            _compressed(*pair) for pair in zip(self._compressors(), (codes, columns), strict=True)
+        )
+        return [frame for pair in zip(first, second, strict=True) for frame in pair]
+
+    def _compressors(self) -> list[ZstdCompressor]:
+        return [
+            ZstdCompressor(level, dict_data=loaded, write_content_size=False, write_dict_id=False)
+            for loaded, level in zip(self._loaded, LEVELS, strict=True)
+        ]
 
     def _decompressors(self) -> list[ZstdDecompressor]:
         try:
@@ -211,6 +214,17 @@ def _split(block: bytes) -> tuple[bytes, bytes, bytes]:
     """Returns header and low bytes, P codes, columns."""
     codes, columns = Header.of(block).parts()
     return block[:codes], block[codes:columns], block[columns:]
+
+
+def _compressed(compressor: ZstdCompressor, parts: Sequence[Bytes]) -> list[bytes]:
+    """Returns the frame of each part, nothing for an empty one; without Python's lock, where zstd's C is."""
+    filled: list[bytes | bytearray | memoryview[int]] = [part for part in parts if len(part)]
+    if filled and "multi_compress_to_buffer" in zstandard.backend_features:
+        found = compressor.multi_compress_to_buffer(filled)
+        frames = iter([found[i].tobytes() for i in range(len(found))])
+    else:
+        frames = iter([compressor.compress(part) for part in filled])
+    return [next(frames) if len(part) else b"" for part in parts]
 
 
 def _load(data: bytes) -> ZstdCompressionDict:

@@ -1,0 +1,43 @@
+"""Items worked off by several threads, results in the order of the items."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from ..workers.process import cores_per_worker
+
+MOST_THREADS = 8  # each holds an item and working memory: some 10 MB
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def let_hashes_wrap() -> None:
+    """Does for a thread what `jit/compiler.py` does for the first one, where kernels run as plain Python."""
+    np.seterr(over="ignore")
+
+
+def thread_count() -> int:
+    """Returns how many threads read or write a file: one for each core, at most 8."""
+    return min(MOST_THREADS, cores_per_worker(1))
+
+
+def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
+    """Yields `solve(item)` for every item in order, made by some threads; few are held at once."""
+    waiting: deque[Future[_Result]] = deque()
+    with ThreadPoolExecutor(threads, "graphsearch-file", let_hashes_wrap) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(solve, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..jit.apart import apart
 from ..jit.compiler import Call
 from ..position.tables import load_tables
 from ..workers.process import cores_per_worker
@@ -271,7 +272,7 @@ class Filler:
 
     def _new_call(self) -> Call:
         evaluator, kernel = self._evaluator, self._evaluator.batch_kernel
-        scratch = np.zeros(kernel.scratch_words, np.uint64)
+        scratch = apart(kernel.scratch_words, np.uint64)
         fixed = load_tables(), evaluator.weights, *self._arrays, scratch, float(evaluator.temperature)
         return Call(kernel.call, *fixed, 0, 0)
 

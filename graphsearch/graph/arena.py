@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError
+from ..jit.apart import apart
 from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
 from ..position.tables import load_tables
 from ..store.codec.bulk import columns_of, newest_in_order
@@ -83,7 +84,7 @@ class Arena:
             table=np.zeros(MIN_TABLE, np.uint64),
             records=np.frombuffer(self._memory[0], np.uint64),
             blocks=np.frombuffer(self._memory[1], np.uint32)[: min(MAX_SLOTS, 2 * slots)],
-            counters=np.zeros(arena_kernel.COUNTERS, np.int64),
+            counters=apart(arena_kernel.COUNTERS, np.int64),
             floats=np.zeros(arena_kernel.FLOATS, np.float64),
             ints=np.zeros(arena_kernel.INTS, np.int64),
             moves=np.zeros(256, np.uint16),

@@ -34,8 +34,10 @@ PLIES, SELDEPTH, WAVES, ROUNDS, CLASHES, DEPTH_CUTS, OVERLAY_LENGTH, OVERFLOWS =
 AHEAD = 24  # times an edge took the value of a child with fewer visits than itself (a lost one)
 OVERLAY_RESERVED = 23  # overlay places that the visits of the current wave will fill
 COUNTED = slice(8, 25)  # what visits count
-OF_VISITS = (*range(VISITS, ROUNDS + 1), DEPTH_CUTS, OVERFLOWS, AHEAD)  # that add up, but for SELDEPTH
 FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
+# of one of several threads: its reserve for records (where it begins, words left), turns that it has taken
+RECORD_RESERVE, RECORDS_RESERVED, TURNS_TAKEN = 5, 6, 7
+OF_VISITS = (*range(VISITS, ROUNDS + 1), DEPTH_CUTS, OVERFLOWS, AHEAD, FRESH_NODES)  # sums, but for SELDEPTH
 BLOCK_LISTS = 32  # heads of the lists of free pieces: by words, from EXACT_LISTS on by powers of two
 EXACT_LISTS = 64
 RECORD_LISTS = BLOCK_LISTS + EXACT_LISTS + 8  # LARGEST_LIST + 1 heads, by words; the last: so many or more

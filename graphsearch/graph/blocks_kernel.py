@@ -97,6 +97,8 @@ def _find(A: ArenaPointers, words: int64) -> int64:
                 break
             if _fits(int64(A.blocks[piece + WORDS]), words):
                 return piece
+            if head < arena.BLOCK_LISTS + arena.EXACT_LISTS:  # the others are as large
+                break
             piece = int64(A.blocks[piece + FOLLOWING])
         head += 1
     return int64(0)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..jit.apart import apart
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import U, call_c, exchange, fetch_add, load_acquire, pause, ptr, store_release
 from ..jit.system import address_of
@@ -30,6 +31,7 @@ TURNS, YIELD, THREADS = SHARED, SHARED + 1, SHARED + 2
 ROWS_PER_THREAD, LEAST_ROWS = 512, 1024  # two threads meet in a row by chance once in some thousand visits
 NOTES, FIRST_NOTE = 1, 2  # words of a row
 MOST_NOTES = ROW_WORDS - FIRST_NOTE
+TURNS_AT_ONCE = 8
 MIXER = U(0x9E3779B97F4A7C15)
 SPINS, PATIENCE = 64, 200  # before a waiting thread gives its core away, or the row that it holds
 
@@ -55,7 +57,7 @@ def new_guards(threads: int) -> NDArray[np.int64]:
     (1024, 4096)
     """
     rows = max(LEAST_ROWS, 1 << (ROWS_PER_THREAD * threads - 1).bit_length())
-    guards = np.zeros(int(FIRST_ROW) + rows * ROW_WORDS, np.int64)
+    guards = apart(int(FIRST_ROW) + rows * ROW_WORDS, np.int64)
     guards[YIELD], guards[THREADS] = address_of("sched_yield"), threads
     return guards
 
@@ -181,8 +183,19 @@ def threads_of(A: ArenaPointers) -> int64:
 
 @inlined
 def takes_turn(A: ArenaPointers) -> bool:
-    """Returns whether there is a turn left for one more visit; takes it."""
-    return A.guard_mask == 0 or fetch_add(A.guards, TURNS, int64(-1)) > 0
+    """Returns whether there is a turn left for one more visit; takes it.
+
+    A thread takes some turns at once; those that it leaves when another ends the turns are lost.
+    """
+    if A.guard_mask == 0:
+        return True
+    if A.counters[arena.TURNS_TAKEN] == 0:
+        left = fetch_add(A.guards, TURNS, int64(-TURNS_AT_ONCE))
+        A.counters[arena.TURNS_TAKEN] = max(int64(0), min(left, int64(TURNS_AT_ONCE)))
+    if A.counters[arena.TURNS_TAKEN] == 0:
+        return False
+    A.counters[arena.TURNS_TAKEN] -= 1
+    return True
 
 
 @inlined
@@ -197,4 +210,4 @@ def merge_counters(shared: NDArray[np.int64], own: NDArray[np.int64]) -> None:
     deepest = max(shared[arena.SELDEPTH], own[arena.SELDEPTH])
     shared[list(arena.OF_VISITS)] += own[list(arena.OF_VISITS)]
     shared[arena.SELDEPTH] = deepest
-    own[:] = 0
+    own[[*arena.OF_VISITS, arena.TURNS_TAKEN]] = 0

@@ -42,8 +42,8 @@ from ..store.record.node_kernel import (
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .blocks_kernel import draws_of, give_block, set_draws, take_block
-from .guards_kernel import SPACE, count_in, give_guard, take_guard
-from .space_kernel import take_words
+from .guards_kernel import count_in
+from .space_kernel import take_record
 
 
 # ------------------------------------------------------------------ the table
@@ -162,9 +162,7 @@ def clean_record(
 
     `set_source` and `insert` must follow.
     """
-    take_guard(A, SPACE)
-    rec = take_words(A, record_words(n))
-    give_guard(A, SPACE)
+    rec = take_record(A, record_words(n))
     count_in(A, arena.NODES, int64(1))
     fill_header(A, rec, key, n, layout.USED, clock_of(s))
     set_value(A, rec, v)
@@ -178,7 +176,7 @@ def new_record(
 ) -> int64:
     """Returns the slot of a new record, dirty and fresh; the rest is as in `clean_record`."""
     rec = clean_record(A, s, key, n, v, d, flags)
-    count_in(A, arena.FRESH_NODES, int64(1))
+    A.counters[arena.FRESH_NODES] += 1
     add_state(A, rec, layout.FRESH)
     mark_dirty(A, rec, s)
     return rec

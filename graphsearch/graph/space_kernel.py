@@ -19,8 +19,10 @@ from ..store.record.node_kernel import add_state, move_count, record_words, stat
 from ..store.record.node_layout import FREE, HEADER_WORDS, MISC_WORD
 from . import arena_kernel as arena
 from .arena_kernel import ArenaPointers
+from .guards_kernel import SPACE, give_guard, take_guard, threads_of
 
 PIECE_WORDS = 1  # word of a free piece that holds its length
+RESERVE = 1024  # words that one of several threads takes at once, some 35 records
 
 
 @inner
@@ -70,6 +72,16 @@ def _unlink(A: ArenaPointers, slot: int64) -> int64:
 @inner
 def take_words(A: ArenaPointers, words: int64) -> int64:
     """Returns the slot of free words: a piece of that size, part of a larger one, or new ones at the end."""
+    slot = _find(A, words)
+    if slot == 0:
+        slot = A.space[arena.RECORD_WORDS]
+        A.space[arena.RECORD_WORDS] = slot + words
+    return slot
+
+
+@inner
+def _find(A: ArenaPointers, words: int64) -> int64:
+    """Returns the slot of a piece of that size, or of part of a larger one; 0 if there is none."""
     counters = A.space
     if counters[arena.FREED_RECORD_WORDS] >= words:
         size = int64(words)
@@ -81,9 +93,57 @@ def take_words(A: ArenaPointers, words: int64) -> int64:
                     _push(A, slot + words, found - words)
                 return slot
             size = max(size + 1, words + HEADER_WORDS)
-    slot = counters[arena.RECORD_WORDS]
-    counters[arena.RECORD_WORDS] = slot + words
+    return int64(0)
+
+
+@inner
+def take_record(A: ArenaPointers, words: int64) -> int64:
+    """Returns the slot of free words for a record; several threads take them from reserves of their own."""
+    if A.guard_mask == 0:
+        return take_words(A, words)
+    own = A.counters
+    left = own[arena.RECORDS_RESERVED] - words
+    if left != 0 and left < HEADER_WORDS:
+        return _take_shared(A, words)
+    slot = own[arena.RECORD_RESERVE]
+    own[arena.RECORD_RESERVE] = slot + words
+    own[arena.RECORDS_RESERVED] = left
     return slot
+
+
+@inner
+def _take_shared(A: ArenaPointers, words: int64) -> int64:
+    """Takes words under the guard: free ones if there are many, else the first ones of a new reserve."""
+    take_guard(A, SPACE)
+    many = threads_of(A) * RESERVE
+    slot = _find(A, words) if A.space[arena.FREED_RECORD_WORDS] >= many else int64(0)
+    if slot == 0:
+        _give_rest(A)
+        slot = A.space[arena.RECORD_WORDS]
+        A.space[arena.RECORD_WORDS] = slot + RESERVE
+        A.counters[arena.RECORD_RESERVE] = slot + words
+        A.counters[arena.RECORDS_RESERVED] = RESERVE - words
+    give_guard(A, SPACE)
+    return slot
+
+
+@inner
+def _give_rest(A: ArenaPointers) -> None:
+    slot, words = A.counters[arena.RECORD_RESERVE], A.counters[arena.RECORDS_RESERVED]
+    A.counters[arena.RECORDS_RESERVED] = 0
+    if slot + words == A.space[arena.RECORD_WORDS]:
+        A.space[arena.RECORD_WORDS] = slot
+    elif words:  # not joined with a free piece behind, at which the hand may stand
+        _push(A, slot, words)
+
+
+@inner
+def give_record_reserve(A: ArenaPointers) -> None:
+    """Gives a thread's reserve back."""
+    if A.guard_mask:
+        take_guard(A, SPACE)
+        _give_rest(A)
+        give_guard(A, SPACE)
 
 
 @inner

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import machine_code
+from .apart import apart
 from .machine_code import MOST_RESULTS, Form, MachineCode
 from .places import LevelFolders, announce
 
@@ -157,7 +158,9 @@ class Kernel(Inner):
     def bind(self, *arguments: object) -> Bound:
         """Returns the code for these arguments, bound to them."""
         code, words = self._prepared(arguments)
-        return Bound(code.address, np.frombuffer(bytearray(code.packed(words)), np.int64))
+        bound = Bound(code.address, apart(len(words), np.int64))
+        bound.words[:] = np.frombuffer(code.packed(words), np.int64)
+        return bound
 
     def _prepared(self, arguments: tuple[object, ...]) -> tuple[_Code, list[object]]:
         kind: list[object] = []

@@ -10,18 +10,20 @@ from collections.abc import Callable
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaPointers, overlay_item
-from ..graph.guards_kernel import count_in, give_guard, lock_above, lock_record
+from ..graph.guards_kernel import count_in, give_guard, lock_above, lock_record, row_of
 from ..graph.heap_kernel import grow_block, insert, mark_dirty, new_record, set_best
 from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import MAX_VISITS, cap_draws, child_visits, node_draws, node_q, refresh
 from ..jit.compiler import inlined, inner
-from ..jit.pointers import adv, prefetch
+from ..jit.pointers import U, adv, prefetch
 from ..jit.types import Pointer, float32, float64, int64, uint64
+from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import clock_of, position_key
 from ..position.words import BoardTable, Position
 from ..store.record.bounds_kernel import (
     DRAWN,
     bounds_of,
+    is_decided,
     is_decisive,
     is_special,
     merged,
@@ -33,6 +35,7 @@ from ..store.record.bounds_kernel import (
 from ..store.record.node_kernel import (
     add_state,
     block_class_of,
+    block_of,
     code_bytes,
     draw_visits,
     edge_at,
@@ -40,6 +43,7 @@ from ..store.record.node_kernel import (
     edge_q,
     edge_visits,
     flags_of,
+    is_exact,
     lower_in,
     prefetch_block,
     prior_code,
@@ -55,9 +59,11 @@ from ..store.record.node_layout import CAPACITY, STALE, WIDE
 from . import wave_kernel as wave
 from .flight_kernel import land
 from .notes_kernel import drop_visit, gives_leaf
+from .param_layout import RESTRICTED
 from .wave_kernel import WavePointers, check_of, field, set_field, words_of
 
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between asking for memory and using it
+EDGES_SHARED = 4  # of a path, counted from the root, that other threads often pass
 BY_RULE = 0  # the evaluator of results by rules or tablebases
 
 
@@ -298,11 +304,23 @@ def back_up_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 
 
 @inner
+def _ask_for_first(A: ArenaPointers, W: WavePointers) -> None:
+    """Prefetches the first edges of a path, which other threads have most likely changed meanwhile."""
+    for e in range(1, min(W.counts[wave.ENTRIES], int64(EDGES_SHARED + 1))):
+        rec = field(W, field(W, e, wave.PARENT), wave.SLOT)
+        prefetch(A.guards, row_of(A, U(rec)))
+        prefetch(A.blocks, block_of(A, rec))
+        prefetch(A.blocks, edge_at(A, rec, field(W, e, wave.EDGE)))
+
+
+@inner
 def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
     """Completes the only visit of a wave, beside those of other threads; returns their number.
 
     An edge takes its child's value while both records are locked: so the last value stays.
     """
+    if A.guard_mask:
+        _ask_for_first(A, W)
     e = W.counts[wave.ENTRIES] - 1
     below = lock_record(A, field(W, e, wave.SLOT))
     parent = field(W, e, wave.PARENT)
@@ -313,11 +331,30 @@ def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
         drop_visit(A, above, rec, field(W, e, wave.EDGE))
         if above != below:
             give_guard(A, below)
+        refresh_if_stale(A, rec)  # before others wait for the row above, too
         e, below = parent, above
         parent = field(W, e, wave.PARENT)
     completed = complete_roots(A, W)
+    W.counts[wave.DECIDED] = int64(is_root_over(A, W))
     give_guard(A, below)
     return completed
+
+
+@inner
+def is_over(A: ArenaPointers, rec: int64, s: Position) -> bool:
+    """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
+    if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # a position of the game may spoil a proof
+        return False
+    return clock_of(s) < CLOCK_DRAW and is_decided(A, rec, s)
+
+
+@inner
+def is_root_over(A: ArenaPointers, W: WavePointers) -> bool:
+    """Returns `is_over` for the root of a completed wave."""
+    if W.counts[wave.ENTRIES] == 0:
+        return False
+    rec = field(W, int64(0), wave.SLOT)
+    return rec != 0 and is_exact(A, rec) and is_over(A, rec, words_of(W, int64(0)))
 
 
 @inner

@@ -57,8 +57,13 @@ def start_at_root(W: WavePointers, root: Position, asked: int64) -> int64:
 @inlined
 def add_child(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, j: int64, asked: int64) -> int64:
     """Returns the new entry behind edge `j` of entry `e`."""
+    return new_child(T, W, e, j, asked, edge_move(A, edge_at(A, field(W, e, wave.SLOT), j)))
+
+
+@inlined
+def new_child(T: BoardTable, W: WavePointers, e: int64, j: int64, asked: int64, move: uint16) -> int64:
+    """Returns the new entry behind edge `j` of entry `e`, whose move is given."""
     child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
-    move = edge_move(A, edge_at(A, field(W, e, wave.SLOT), j))
     make_move(T, words_of(W, e), words_of(W, child), move)
     return child
 

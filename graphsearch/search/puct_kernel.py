@@ -221,21 +221,21 @@ def _load_masses(A: ArenaPointers, rec: int64, at: int64, masses: Pointer[float6
     """Writes 1 + n + visits in flight of every edge in a block; returns (all in flight, tried powers)."""
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
+    powers = 0.0
     for j in range(materialised(A, rec)):
-        masses[j] = float64(1 + edge_visits(A, edge))
+        n = edge_visits(A, edge)
+        masses[j] = float64(1 + n)
+        if n:
+            powers += power_of(A, edge)
         edge += stride
     flying = int64(0)
     for note in range(A.guards[at + NOTES]):
         j, visits = visits_over(A, at, rec, note)
         if j >= 0:
+            if masses[j] == 1.0:
+                powers += power_of(A, edge_at(A, rec, j))
             masses[j] += float64(visits)
             flying += visits
-    powers = 0.0
-    edge = edge_at(A, rec, int64(0))
-    for j in range(materialised(A, rec)):
-        if masses[j] > 1.0:
-            powers += power_of(A, edge)
-        edge += stride
     return flying, powers
 
 

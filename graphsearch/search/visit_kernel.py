@@ -24,17 +24,18 @@ from ..jit.types import int64
 from ..position.board_kernel import position_key
 from ..position.words import BoardTable, Position
 from ..store.index.locate_kernel import FilterPointers
+from ..store.record.node_kernel import edge_at, edge_move, edge_visits, prefetch_block
 from . import wave_kernel as wave
 from .backup_kernel import back_up_lone, expand
 from .notes_kernel import flying_over, gives_leaf, note_visit, takes_leaf
 from .paths_kernel import (
-    add_child,
     child_supports,
     completed_over,
     ends_at_known,
     ends_by_path,
     is_restricted,
     look_up,
+    new_child,
     open_leaf,
     start_at_root,
 )
@@ -136,6 +137,8 @@ def _step(
 
     The entry is -1 if the visit ends here, and `e` itself if every edge leads to a leaf in flight.
     """
+    if A.guard_mask:
+        prefetch_block(A, rec)  # nothing is loaded early behind a lock
     at = lock_record(A, rec)
     if A.guard_mask and field(W, e, wave.PARENT) >= 0 and child_supports(A, W, e, spent):
         spent = _spent_now(A, W, e, at)
@@ -147,12 +150,14 @@ def _step(
         j = select_listed(T, A, s, rec)
     else:
         j = select_beside(T, A, s, rec, at, W.floats)
-    child = e
-    if j >= 0:
-        child = add_child(T, A, W, e, j, int64(1))
-        note_visit(A, at, rec, j)
-        spent = completed_over(A, W, child) + 1
+    if j < 0:
+        give_guard(A, at)
+        return e, spent
+    edge = edge_at(A, rec, j)
+    move, spent = edge_move(A, edge), edge_visits(A, edge) + 1
+    note_visit(A, at, rec, j)
     give_guard(A, at)
+    child = new_child(T, W, e, j, int64(1), move)
     prefetch(A.table, table_index(A, position_key(T, words_of(W, child))))  # while the path is looked at
     return child, spent
 

@@ -17,6 +17,7 @@ import numpy as np
 from ..graph.arena_kernel import COUNTERS, INTS
 from ..graph.graph import Graph
 from ..graph.guards_kernel import FIRST_ROW, TURNS, ThreadArrays, merge_counters, new_guards
+from ..jit.apart import apart
 from ..position.board import Words
 from ..store.inside import Inside
 from . import wave_kernel as wave
@@ -58,7 +59,7 @@ class Walkers:
         self._guards = new_guards(count)
         self._threads = [
             ThreadArrays(
-                self._guards, np.zeros(COUNTERS, np.int64), np.zeros(INTS, np.int64), np.zeros(256, np.uint16)
+                self._guards, apart(COUNTERS, np.int64), apart(INTS, np.int64), apart(256, np.uint16)
             )
             for _ in self._waves
         ]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..jit.apart import apart
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint64
@@ -188,26 +189,28 @@ def hash_places(leaves: int) -> int:
 def new_wave(leaves: int) -> WaveArrays:
     """Returns the memory of waves of up to `leaves` leaves; untouched pages cost nothing."""
     entries = ENTRIES_PER_LEAF * leaves + SPARE_ENTRIES
+    heads, leaf_flags = apart(MAX_PLIES + 2, np.int64), apart(leaves, np.uint8)
+    heads[:], leaf_flags[:] = -1, UNPROVEN_FLAGS
     return WaveArrays(
         entries=np.empty(entries * ENTRY_WORDS, np.uint64),
-        heads=np.full(MAX_PLIES + 2, -1, np.int64),
+        heads=heads,
         candidates=np.empty(entries, np.int64),
         misses=np.empty(entries, np.int64),
-        leaf_entry=np.empty(leaves, np.int64),
-        leaf_words=np.empty(leaves * 10, np.uint64),
-        offsets=np.zeros(leaves + 1, np.int64),
-        moves=np.empty((leaves + 1) * MOVES_PER_LEAF, np.uint16),
-        priors=np.empty((leaves + 1) * MOVES_PER_LEAF, np.float32),
-        values=np.empty(2 * leaves, np.float32),
-        leaf_flags=np.full(leaves, UNPROVEN_FLAGS, np.uint8),
+        leaf_entry=apart(leaves, np.int64),
+        leaf_words=apart(leaves * 10, np.uint64),
+        offsets=apart(leaves + 1, np.int64),
+        moves=apart((leaves + 1) * MOVES_PER_LEAF, np.uint16),
+        priors=apart((leaves + 1) * MOVES_PER_LEAF, np.float32),
+        values=apart(2 * leaves, np.float32),
+        leaf_flags=leaf_flags,
         hash=np.zeros(2 * hash_places(leaves), np.uint64),
         hash_used=np.empty(entries + leaves + 1, np.int64),
         nodes=np.empty(entries * FLIGHT_FIELDS, np.int64),
         flight=np.empty(16 * entries + 4096, np.int64),
         barred=np.empty(16 * entries + 4096, np.uint8),
         shares=np.empty(entries, np.int64),
-        floats=np.empty(1024, np.float64),
-        counts=np.zeros(COUNTS, np.int64),
+        floats=apart(1024, np.float64),
+        counts=apart(COUNTS, np.int64),
     )
 
 

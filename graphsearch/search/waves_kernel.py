@@ -8,35 +8,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
+from ..graph import space_kernel
 from ..graph.arena_kernel import ArenaArrays, ArenaPointers, pointers
 from ..graph.bring_kernel import bring
 from ..graph.guards_kernel import (
     NO_THREADS,
     ThreadArrays,
     end_turns,
-    give_guard,
-    lock_record,
     pointers_of_thread,
     takes_turn,
     threads_of,
 )
+from ..graph.space_kernel import give_record_reserve
+from ..jit.apart import apart
 from ..jit.calls import Bound
-from ..jit.compiler import bind, inlined, inner, kernel
+from ..jit.compiler import bind, inner, kernel
 from ..jit.pointers import call_bound, ptr
-from ..jit.types import int64
-from ..position.board import CLOCK_DRAW, Words
-from ..position.board_kernel import check_hash, clock_of, position_key
+from ..jit.types import Pointer, int64
+from ..position.board import Words
+from ..position.board_kernel import check_hash, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
 from ..store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers, may_be_stored
 from ..store.reading_kernel import ReaderArrays
-from ..store.record.bounds_kernel import is_decided
-from ..store.record.node_kernel import is_exact
 from ..store.record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from . import wave_kernel as wave
-from .backup_kernel import back_up, expand
+from .backup_kernel import back_up, expand, is_over, is_root_over
 from .gatherers.flow_kernel import can_be_followed, gather_ahead, gather_flow
-from .param_layout import RESTRICTED
 from .paths_kernel import locate, open_leaf, start_at_root
 from .visit_kernel import brings, descend, evaluate, visit
 from .wave_kernel import (
@@ -47,7 +45,6 @@ from .wave_kernel import (
     field,
     size_hash,
     wave_pointers,
-    words_of,
 )
 
 # return values of `run_waves`, or of `gather` in place of the number of leaves
@@ -68,11 +65,13 @@ OVERLAY_PER_WAVE = 1 << 10
 def has_space(A: ArenaPointers, target: int64) -> bool:
     """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
     counters, threads = A.space, threads_of(A)
+    reserved = threads if A.guard_mask else int64(0)
     entries = wave.ENTRIES_PER_LEAF * target + wave.SPARE_ENTRIES  # each may be new: a mate in one, or a leaf
     entries *= threads
     if (counters[arena.NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
         return False
-    if counters[arena.RECORD_WORDS] + entries * WORDS_PER_RECORD > A.record_limit:
+    records = entries * WORDS_PER_RECORD + reserved * space_kernel.RESERVE
+    if counters[arena.RECORD_WORDS] + records > A.record_limit:
         return False
     if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size:
         return False
@@ -149,14 +148,6 @@ def _gather(
     return gather_flow(T, A, W, F, root, rec, W.counts[wave.TARGET])
 
 
-@inner
-def is_over(A: ArenaPointers, rec: int64, s: Position) -> bool:
-    """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
-    if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # a position of the game may spoil a proof
-        return False
-    return clock_of(s) < CLOCK_DRAW and is_decided(A, rec, s)
-
-
 @kernel
 def is_root_decided(T: Words, A: ArenaArrays, root: Words) -> bool:
     """Returns whether the root of a search, `uint64[10]`, has nothing left to prove."""
@@ -216,17 +207,8 @@ def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64
     Wp = wave_pointers(W, W)
     expand(ptr(T, 0), Ap, Wp, evaluator)
     visits = back_up(ptr(T, 0), Ap, Wp)
-    Wp.counts[wave.DECIDED] = int64(_is_root_over(Ap, Wp))
+    Wp.counts[wave.DECIDED] = int64(is_root_over(Ap, Wp))
     return visits
-
-
-@inner
-def _is_root_over(A: ArenaPointers, W: WavePointers) -> bool:
-    """Returns `is_over` for the root of a completed wave."""
-    if W.counts[wave.ENTRIES] == 0:
-        return False
-    rec = field(W, int64(0), wave.SLOT)
-    return rec != 0 and is_exact(A, rec) and is_over(A, rec, words_of(W, int64(0)))
 
 
 @kernel
@@ -283,33 +265,42 @@ def _run_one_by_one(
 
     Other threads may do so, too, each with a wave of its own; their turns are limits as well.
     """
-    Tp, Ap, Wp, Fp = ptr(T, 0), pointers_of_thread(A, H), wave_pointers(W, W), filter_pointers(F)
+    Ap = pointers_of_thread(A, H)
+    on = ptr(T, 0), Ap, wave_pointers(W, W), filter_pointers(F), ptr(root, 0)
+    code = _visit_in_turns(*on, bringing, evaluating, evaluator, ptr(limits, 0))
+    give_record_reserve(Ap)
+    return code
+
+
+@inner
+def _visit_in_turns(
+    T: BoardTable,
+    A: ArenaPointers,
+    W: WavePointers,
+    F: FilterPointers,
+    root: Position,
+    bringing: Bound,
+    evaluating: Bound,
+    evaluator: int64,
+    limits: Pointer[int64],
+) -> int64:
     while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
-        if Wp.counts[wave.STAGE] == wave.NOT_WAITING:
-            if not has_space(Ap, int64(1)):
+        if W.counts[wave.STAGE] == wave.NOT_WAITING:
+            if not has_space(A, int64(1)):
                 return int64(NO_SPACE)
-            if not takes_turn(Ap):
+            if not takes_turn(A):
                 break
-            begin_wave(Ap, Wp, int64(1))
-        visits = visit(Tp, Ap, Wp, Fp, ptr(root, 0), evaluator, evaluating, bringing)
+            begin_wave(A, W, int64(1))
+        visits = visit(T, A, W, F, root, evaluator, evaluating, bringing)
         if visits < 0:
             return int64(NO_RECORDS)
         limits[VISITS] -= visits
-        limits[EVALUATIONS] -= Wp.counts[wave.LEAVES]
+        limits[EVALUATIONS] -= W.counts[wave.LEAVES]
         limits[WAVES] -= 1
-        if _is_lone_root_over(Ap, Wp):
-            end_turns(Ap)
+        if W.counts[wave.DECIDED]:
+            end_turns(A)
             break
     return int64(LIMITS_REACHED)
-
-
-@inlined
-def _is_lone_root_over(A: ArenaPointers, W: WavePointers) -> bool:
-    """Returns `_is_root_over`, beside the visits of other threads."""
-    at = lock_record(A, field(W, int64(0), wave.SLOT))
-    found = _is_root_over(A, W)
-    give_guard(A, at)
-    return found
 
 
 class SearchArrays(NamedTuple):
@@ -343,7 +334,9 @@ def new_limits(
       visits, evaluations: still to do. waves: until the caller wants to look. These three count down.
       many: leaves from which on a wave is the caller's. overlaps: so is one that can be followed by another.
     """
-    return np.array([visits, evaluations, waves, many, overlaps], np.int64)
+    limits = apart(5, np.int64)
+    limits[:] = visits, evaluations, waves, many, overlaps
+    return limits
 
 
 def run_waves(

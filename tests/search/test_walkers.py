@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from graphsearch.search import loop, walkers, waves_kernel
 from graphsearch.search.walkers import Walkers
 from graphsearch.store.upkeep.verify import verify
 
+from ..conftest import Cli
 from ..support.graphs import ENDGAME, MATES, check_invariants, read
 from ..support.positions import KIWIPETE
 
@@ -186,6 +188,22 @@ def test_small_memories_have_fewer_threads() -> None:
         assert 2 <= walkers.walking_threads(graph, 1000) < 10
     with Graph.open(None, evaluator="uniform", ram_bytes=4 << 30) as graph:
         assert walkers.walking_threads(graph, 1000) == walkers.MOST_THREADS
+
+
+def test_a_process_with_one_core_walks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = Limits(seconds=1.0)
+    for cores in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=cores: set(range(n)), raising=False)
+        with Graph.open(None, evaluator="builtin") as graph:
+            assert loop._threads_of(graph, timed) == cores
+            assert loop._threads_of(graph, Limits(visits=20_000)) == 1
+
+
+@pytest.mark.parametrize(("threads", "said"), [("0", "at least 1, not 0"), ("9999", "from 0 to 1024")])
+def test_a_senseless_number_of_threads_is_one_line(cli: Cli, threads: str, said: str) -> None:
+    found = cli("analyze", "startpos", "--threads", threads, "--visits", "10")
+    assert found.code == 2
+    assert said in found.err.splitlines()[0]
 
 
 def test_waves_of_larger_batches_do_not_walk(teams: list[Walkers]) -> None:

@@ -24,6 +24,7 @@ from ...position.words import BoardTable
 from ...store.index.locate_kernel import FilterArrays, FilterPointers, filter_pointers
 from ...store.record.node_kernel import prefetch_block
 from .. import wave_kernel as wave
+from ..backup_kernel import is_over
 from ..gatherers.flow_kernel import pass_on, share_of
 from ..gatherers.levels_kernel import (
     GOES_ON,
@@ -50,7 +51,7 @@ from ..wave_kernel import (
     wave_pointers,
     words_of,
 )
-from ..waves_kernel import begin_wave, has_space, is_over
+from ..waves_kernel import begin_wave, has_space
 from . import messages_kernel as m
 from .arrivals_kernel import arrive, words_that_came
 from .lines_kernel import open_step, talk

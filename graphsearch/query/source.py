@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import chess
@@ -28,16 +30,19 @@ from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
 
-class RecordSource:
-    """Records of one state of a graph file, each read once."""
+class Records(ABC):
+    """Records for one question, each read once: of a file (`RecordSource`), or of a graph in memory."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.path = store.path
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._known: dict[str, NodeRecord | None] = {}
 
+    @abstractmethod
+    def _stored(self, board: chess.Board) -> NodeRecord | None:
+        """Returns the record of a position that was not read before."""
+
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position, or None if the file does not hold it, or cannot hold it."""
+        """Returns the record of a position, or None if the graph does not hold it, or cannot hold it."""
         key = key_text(board)
         found = self._known.get(key)
         if found is not None and _stands(board, found):
@@ -45,13 +50,6 @@ class RecordSource:
         if found is not None or key not in self._known:
             found = self._known[key] = self._stored(board)
         return found
-
-    def _stored(self, board: chess.Board) -> NodeRecord | None:
-        try:
-            return self.store.read(board)
-        except UnsoundRecordError as error:
-            passed_over(error)
-            return None
 
     def wanted(self, board: chess.Board) -> NodeRecord:
         """Returns the record of a position.
@@ -70,6 +68,21 @@ class RecordSource:
     def reads(self) -> int:
         """Number of positions looked up."""
         return len(self._known)
+
+
+class RecordSource(Records):
+    """Records of one state of a graph file."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.path)
+        self.store = store
+
+    def _stored(self, board: chess.Board) -> NodeRecord | None:
+        try:
+            return self.store.read(board)
+        except UnsoundRecordError as error:
+            passed_over(error)
+            return None
 
 
 def _stands(board: chess.Board, record: NodeRecord) -> bool:
@@ -91,6 +104,20 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
     """
     with open_to_read(path) as store, store.snapshot():
         yield RecordSource(store)
+
+
+@contextmanager
+def records_of(source: str | os.PathLike[str] | Records) -> Iterator[Records]:
+    """Yields the records of a graph file as `opened` does, or those that are given.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    if isinstance(source, Records):
+        yield source
+        return
+    with opened(source) as found:
+        yield found
 
 
 def last_root(source: RecordSource) -> chess.Board:

@@ -15,13 +15,14 @@ from ..evaluators.factory import EvaluatorSpec
 from ..store.lock import holder
 from ..store.sharded.files import files_of
 from ..store.sharded.manifest import NAME, is_sharded
+from .jobs.memory import Ask, json_of
 from .jobs.task_queue import TaskQueue
 
 MOST_OTHERS = 1000  # files that are listed
 BUILTIN, UNIFORM = "builtin", "uniform"
 ONE_FILE = (
-    "This page serves a cluster, which is searched and read. To import, build, review or merge,"
-    " serve one file: graphsearch store merge makes one of a cluster"
+    "This page serves a cluster, which is searched and read. To import, build, review, merge or follow the"
+    " board, serve one file: graphsearch store merge makes one of a cluster"
 )
 
 
@@ -65,6 +66,15 @@ class ServedFile:
     def is_cluster(self) -> bool:
         """Whether the folder of a cluster is served."""
         return is_sharded(self.path)
+
+    def answer(self, ask: Ask) -> dict[str, Any]:
+        """Returns the answer of a running search, from its memory; without one that of the file."""
+        found = self.ask_memory(ask)
+        return json_of(ask(self.path)) if found is None else found
+
+    def ask_memory(self, ask: Ask) -> dict[str, Any] | None:
+        """Returns the answer of a running search, None if there is none; a cluster has its own processes."""
+        return None if self.is_cluster else self.queue.ask(ask)
 
     def may_write(self) -> None:
         """Raises InvalidParameterError if the file is served for reading only."""

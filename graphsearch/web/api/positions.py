@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -25,7 +26,7 @@ from ...query.path import path
 from ...query.position import position, unknown
 from ...query.pv import pv
 from ...query.tree import tree
-from ..lines import with_sans
+from ..jobs.memory import node
 from ..served_file import ServedFile
 from .asking import get, post
 from .requests import (
@@ -58,9 +59,14 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     answer = found.as_dict() | state_of(board) | {"problem": problem, "rest": rest}
     opening = opening_of(board)
     answer["opening"] = str(opening) if opening else None
-    if answer["node"]:
-        answer["node"] = with_sans(answer["node"], board)
+    newer = served.ask_memory(partial(node, board=board))
+    if newer:
+        answer["node"] = (answer["node"] or {}) | newer
     return answer
+
+
+def _lines(served: ServedFile, wanted: LinesWanted) -> dict[str, Any]:
+    return served.answer(partial(pv, board=wanted.board(), lines=wanted.lines))
 
 
 def state_of(board: chess.Board) -> dict[str, Any]:
@@ -104,11 +110,16 @@ def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
     return tree(served.path, board, depth=wanted.depth, min_visits=least).as_dict()
 
 
-def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> Neighbourhood:
+def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
     """Returns the graph around a position, or the part of a book there."""
-    return neighbourhood(
-        served.path,
-        wanted.board(),
+    ask = _around(wanted)
+    return served.answer(ask) if wanted.book is None else ask(served.path).as_dict()
+
+
+def _around(wanted: NeighbourhoodWanted) -> partial[Neighbourhood]:
+    return partial(
+        neighbourhood,
+        board=wanted.board(),
         depth=wanted.depth,
         min_visits=wanted.min_visits,
         most=wanted.most,
@@ -118,7 +129,7 @@ def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> Neighbour
 
 def _picture(served: ServedFile, wanted: NeighbourhoodWanted) -> Response:
     """Returns the same picture as a file for papers or Graphviz."""
-    text = (dot_of if wanted.form == "dot" else svg_of)(_neighbourhood(served, wanted))
+    text = (dot_of if wanted.form == "dot" else svg_of)(_around(wanted)(served.path))
     name = f'attachment; filename="graph.{wanted.form}"'
     return Response(text, media_type="application/octet-stream", headers={"Content-Disposition": name})
 
@@ -194,8 +205,12 @@ def _is_tag(name: str) -> bool:
 
 ROUTES = [
     get("/api/position", PositionWanted, _position),
-    get("/api/lines", LinesWanted, lambda served, it: pv(served.path, it.board(), lines=it.lines)),
-    get("/api/values", GivenPosition, lambda served, it: values(served.path, it.board())),
+    get(
+        "/api/lines",
+        LinesWanted,
+        lambda served, it: served.answer(partial(pv, board=it.board(), lines=it.lines)),
+    ),
+    get("/api/values", GivenPosition, lambda served, it: served.answer(partial(values, board=it.board()))),
     get("/api/parents", GivenPosition, lambda served, it: parents(served.path, it.board())),
     get("/api/path", PathWanted, lambda served, it: path(served.path, it.board(), limit=it.limit)),
     get("/api/tree", TreeWanted, _tree),

@@ -5,6 +5,7 @@ import { Board } from "./board.js";
 import { menOf, turnOf } from "./chess.js";
 import { bytes, count, forWhite, h, percent, put, score } from "./dom.js";
 import { exchange } from "./exchange.js";
+import { toggleFollow } from "./follow.js";
 import { keysDialog } from "./keys.js";
 import { notation, openDraft } from "./notation.js";
 import { hide } from "./peek.js";
@@ -89,7 +90,7 @@ function showNote() {
   if (!node()) parts.push(look.over || look.problem ? "" : "The file does not hold this position; no search has been here.");
   else {
     parts.push(`${count(node().visits)} visits; scores in pawns, White's view.`);
-    if (look.node) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
+    if (look.node?.evaluator) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
   }
   for (const opinion of look.opinions) parts.push(`${opinion.evaluator}: ${score(forWhite(opinion, look.position))}${opinion.best_move ? `, best ${opinion.best_move}` : ""}.`);
   $("position-note").textContent = parts.filter(Boolean).join(" ");
@@ -149,7 +150,7 @@ try { if (localStorage.getItem("flipped")) board.flip(); } catch { /* storage is
 const HANDS = { first: () => go(0), back: () => step(-1), forward: () => step(1), last: toEnd, best: playBest, flip };
 for (const [id, act] of Object.entries(HANDS)) $(id).addEventListener("click", act);
 
-const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), "?": keysDialog($("keys")) };
+const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), a: toggleFollow, "?": keysDialog($("keys")) };
 const TURNS = { ArrowUp: -1, ArrowDown: 1 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

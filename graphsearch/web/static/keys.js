@@ -4,7 +4,7 @@ import { h, put } from "./dom.js";
 
 const KEYS = [
   ["← →", "one move back, forward"], ["Home End", "first, last position"], ["↑ ↓", "the variation before, behind"], ["space", "play the best move"],
-  ["f", "turn the board"], ["c", "write a comment"], ["?", "this list"], ["Esc", "close"],
+  ["f", "turn the board"], ["a", "the search follows the board, or stops"], ["c", "write a comment"], ["?", "this list"], ["Esc", "close"],
 ];
 
 export function keysDialog(dialog) {

@@ -2,15 +2,17 @@
 
 import { ask } from "./api.js";
 import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed } from "./dom.js";
+import { isLeftOut, limitNote, movesMenu } from "./follow.js";
 import { hide, peek } from "./peek.js";
 import { here, node, open, play, played, state, tell } from "./state.js";
 
+const menu = movesMenu(document.getElementById("row-menu"), play);
 const order = { column: null, down: true, details: false };
 
 const COLUMNS = [
   ["san", "Move", null], ["cp", "Score", "In pawns, or moves to mate; White's view"], ["wdl", "W D L", "White's chances to win, draw and lose"],
   ["n", "Visits", null], ["p", "P", "Prior of the evaluator"], ["q", "Q", "Expected result, −1 to +1; White's view"],
-  ["games", "Games", "Imported games: won by White, drawn, won by Black"], ["book", "Book", "Why a book has the move"], ["pv", "Line", null],
+  ["games", "Games", "Imported games: won by White, drawn, won by Black"], ["book", "Book", "Why a book has the move"], ["pv", "Line", null], ["act", "", null],
 ];
 
 export const movesView = {
@@ -18,7 +20,7 @@ export const movesView = {
   title: "Moves",
   make(host) {
     const redraw = () => draw(host);
-    return { show: redraw, on: { position: redraw, news: redraw, live: redraw } };
+    return { show: redraw, on: { position: redraw, news: redraw, lines: redraw, live: redraw } };
   },
 };
 
@@ -29,7 +31,7 @@ function rowsOf() {
   const all = [...known.keys(), ...look.legal.map((each) => each.move).filter((move) => !known.has(move))];
   const san = new Map(look.legal.map((each) => [each.move, each.san]));
   return all.map((move, rank) => ({
-    ...stored.get(move), ...known.get(move), move, rank, san: san.get(move) || known.get(move)?.san || move,
+    ...stored.get(move), ...state.lines.get(move), ...known.get(move), move, rank, san: san.get(move) || known.get(move)?.san || move,
     n: known.get(move)?.n || 0,
     games: look.games[move] || null,
     book: look.books.map((book) => ({ name: book.book, found: book.moves.find((each) => each.move === move) })).filter((each) => each.found),
@@ -69,6 +71,7 @@ function draw(host) {
 }
 
 function header([name, title, about], host) {
+  if (!title) return h("td", {});
   const sort = order.column === name ? (order.down ? "descending" : "ascending") : null;
   return h("th", { scope: "col", class: `c-${name}`, "aria-sort": sort, title: about }, h("button", {
     type: "button", "data-focus": `sort ${name}`, text: title + (sort ? (order.down ? " ▾" : " ▴") : ""),
@@ -94,8 +97,10 @@ function rowOf(row, columns, all) {
     games: () => row.games && gamesCell(row.games),
     book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: loses ${pawns(found.loss) || "?"}` })),
     pv: () => (row.n ? lineOf(row) : h("span", { class: "muted", text: "never visited" })),
+    act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, watch", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
   };
   return h("tr", {
+    class: isLeftOut(row.move) ? "left-out" : null,
     onmouseenter: () => tell("hover", row.move), onmouseleave: () => { tell("hover", null); hide(); },
   }, columns.map(([name]) => h("td", { class: `c-${name}` }, cells[name]() || "")));
 }
@@ -139,13 +144,13 @@ function never(rows, searched) {
 // what stands above the table: books and proofs
 function lead() {
   const found = node();
-  const parts = [];
+  const parts = [limitNote((move) => state.look.legal.find((each) => each.move === move)?.san || move)];
   if (found && proven(found.bounds, fen())) parts.push(h("span", { class: "proof", text: `Proven: ${proven(found.bounds, fen())}${found.mate ? `, mate in ${Math.abs(found.mate)}` : ""}` }));
   for (const book of state.look.books) {
     parts.push(h("span", { class: "in-book" }, `In the book ${book.book} (${book.state}, ply ${book.ply}${book.value === null ? "" : `, Q ${signed(forWhite({ q: book.value }, fen()).q)}`}) `,
       h("button", { type: "button", class: "link", text: "Why?", onclick: (event) => why(event.target, book.book) })));
   }
-  return parts.length && h("div", { class: "lead" }, parts);
+  return parts.some(Boolean) && h("div", { class: "lead" }, parts);
 }
 
 async function why(button, book) {

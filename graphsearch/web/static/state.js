@@ -22,6 +22,7 @@ export const state = {
   look: null,    // the answer to /api/position
   problem: "",   // why the page could not go where it was to go
   live: null,    // the same position in the memory of a search
+  lines: new Map(), // lines of its best moves, by move: { pv, pv_san }
   queue: IDLE,
   outside: { stamp: "", holder: null },
   file: null,
@@ -106,6 +107,7 @@ async function travel(place, { push = true, problem = "" } = {}) {
 function arrive(place, look, push, problem) {
   asked = null;
   visits += 1;
+  if (look.key !== state.look?.key) state.lines = new Map();
   // addresses may have moves in SAN; from here on all are UCI
   Object.assign(state, { adds: false }, place, { look, problem, line: [...look.line, ...look.rest].map((each) => each.move) });
   tell("arrived", look);
@@ -148,15 +150,12 @@ export async function refresh() {
 
 // lines take longer than all the rest, so they come later
 async function addLines(look) {
-  if (!look.node?.moves.some((move) => move.n)) return;
+  if (!node()?.moves.some((move) => move.n)) return;
   try {
     const found = await ask("lines", { ...here(), lines: LINES });
     if (state.look !== look) return;
-    for (const { plies } of found.lines) {
-      const move = look.node.moves.find((each) => each.move === plies[0]?.move);
-      if (move) Object.assign(move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) });
-    }
-    tell("news", look);
+    state.lines = new Map(found.lines.map(({ plies }) => [plies[0]?.move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) }]));
+    tell("lines");
   } catch (error) {
     if (state.look === look) tell("error", error);
   }
@@ -174,6 +173,19 @@ export function showQueue(queue) {
   liveNode();
   tell("queue");
   if (was || state.live) tell("live");
+  if (was && !state.live && queue) refresh(); // what the search found since the last answer
+  if (state.queue.running.some((job) => job.facts.counters)) beat();
+}
+
+const BEAT_MS = 700;
+let beaten = 0;
+
+// while a search runs: what its news do not bring comes from its memory too, more than once a second
+function beat() {
+  if (asked || !state.look || Date.now() - beaten < BEAT_MS) return;
+  beaten = Date.now();
+  if (state.live && state.look.node) addLines(state.look); else refresh();
+  tell("beat");
 }
 
 // ------------------------------------------------------------ the game

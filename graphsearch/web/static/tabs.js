@@ -16,7 +16,7 @@ import { findView, sqlView } from "./finding.js";
 import { valuesView } from "./values.js";
 
 const VIEWS = [movesView, graphView, valuesView, searchView, reviewView, gamesView, noveltiesView, prepareView, booksView, findView, sqlView, diffView, runsView, filesView];
-const NEWS = ["position", "news", "live", "queue", "file", "facts"];
+const NEWS = ["position", "news", "lines", "live", "beat", "queue", "watched", "file", "facts"];
 
 export function tabs(bar, panel, hands) {
   let current = null;

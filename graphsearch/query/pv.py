@@ -49,7 +49,7 @@ class Line(Answer):
     Attributes:
       end: `unvisited` (no move of the last position was visited), `unknown` (the file does not hold it),
         `repetition` (it stood on the board before), `clock` (the 50-move rule), `checkmate`, `stalemate`,
-        `dead` (insufficient material), `length` (200 plies).
+        `dead` (insufficient material), `length` (as many plies as were asked for).
       last: FEN of the last position.
     """
 
@@ -72,7 +72,12 @@ Choice = Callable[[NodeRecord, chess.Board], list[Step]]
 
 
 def pv(
-    path: str | os.PathLike[str] | Records, board: chess.Board, *, lines: int = 1, by: str = BY_VISITS
+    path: str | os.PathLike[str] | Records,
+    board: chess.Board,
+    *,
+    lines: int = 1,
+    by: str = BY_VISITS,
+    plies: int = MAX_PLIES,
 ) -> Lines:
     """Returns the lines of a position's best moves.
 
@@ -82,6 +87,7 @@ def pv(
       lines: number of moves with a line.
       by: `visits`: the most visited move at every ply, a certain win before all others; `value`: the visited
         move of the highest Q.
+      plies: of a line at most.
 
     Raises:
       InvalidParameterError: if `lines` is below 1, or `by` neither of these.
@@ -96,7 +102,7 @@ def pv(
     with records_of(path) as source:
         record = source.wanted(board)
         first = (_CHOICES[by](record, board) or mate_step(record, board))[:lines]
-        found = [_line(source, board, step, _CHOICES[by]) for step in first]
+        found = [_line(source, board, step, _CHOICES[by], plies) for step in first]
         return Lines(fen_of(board), by, record.visits, tuple(found))
 
 
@@ -107,7 +113,7 @@ def _by_value(record: NodeRecord, board: chess.Board) -> list[Step]:
 _CHOICES: dict[str, Choice] = {BY_VISITS: steps_of, BY_VALUE: _by_value}
 
 
-def _line(source: Records, board: chess.Board, first: Step, choice: Choice) -> Line:
+def _line(source: Records, board: chess.Board, first: Step, choice: Choice, most: int) -> Line:
     walk, seen = board.copy(), repeats_from(board)
     plies: list[LinePly] = []
     step: Step | None = first
@@ -116,7 +122,7 @@ def _line(source: Records, board: chess.Board, first: Step, choice: Choice) -> L
         plies.append(_ply(step, walk, ours=walk.turn == board.turn))
         walk.push(step.move)
         step, end = _next(source, walk, seen, choice)
-        if step and len(plies) == MAX_PLIES:
+        if step and len(plies) == most:
             step, end = None, TOO_LONG
         seen.add(walk.epd())
     return Line(tuple(plies), end, fen_of(walk))

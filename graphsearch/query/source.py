@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,30 @@ from ..store.record.ranking import has_best_move, proof_at, ranking
 from ..store.scanning import passed_over
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
+
+MOST_KEPT = 20_000  # records of a file, some 40 MB
+
+
+class KeptFile(os.PathLike[str]):
+    """A graph file whose records stay in memory between questions until it changes; for any thread."""
+
+    def __init__(self, path: Path, stamp: Callable[[], str]) -> None:
+        """Takes the file, and a function that returns another text when it has changed."""
+        self._path, self._stamp = path, stamp
+        self._of: tuple[str, dict[str, NodeRecord | None]] = ("", {})
+
+    def __fspath__(self) -> str:
+        """Returns the path of the file."""
+        return str(self._path)
+
+    def records(self) -> dict[str, NodeRecord | None]:
+        """Returns the records that are known of the present state, by `key_text`."""
+        now = self._stamp()
+        stamp, found = self._of
+        if stamp != now or len(found) > MOST_KEPT:
+            found = {}
+            self._of = now, found
+        return found
 
 
 class Records(ABC):
@@ -73,11 +97,20 @@ class Records(ABC):
 class RecordSource(Records):
     """Records of one state of a graph file."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, kept: dict[str, NodeRecord | None] | None = None) -> None:
+        """Takes an open file, and the records that are known of its present state, which grow."""
         super().__init__(store.path)
         self.store = store
+        self._kept = {} if kept is None else kept
 
     def _stored(self, board: chess.Board) -> NodeRecord | None:
+        key = key_text(board)
+        if key in self._kept and (found := self._kept[key]) is not None and _stands(board, found):
+            return found
+        found = self._kept[key] = self._read(board)
+        return found
+
+    def _read(self, board: chess.Board) -> NodeRecord | None:
         try:
             return self.store.read(board)
         except UnsoundRecordError as error:
@@ -102,8 +135,9 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
     Raises:
       StoreError: if it cannot be read.
     """
+    kept = path.records() if isinstance(path, KeptFile) else None
     with open_to_read(path) as store, store.snapshot():
-        yield RecordSource(store)
+        yield RecordSource(store, kept)
 
 
 @contextmanager

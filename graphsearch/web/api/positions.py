@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from ...errors import InvalidPositionError, StoreError
 from ...exchange.picture import dot_of, svg_of
-from ...graph.view import show
 from ...position.board import check, fen_of
 from ...position.notation import board_from_fen, play_moves, start_position
 from ...position.openings import opening_of
@@ -27,6 +26,7 @@ from ...query.position import position, unknown
 from ...query.pv import pv
 from ...query.tree import tree
 from ..jobs.memory import node
+from ..lines import MOST_PLIES
 from ..served_file import ServedFile
 from .asking import get, post
 from .requests import (
@@ -50,7 +50,7 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     served.queue.watch(fen_of(board))
     problem = ""
     try:
-        found = position(served.path, board, lines=0)  # lines take several times as long: `_lines`
+        found = position(served.kept, board, lines=0)  # lines take several times as long: `_lines`
     except StoreError as error:
         found, problem = unknown(board), str(error)
     whole = board.copy()
@@ -66,7 +66,7 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
 
 
 def _lines(served: ServedFile, wanted: LinesWanted) -> dict[str, Any]:
-    return served.answer(partial(pv, board=wanted.board(), lines=wanted.lines))
+    return served.answer(partial(pv, board=wanted.board(), lines=wanted.lines, plies=MOST_PLIES))
 
 
 def state_of(board: chess.Board) -> dict[str, Any]:
@@ -104,16 +104,13 @@ def _over(board: chess.Board) -> str | None:
 
 
 def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
-    board = wanted.board()
-    node = show(served.path, board)
-    least = max(1, (node.visits if node else 0) // wanted.share)
-    return tree(served.path, board, depth=wanted.depth, min_visits=least).as_dict()
+    return served.answer(partial(tree, board=wanted.board(), depth=wanted.depth, share=wanted.share))
 
 
 def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
     """Returns the graph around a position, or the part of a book there."""
     ask = _around(wanted)
-    return served.answer(ask) if wanted.book is None else ask(served.path).as_dict()
+    return served.answer(ask) if wanted.book is None else ask(served.kept).as_dict()
 
 
 def _around(wanted: NeighbourhoodWanted) -> partial[Neighbourhood]:
@@ -211,8 +208,8 @@ ROUTES = [
         lambda served, it: served.answer(partial(pv, board=it.board(), lines=it.lines)),
     ),
     get("/api/values", GivenPosition, lambda served, it: served.answer(partial(values, board=it.board()))),
-    get("/api/parents", GivenPosition, lambda served, it: parents(served.path, it.board())),
-    get("/api/path", PathWanted, lambda served, it: path(served.path, it.board(), limit=it.limit)),
+    get("/api/parents", GivenPosition, lambda served, it: parents(served.kept, it.board())),
+    get("/api/path", PathWanted, lambda served, it: path(served.kept, it.board(), limit=it.limit)),
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
     get("/api/picture", NeighbourhoodWanted, _picture),

@@ -2,10 +2,11 @@
 
 import { send } from "./api.js";
 import { h, put, table } from "./dom.js";
+import { keysOf, showMenu } from "./menu.js";
 import { here, on, played, state, tell } from "./state.js";
 
 const REST_MS = 120; // for which the board rests before the search comes
-const COLUMNS = ["Position", "Share", "Searched", ""];
+const COLUMNS = ["Position", "Share", "Searched", "Remove"];
 
 const limits = new Map(); // moves that are searched, by FEN: { only, moves }
 let watched = [];         // the watch list: { root, line, title, share }
@@ -132,13 +133,7 @@ export function watchList(host) {
 // ------------------------------------------------------------ what a row of the moves offers
 export function movesMenu(host, play) {
   const item = (text, act) => h("button", { type: "button", role: "menuitem", text, onclick: () => { host.hidePopover(); try { act(); } catch (error) { fail(error); } } });
-  host.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const items = [...host.children];
-    items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
-  });
+  keysOf(host);
   return (button, move, san) => {
     const limit = limitHere();
     const isOnly = Boolean(limit?.only && limit.moves.has(move));
@@ -147,10 +142,6 @@ export function movesMenu(host, play) {
       item(isLeftOut(move) && !limit.only ? "Take this move again" : "Exclude this move", () => limitTo(false, move, !(limit && !limit.only && limit.moves.has(move)))),
       item(isOnly ? "Not only this move" : limit?.only ? "Only these moves, and this one" : "Only this move", () => limitTo(true, move, !isOnly)),
       item(`Watch the position after ${san}`, () => watch(move, san)));
-    const box = button.getBoundingClientRect();
-    host.showPopover();
-    host.style.left = `${Math.max(8, Math.min(window.innerWidth - host.offsetWidth - 8, box.right - host.offsetWidth))}px`;
-    host.style.top = `${box.bottom + host.offsetHeight + 8 < window.innerHeight ? box.bottom + 2 : Math.max(8, box.top - host.offsetHeight - 2)}px`;
-    host.firstChild.focus();
+    showMenu(host, button);
   };
 }

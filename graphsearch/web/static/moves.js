@@ -31,7 +31,7 @@ function rowsOf() {
   const all = [...known.keys(), ...look.legal.map((each) => each.move).filter((move) => !known.has(move))];
   const san = new Map(look.legal.map((each) => [each.move, each.san]));
   return all.map((move, rank) => ({
-    ...stored.get(move), ...state.lines.get(move), ...known.get(move), move, rank, san: san.get(move) || known.get(move)?.san || move,
+    ...stored.get(move), ...known.get(move), ...(known.get(move)?.pv_san ? {} : state.lines.get(move)), move, rank, san: san.get(move) || known.get(move)?.san || move,
     n: known.get(move)?.n || 0,
     games: look.games[move] || null,
     book: look.books.map((book) => ({ name: book.book, found: book.moves.find((each) => each.move === move) })).filter((each) => each.found),
@@ -71,7 +71,7 @@ function draw(host) {
 }
 
 function header([name, title, about], host) {
-  if (!title) return h("td", {});
+  if (!title) return h("th", { scope: "col" }, h("span", { class: "hidden", text: "More" }));
   const sort = order.column === name ? (order.down ? "descending" : "ascending") : null;
   return h("th", { scope: "col", class: `c-${name}`, "aria-sort": sort, title: about }, h("button", {
     type: "button", "data-focus": `sort ${name}`, text: title + (sort ? (order.down ? " ▾" : " ▴") : ""),
@@ -112,8 +112,9 @@ const wdlBar = ([win, draws, loss]) => bar(`White wins ${percent(win, 0)}, draws
 function gamesCell(games) {
   const all = played_(games);
   const known = games.white + games.draws + games.black || 1;
-  return h("span", { class: "with-bar" }, h("span", { class: "figure", text: short(all) }),
-    bar(`${games.white} won by White, ${games.draws} drawn, ${games.black} won by Black`, ["white", games.white / known], ["even", games.draws / known], ["black", games.black / known]));
+  const about = `${count(all)} games: ${count(games.white)} won by White, ${count(games.draws)} drawn, ${count(games.black)} won by Black${games.unknown ? `, ${count(games.unknown)} without a known result` : ""}`;
+  return h("span", { class: "with-bar" }, h("span", { class: "figure", text: short(all), title: about }),
+    bar(about, ["white", games.white / known], ["even", games.draws / known], ["black", games.black / known]));
 }
 
 function lineOf(row) {
@@ -122,9 +123,10 @@ function lineOf(row) {
   const line = h("span", { class: "pv" }, [sans.map((san, k) => h("button", {
     type: "button", class: "ply", tabindex: "-1", text: san,
     onclick: () => { const moves = [...played(), ...row.pv.slice(0, k + 1)]; open({ root: state.root, line: moves }); },
+    onmouseenter: () => { if (sans.length > 1) peek(line, fen(), row.pv.slice(0, k + 1), sans, { flipped, still: true }); },
   })), sans.length === 1 && h("span", { class: "muted", title: "Point here to see the line", text: " …" })].flat());
   line.addEventListener("mouseenter", async () => {
-    if (sans.length > 1) { peek(line, fen(), row.pv, sans, { flipped }); return; }
+    if (sans.length > 1) return; // each of its moves shows its own position
     const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);
     const plies = found?.lines[0]?.plies || [];
     if (line.matches(":hover")) peek(line, fen(), [row.move, ...plies.map((ply) => ply.move)], [row.san, ...plies.map((ply) => ply.san)], { flipped });

@@ -86,6 +86,16 @@ function grow(from, steps) {
   save({ put: rows });
 }
 
+// the move that a held key has come to
+function ahead({ root, line, at }) {
+  const found = root === pane.root ? pane.tree.find(line.slice(0, at)) : null;
+  buttons.get(current)?.removeAttribute("aria-current");
+  if (found?.plies !== at) return;
+  current = found.id;
+  buttons.get(current)?.setAttribute("aria-current", "step");
+  reveal();
+}
+
 // the node of the board, and the line that goes on from there
 function locate() {
   const isHere = pane.root === state.root;
@@ -271,6 +281,7 @@ export function notation(given) {
   $("close-study").addEventListener("click", close);
   const note = noteOn($("note"), { ...given, closed: () => closed, open: openStudy });
   on("arrived", arrived);
+  on("ahead", ahead);
   on("position", () => { draw(); note.show(); });
   on("beat", () => askValues({ now: true }));
   on("file", () => { note.news(); look().catch((error) => given.toast(error.message)); askValues(); });

@@ -90,11 +90,28 @@ let asked = null; // where the page goes, and what ends the question
 let visits = 0; // positions that were shown
 let news = 0; // questions after the same position
 
+// after steps in quick succession, and after those of a held key: the board is drawn at once, the rest when it rests
+const [REST_MS, HELD_MS] = [70, 250];
+const UCI = /^[a-h][1-8][a-h][1-8][nbrq]?$/;
+const hold = { isOn: false, release: () => {} };
+let moved = 0;
+
+// whether a key is held; when it is released, the page asks
+export function holdKey(isOn) {
+  hold.isOn = isOn;
+  if (!isOn) hold.release();
+}
+
 async function travel(place, { push = true, problem = "" } = {}) {
   asked?.question.abort();
   const mine = { ...place, question: new AbortController() };
   asked = mine;
   tell("moving");
+  if (place.root === state.root && state.look && place.line.every((move) => UCI.test(move))) tell("ahead", place);
+  const rest = hold.isOn ? HELD_MS : Date.now() - moved < REST_MS ? REST_MS : 0;
+  moved = Date.now();
+  if (rest) await new Promise((resolve) => { hold.release = resolve; setTimeout(resolve, rest); });
+  if (asked !== mine) return;
   try {
     const { root, line, at } = place;
     const look = await ask("position", { root, line: line.slice(0, at).join(" "), rest: line.slice(at).join(" ") }, mine.question.signal);

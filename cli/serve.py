@@ -44,6 +44,13 @@ def serve(
     password_file: Annotated[
         Path | None, option("--password-file FILE", "Also let in who knows the first line of FILE.")
     ] = None,
+    keep_address: Annotated[
+        Path | None,
+        option(
+            "--keep-address FILE",
+            "Keep port, token and cookie in FILE: addresses and open pages survive a restart.",
+        ),
+    ] = None,
     evaluator: Annotated[
         list[str] | None,
         option(
@@ -77,7 +84,7 @@ def serve(
         beside=tuple(others or ()),
     )
     with StopSignals("Stopping: finishing the wave and saving...\n") as signals:
-        server = Server(served, host=host, port=port, password=password)
+        server = Server(served, host=host, port=port, password=password, kept=keep_address)
         signals.arm()
         print(server.address, flush=True)
         say("Press Ctrl-C to stop; a running search is saved.")

@@ -85,6 +85,14 @@ class LockNote(Declared):
     since: Text
 
 
+class KeptAddress(Declared):
+    """The port and the secrets of a page, in a file of the user."""
+
+    port: Annotated[int, Field(ge=1, le=65535)]
+    token: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{32}$")]
+    session: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{32}$")]
+
+
 SaveFacts = Annotated[list[SaveFact], Field(max_length=16)]
 Counts = Annotated[dict[Word, Count], Field(max_length=10_000)]
 

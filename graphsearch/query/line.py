@@ -14,7 +14,7 @@ from ..position.board import check, fen_of
 from ..position.values import cp_of, loss_of, negate
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
-from .source import RecordSource, Step, after, opened, steps_of
+from .source import Records, Step, after, records_of, steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class LineValues(Answer):
     unknown: int
 
 
-def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
+def values(path: str | os.PathLike[str] | Records, board: chess.Board) -> LineValues:
     """Returns the graph's values along the game of a Board, from its root to its last move.
 
     Args:
-      path: the graph file; it is only read.
+      path: the graph file, which is only read, or records in memory.
       board: the last position, with the moves that led to it on its move stack.
 
     Raises:
@@ -78,7 +78,7 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
     if not board.move_stack:
         raise InvalidPositionError(f"give moves or a PGN file: no line leads to {fen_of(board)}")
     walk, points = board.root(), []
-    with opened(path) as source:
+    with records_of(path) as source:
         for ply, move in enumerate([*board.move_stack, None]):
             points.append(_point(source, walk, ply, move))
             if move:
@@ -89,7 +89,7 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
     return LineValues(fen_of(board.root()), tuple(points), unknown)
 
 
-def _point(source: RecordSource, board: chess.Board, ply: int, move: chess.Move | None) -> LinePoint:
+def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | None) -> LinePoint:
     turn = "w" if board.turn else "b"
     san = board.san(move) if move else None
     point: dict[str, Any] = {
@@ -109,7 +109,7 @@ def _point(source: RecordSource, board: chess.Board, ply: int, move: chess.Move 
 
 
 def _moves(
-    source: RecordSource, board: chess.Board, record: NodeRecord, move: chess.Move | None
+    source: Records, board: chess.Board, record: NodeRecord, move: chess.Move | None
 ) -> dict[str, Any]:
     """Returns the facts about the played move and the best one."""
     steps = steps_of(record, board)
@@ -133,7 +133,7 @@ def _moves(
 
 
 def worth_of(
-    source: RecordSource, board: chess.Board, move: chess.Move, steps: list[Step]
+    source: Records, board: chess.Board, move: chess.Move, steps: list[Step]
 ) -> tuple[float, float] | None:
     """Returns (Q, D) of a move for the side that plays it, None if neither edge nor child is known."""
     record = source.read(after(board, move))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..position.values import negate
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
 from ..store.tables import games as tables
-from .source import RecordSource, after, opened
+from .source import Records, RecordSource, after, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +74,21 @@ def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
 
 def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Moves:
     """Returns the answer of `moves` from an open file, with the PV of the best `lines` moves."""
+    key = key_text(board)
+    games = {row.move: row.games for row in tables.counts(source.store, [key]).get(key, ())}
+    return moves_with(source, board, games, lines=lines)
+
+
+def moves_with(source: Records, board: chess.Board, games: Mapping[str, int], *, lines: int = 0) -> Moves:
+    """Returns the answer of `moves` from records, with the numbers of games of moves in UCI."""
     source.wanted(board)
     node = view(source.read, board, lines=lines)
     assert node is not None
-    key = key_text(board)
-    games = {row.move: row.games for row in tables.counts(source.store, [key]).get(key, ())}
     rows = (_stored(source, board, move, games.get(move.move.uci(), 0)) for move in node.moves)
     return Moves(node, tuple(rows))
 
 
-def _stored(source: RecordSource, board: chess.Board, move: MoveView, games: int) -> StoredMove:
+def _stored(source: Records, board: chess.Board, move: MoveView, games: int) -> StoredMove:
     child = after(board, move.move)
     record = source.read(child)
     if record is None:

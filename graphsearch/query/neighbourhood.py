@@ -17,7 +17,7 @@ from ..position.board import board_of, check, fen_of, key_text
 from ..store.record.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_roots, book_steps
 from .layers import places
-from .source import RecordSource, after, key_after, last_root, opened, plain_key, steps_of
+from .source import Records, RecordSource, after, key_after, last_root, plain_key, records_of, steps_of
 
 DEPTH = 4  # default
 MOST = 300  # positions, default
@@ -128,7 +128,7 @@ Look = Callable[[chess.Board], _Known | None]
 
 
 def neighbourhood(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Records,
     board: chess.Board | None = None,
     *,
     depth: int | None = None,
@@ -142,7 +142,7 @@ def neighbourhood(
     move.
 
     Args:
-      path: the graph file; it is only read.
+      path: the graph file, which is only read, or records in memory (with a board, without a book).
       board: the position; None: the roots of the book, or the root searched last.
       depth: plies; None: 4, in a book unlimited.
       min_visits: least edge N of a move to follow; None: 1, in a book 0.
@@ -160,9 +160,13 @@ def neighbourhood(
             raise InvalidParameterError(f"{name} must be at least {low}, not {value}")
     if board is not None:
         check(board)
-    with opened(path) as source:
-        roots, look = _of_book(source, book) if book is not None else ([], _of_graph(source))
-        roots = [board] if board is not None else roots or [last_root(source)]
+    with records_of(path) as source:
+        roots, look = [] if board is None else [board], _of_graph(source)
+        if isinstance(source, RecordSource) and book is not None:
+            of_book, look = _of_book(source, book)
+            roots = roots or of_book
+        if isinstance(source, RecordSource) and not roots:
+            roots = [last_root(source)]
         plies = DEPTH if depth is None and book is None else depth
         least = min_visits if min_visits is not None else int(book is None)
         chosen = _Choice(look, plies, least, most)
@@ -184,7 +188,7 @@ def neighbourhood(
 
 
 # ------------------------------------------------------------------ sources of moves
-def _of_graph(source: RecordSource) -> Look:
+def _of_graph(source: Records) -> Look:
     def look(board: chess.Board) -> _Known | None:
         record = source.read(board)
         if record is None:

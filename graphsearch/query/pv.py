@@ -13,7 +13,7 @@ from ..errors import InvalidParameterError
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
 from ..store.record.node import NodeRecord
-from .source import RecordSource, Step, mate_of, mate_step, opened, repeats_from, steps_of
+from .source import Records, Step, mate_of, mate_step, records_of, repeats_from, steps_of
 
 BY_VISITS, BY_VALUE = "visits", "value"
 MAX_PLIES = 200
@@ -49,7 +49,7 @@ class Line(Answer):
     Attributes:
       end: `unvisited` (no move of the last position was visited), `unknown` (the file does not hold it),
         `repetition` (it stood on the board before), `clock` (the 50-move rule), `checkmate`, `stalemate`,
-        `dead` (insufficient material), `length` (200 plies).
+        `dead` (insufficient material), `length` (as many plies as were asked for).
       last: FEN of the last position.
     """
 
@@ -71,15 +71,23 @@ class Lines(Answer):
 Choice = Callable[[NodeRecord, chess.Board], list[Step]]
 
 
-def pv(path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: str = BY_VISITS) -> Lines:
+def pv(
+    path: str | os.PathLike[str] | Records,
+    board: chess.Board,
+    *,
+    lines: int = 1,
+    by: str = BY_VISITS,
+    plies: int = MAX_PLIES,
+) -> Lines:
     """Returns the lines of a position's best moves.
 
     Args:
-      path: the graph file; it is only read.
+      path: the graph file, which is only read, or records in memory.
       board: the position; the game before it counts for repetitions.
       lines: number of moves with a line.
       by: `visits`: the most visited move at every ply, a certain win before all others; `value`: the visited
         move of the highest Q.
+      plies: of a line at most.
 
     Raises:
       InvalidParameterError: if `lines` is below 1, or `by` neither of these.
@@ -91,10 +99,10 @@ def pv(path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: 
         raise InvalidParameterError(f"lines must follow {BY_VISITS} or {BY_VALUE}, not {by!r}")
     if lines < 1:
         raise InvalidParameterError(f"lines must be at least 1, not {lines}")
-    with opened(path) as source:
+    with records_of(path) as source:
         record = source.wanted(board)
         first = (_CHOICES[by](record, board) or mate_step(record, board))[:lines]
-        found = [_line(source, board, step, _CHOICES[by]) for step in first]
+        found = [_line(source, board, step, _CHOICES[by], plies) for step in first]
         return Lines(fen_of(board), by, record.visits, tuple(found))
 
 
@@ -105,7 +113,7 @@ def _by_value(record: NodeRecord, board: chess.Board) -> list[Step]:
 _CHOICES: dict[str, Choice] = {BY_VISITS: steps_of, BY_VALUE: _by_value}
 
 
-def _line(source: RecordSource, board: chess.Board, first: Step, choice: Choice) -> Line:
+def _line(source: Records, board: chess.Board, first: Step, choice: Choice, most: int) -> Line:
     walk, seen = board.copy(), repeats_from(board)
     plies: list[LinePly] = []
     step: Step | None = first
@@ -114,7 +122,7 @@ def _line(source: RecordSource, board: chess.Board, first: Step, choice: Choice)
         plies.append(_ply(step, walk, ours=walk.turn == board.turn))
         walk.push(step.move)
         step, end = _next(source, walk, seen, choice)
-        if step and len(plies) == MAX_PLIES:
+        if step and len(plies) == most:
             step, end = None, TOO_LONG
         seen.add(walk.epd())
     return Line(tuple(plies), end, fen_of(walk))
@@ -129,7 +137,7 @@ def _ply(step: Step, walk: chess.Board, *, ours: bool) -> LinePly:
     return LinePly(move.uci(), walk.san(move), edge.n, q, edge.draws, cp_of(q, edge.draws), seen)
 
 
-def _next(source: RecordSource, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:
+def _next(source: Records, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:
     """Returns the next step of a line, or None and the reason why there is none."""
     ended = ended_by_rule(walk)
     if ended or walk.epd() in seen:

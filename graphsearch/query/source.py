@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import chess
@@ -27,17 +29,44 @@ from ..store.scanning import passed_over
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
+MOST_KEPT = 20_000  # records of a file, some 40 MB
 
-class RecordSource:
-    """Records of one state of a graph file, each read once."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.path = store.path
+class KeptFile(os.PathLike[str]):
+    """A graph file whose records stay in memory between questions until it changes; for any thread."""
+
+    def __init__(self, path: Path, stamp: Callable[[], str]) -> None:
+        """Takes the file, and a function that returns another text when it has changed."""
+        self._path, self._stamp = path, stamp
+        self._of: tuple[str, dict[str, NodeRecord | None]] = ("", {})
+
+    def __fspath__(self) -> str:
+        """Returns the path of the file."""
+        return str(self._path)
+
+    def records(self) -> dict[str, NodeRecord | None]:
+        """Returns the records that are known of the present state, by `key_text`."""
+        now = self._stamp()
+        stamp, found = self._of
+        if stamp != now or len(found) > MOST_KEPT:
+            found = {}
+            self._of = now, found
+        return found
+
+
+class Records(ABC):
+    """Records for one question, each read once: of a file (`RecordSource`), or of a graph in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._known: dict[str, NodeRecord | None] = {}
 
+    @abstractmethod
+    def _stored(self, board: chess.Board) -> NodeRecord | None:
+        """Returns the record of a position that was not read before."""
+
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position, or None if the file does not hold it, or cannot hold it."""
+        """Returns the record of a position, or None if the graph does not hold it, or cannot hold it."""
         key = key_text(board)
         found = self._known.get(key)
         if found is not None and _stands(board, found):
@@ -45,13 +74,6 @@ class RecordSource:
         if found is not None or key not in self._known:
             found = self._known[key] = self._stored(board)
         return found
-
-    def _stored(self, board: chess.Board) -> NodeRecord | None:
-        try:
-            return self.store.read(board)
-        except UnsoundRecordError as error:
-            passed_over(error)
-            return None
 
     def wanted(self, board: chess.Board) -> NodeRecord:
         """Returns the record of a position.
@@ -72,6 +94,30 @@ class RecordSource:
         return len(self._known)
 
 
+class RecordSource(Records):
+    """Records of one state of a graph file."""
+
+    def __init__(self, store: Store, kept: dict[str, NodeRecord | None] | None = None) -> None:
+        """Takes an open file, and the records that are known of its present state, which grow."""
+        super().__init__(store.path)
+        self.store = store
+        self._kept = {} if kept is None else kept
+
+    def _stored(self, board: chess.Board) -> NodeRecord | None:
+        key = key_text(board)
+        if key in self._kept and (found := self._kept[key]) is not None and _stands(board, found):
+            return found
+        found = self._kept[key] = self._read(board)
+        return found
+
+    def _read(self, board: chess.Board) -> NodeRecord | None:
+        try:
+            return self.store.read(board)
+        except UnsoundRecordError as error:
+            passed_over(error)
+            return None
+
+
 def _stands(board: chess.Board, record: NodeRecord) -> bool:
     """Returns whether a record's men are those on the board, whatever the keys say."""
     w = record.words
@@ -89,8 +135,23 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
     Raises:
       StoreError: if it cannot be read.
     """
+    kept = path.records() if isinstance(path, KeptFile) else None
     with open_to_read(path) as store, store.snapshot():
-        yield RecordSource(store)
+        yield RecordSource(store, kept)
+
+
+@contextmanager
+def records_of(source: str | os.PathLike[str] | Records) -> Iterator[Records]:
+    """Yields the records of a graph file as `opened` does, or those that are given.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    if isinstance(source, Records):
+        yield source
+        return
+    with opened(source) as found:
+        yield found
 
 
 def last_root(source: RecordSource) -> chess.Board:

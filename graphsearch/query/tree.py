@@ -14,7 +14,7 @@ from ..position.board import fen_of, key_text
 from ..position.values import cp_of
 from ..store.record.node import NodeRecord
 from ..store.record.ranking import node_mean
-from .source import RecordSource, after, mate_of, opened, steps_of
+from .source import Records, after, mate_of, records_of, steps_of
 
 DEPTH = 3  # default
 SHARE = 50  # a move is followed if it has the position's N divided by this; default
@@ -67,11 +67,12 @@ class Tree(Answer):
 
 
 def tree(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Records,
     board: chess.Board,
     *,
     depth: int = DEPTH,
     min_visits: int | None = None,
+    share: int = SHARE,
     width: int | None = None,
 ) -> Tree:
     """Returns the well-visited moves below a position, every position expanded once.
@@ -80,9 +81,9 @@ def tree(
     other lines refer to it.
 
     Args:
-      path: the graph file; it is only read.
+      path: the graph file, which is only read, or records in memory.
       depth: how many plies deep.
-      min_visits: least edge N of a move to follow; None: a fiftieth of the position's N.
+      min_visits: least edge N of a move to follow; None: the position's N divided by `share`.
       width: most moves to follow from a position; None: any number.
 
     Raises:
@@ -94,9 +95,9 @@ def tree(
     for name, value in (("depth", depth), ("min_visits", min_visits), ("width", width)):
         if value is not None and value < 1:
             raise InvalidParameterError(f"{name} must be at least 1, not {value}")
-    with opened(path) as source:
+    with records_of(path) as source:
         record = source.wanted(board)
-        least = max(1, record.visits // SHARE) if min_visits is None else min_visits
+        least = max(1, record.visits // share) if min_visits is None else min_visits
         return _Growing(source, depth, least, width).tree(board, record)
 
 
@@ -106,7 +107,7 @@ Expansion = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, an
 class _Growing:
     """One tree while it grows, level by level."""
 
-    def __init__(self, source: RecordSource, depth: int, min_visits: int, width: int | None) -> None:
+    def __init__(self, source: Records, depth: int, min_visits: int, width: int | None) -> None:
         self._source = source
         self._depth = depth
         self._least = min_visits

@@ -15,7 +15,7 @@ from ..position.board import check
 from ..position.notation import read_uci
 from ..position.values import cp_of
 from .line import for_white, worth_of
-from .source import RecordSource, after, mate_of, opened, steps_of
+from .source import Records, after, mate_of, records_of, steps_of
 
 ROOT = 0  # the parent of first moves
 
@@ -37,11 +37,12 @@ class TreeValues(Answer):
 
 
 def tree_values(
-    path: str | os.PathLike[str], start: chess.Board, moves: Sequence[tuple[int, str]]
+    path: str | os.PathLike[str] | Records, start: chess.Board, moves: Sequence[tuple[int, str]]
 ) -> TreeValues:
     """Returns the graph's values of moves.
 
     Args:
+      path: the graph file, which is only read, or records in memory.
       start: where the tree begins.
       moves: each after its parent: number of the parent among them, from 1 (0: the start), and the move in
         UCI.
@@ -53,7 +54,7 @@ def tree_values(
     check(start)
     boards = [start]
     found = []
-    with opened(path) as source:
+    with records_of(path) as source:
         for number, (parent, text) in enumerate(moves, start=1):
             check_time()
             if parent >= number:
@@ -70,7 +71,7 @@ def tree_values(
     return TreeValues(tuple(found))
 
 
-def _value(source: RecordSource, board: chess.Board, move: chess.Move) -> MoveValue | None:
+def _value(source: Records, board: chess.Board, move: chess.Move) -> MoveValue | None:
     record = source.read(board)
     steps = steps_of(record, board) if record else []
     worth = worth_of(source, board, move, steps)

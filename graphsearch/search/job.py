@@ -85,6 +85,8 @@ class Control:
         seconds (0, 0.0 at first); returns the most leaves of the next waves.
       mates: looks for mates beside the search (`solvers.mate.beside.MateFinder`); its lines go into the
         records. None, or with `searchmoves`: the search plays the first mate that it proves.
+      on_slice: called after each slice of waves, about every 30 ms, and while the file is read; it may read
+        the graph.
       on_ready: called when all shards of a cluster are ready and the search begins.
       on_loss: called when a shard was lost and the search resumes from the last save.
     """
@@ -94,5 +96,6 @@ class Control:
     stop: threading.Event = field(default_factory=threading.Event)
     pace: BatchLimit | None = None
     mates: MateFinder | None = None
+    on_slice: Callable[[], None] = nothing
     on_ready: Callable[[], None] = nothing
     on_loss: Callable[[str], None] = nothing

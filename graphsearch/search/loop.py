@@ -232,6 +232,7 @@ class _GraphSearch(Session):
                 self.reason = "memory"
                 return
             self._save_if_due()
+            self._control.on_slice()
             if time.monotonic() - shown >= interval:
                 self._show()
                 shown = time.monotonic()
@@ -259,6 +260,7 @@ class _GraphSearch(Session):
             is_long = loading is not None and loading.total - loading.done > LOADED_SOON
             if self._control.stop.is_set() or self._control.pace or is_long:
                 break
+            self._control.on_slice()
             if time.monotonic() - shown >= LOAD_SHOWN_SECONDS:
                 self._show()
                 shown = time.monotonic()

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import threading
-from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
-from ..exchange.pieces import sprite
 from .api import comparing, events, positions, review, studies, tables, work
+from .assets import asset, page
 from .served_file import ServedFile
-
-PIECES = "<!-- pieces -->"
 
 
 def application(served: ServedFile) -> Starlette:
@@ -32,7 +28,8 @@ def application(served: ServedFile) -> Starlette:
             *review.ROUTES,
             *studies.ROUTES,
             *events.ROUTES,
-            Mount("/static", StaticFiles(packages=[("graphsearch.web", "static")])),
+            Route("/static/{digest}/{name}", asset, methods=["GET"]),
+            Route("/static/{name}", asset, methods=["GET"]),
         ]
     )
     app.state.served = served
@@ -42,8 +39,7 @@ def application(served: ServedFile) -> Starlette:
 
 def _page(request: Request) -> Response:
     """Returns the page, which reads its state from its address."""
-    text = (files("graphsearch.web") / "static" / "index.html").read_text(encoding="utf-8")
-    return HTMLResponse(text.replace(PIECES, sprite(), 1))
+    return page().response(request)
 
 
 def _icon(request: Request) -> Response:

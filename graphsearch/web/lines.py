@@ -14,13 +14,9 @@ from ..query.routes import routes
 MOST_PLIES = 24  # of a line on the page
 
 
-def with_sans(node: dict[str, Any], board: chess.Board) -> dict[str, Any]:
-    """Returns the JSON object of a node, each move with its line in SAN: `pv_san`."""
-    moves = []
-    for move in node["moves"]:
-        line = [chess.Move.from_uci(text) for text in move["pv"][:MOST_PLIES]]
-        moves.append(move | {"pv_san": list(sans_of(board, line))})
-    return node | {"moves": moves}
+def sans_of_line(board: chess.Board, line: Sequence[chess.Move]) -> list[str]:
+    """Returns the beginning of a line in SAN, as much as the page shows."""
+    return list(sans_of(board, line[:MOST_PLIES]))
 
 
 def with_ways(path: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,16 +12,18 @@ from typing import Any
 
 from ..errors import InvalidParameterError, StoreError
 from ..evaluators.factory import EvaluatorSpec
+from ..query.source import KeptFile
 from ..store.lock import holder
 from ..store.sharded.files import files_of
 from ..store.sharded.manifest import NAME, is_sharded
+from .jobs.memory import Ask, json_of
 from .jobs.task_queue import TaskQueue
 
 MOST_OTHERS = 1000  # files that are listed
 BUILTIN, UNIFORM = "builtin", "uniform"
 ONE_FILE = (
-    "This page serves a cluster, which is searched and read. To import, build, review or merge,"
-    " serve one file: graphsearch store merge makes one of a cluster"
+    "This page serves a cluster, which is searched and read. To import, build, review, merge or follow the"
+    " board, serve one file: graphsearch store merge makes one of a cluster"
 )
 
 
@@ -33,6 +35,7 @@ class ServedFile:
       path: of the file, or the folder. read_only: whether searches, builds and imports are refused.
       evaluators: those that a search may use, by name: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
+      kept: the path for questions, whose records stay in memory.
       beside: other graph files, of any folder, that the page may compare with this one, or merge into it.
     """
 
@@ -42,8 +45,13 @@ class ServedFile:
     ram_bytes: int | None = None
     beside: tuple[Path, ...] = ()
     queue: TaskQueue = field(default_factory=TaskQueue)
+    kept: KeptFile = field(init=False)
     _folder: tempfile.TemporaryDirectory[str] | None = None
     _making: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Keeps the records of questions in memory."""
+        self.kept = KeptFile(self.path, self.stamp)
 
     @property
     def folder(self) -> Path:
@@ -65,6 +73,15 @@ class ServedFile:
     def is_cluster(self) -> bool:
         """Whether the folder of a cluster is served."""
         return is_sharded(self.path)
+
+    def answer(self, ask: Ask) -> dict[str, Any]:
+        """Returns the answer of a running search, from its memory; without one that of the file."""
+        found = self.ask_memory(ask)
+        return json_of(ask(self.kept)) if found is None else found
+
+    def ask_memory(self, ask: Ask) -> dict[str, Any] | None:
+        """Returns the answer of a running search, None if there is none; a cluster has its own processes."""
+        return None if self.is_cluster else self.queue.ask(ask)
 
     def may_write(self) -> None:
         """Raises InvalidParameterError if the file is served for reading only."""

@@ -14,9 +14,11 @@ import uvicorn
 
 from ..errors import GraphSearchError, InvalidParameterError
 from ..limits import PASSWORD, read_file
+from ..outside import KeptAddress
 from ..store.sharded.files import open_to_read
 from .app import application
 from .gate import Gate, Keys, is_local
+from .kept_address import read_address, write_address
 from .served_file import ServedFile
 
 LOOK_SECONDS = 0.1  # between two looks at the request to end
@@ -32,12 +34,19 @@ class Server:
     """
 
     def __init__(
-        self, served: ServedFile, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None
+        self,
+        served: ServedFile,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        password: str | None = None,
+        kept: Path | None = None,
     ) -> None:
         """Binds an address.
 
         Args:
-          port: 0 takes a free one.
+          port: 0 takes a free one, or the kept one.
+          kept: a file that keeps port, token and cookie; it is made if it is missing.
 
         Raises:
           InvalidParameterError: if others could reach the page and there is no password.
@@ -52,9 +61,12 @@ class Server:
         with open_to_read(served.path):
             pass
         self.served = served
-        self._socket = _listening(host, port)
+        known = read_address(kept) if kept else None
+        self._socket = _listening(host, port or (known.port if known else 0))
         bound = int(self._socket.getsockname()[1])
-        keys = Keys(password)
+        keys = Keys(password, known.token, known.session) if known else Keys(password)
+        if kept and known is None:
+            write_address(kept, KeptAddress(port=bound, token=keys.token, session=keys.session))
         shown = f"[{host}]" if ":" in host else host
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown  # noqa: S104 # no name of a page
         self.address = f"http://{shown}:{bound}/enter?token={keys.token}"

@@ -98,9 +98,16 @@ def serve() -> Iterator[Serve]:
     """Serves a graph file: `serve(path, read_only=True)`; the client has no cookie yet."""
     ends: list[Callable[[], None]] = []
 
-    def start(path: Path, *, host: str = "127.0.0.1", password: str | None = None, **served: Any) -> Client:
+    def start(
+        path: Path,
+        *,
+        host: str = "127.0.0.1",
+        password: str | None = None,
+        kept: Path | None = None,
+        **served: Any,
+    ) -> Client:
         stop = threading.Event()
-        server = Server(ServedFile(path, **served), host=host, password=password)
+        server = Server(ServedFile(path, **served), host=host, password=password, kept=kept)
         thread = threading.Thread(target=server.run, args=(stop,))
         thread.start()
 

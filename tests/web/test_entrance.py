@@ -31,7 +31,7 @@ PAGES = (
     "/api/file",
     "/api/events",
 )
-CHANGING = ("search", "search-game", "build", "import/pgn", "export", "queue", "sql", "read")
+CHANGING = ("search", "search-game", "follow", "build", "import/pgn", "export", "queue", "sql", "read")
 
 
 def test_nobody_comes_in_without_the_token(serve: Serve, small_graph: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -12,7 +13,6 @@ from starlette.responses import Response
 
 from ...errors import InvalidPositionError, StoreError
 from ...exchange.picture import dot_of, svg_of
-from ...graph.view import show
 from ...position.board import check, fen_of
 from ...position.notation import board_from_fen, play_moves, start_position
 from ...position.openings import opening_of
@@ -25,7 +25,8 @@ from ...query.path import path
 from ...query.position import position, unknown
 from ...query.pv import pv
 from ...query.tree import tree
-from ..lines import with_sans
+from ..jobs.memory import node
+from ..lines import MOST_PLIES
 from ..served_file import ServedFile
 from .asking import get, post
 from .requests import (
@@ -49,7 +50,7 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     served.queue.watch(fen_of(board))
     problem = ""
     try:
-        found = position(served.path, board, lines=0)  # lines take several times as long: `_lines`
+        found = position(served.kept, board, lines=0)  # lines take several times as long: `_lines`
     except StoreError as error:
         found, problem = unknown(board), str(error)
     whole = board.copy()
@@ -58,9 +59,14 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     answer = found.as_dict() | state_of(board) | {"problem": problem, "rest": rest}
     opening = opening_of(board)
     answer["opening"] = str(opening) if opening else None
-    if answer["node"]:
-        answer["node"] = with_sans(answer["node"], board)
+    newer = served.ask_memory(partial(node, board=board))
+    if newer:
+        answer["node"] = (answer["node"] or {}) | newer
     return answer
+
+
+def _lines(served: ServedFile, wanted: LinesWanted) -> dict[str, Any]:
+    return served.answer(partial(pv, board=wanted.board(), lines=wanted.lines, plies=MOST_PLIES))
 
 
 def state_of(board: chess.Board) -> dict[str, Any]:
@@ -98,17 +104,19 @@ def _over(board: chess.Board) -> str | None:
 
 
 def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
-    board = wanted.board()
-    node = show(served.path, board)
-    least = max(1, (node.visits if node else 0) // wanted.share)
-    return tree(served.path, board, depth=wanted.depth, min_visits=least).as_dict()
+    return served.answer(partial(tree, board=wanted.board(), depth=wanted.depth, share=wanted.share))
 
 
-def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> Neighbourhood:
+def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
     """Returns the graph around a position, or the part of a book there."""
-    return neighbourhood(
-        served.path,
-        wanted.board(),
+    ask = _around(wanted)
+    return served.answer(ask) if wanted.book is None else ask(served.kept).as_dict()
+
+
+def _around(wanted: NeighbourhoodWanted) -> partial[Neighbourhood]:
+    return partial(
+        neighbourhood,
+        board=wanted.board(),
         depth=wanted.depth,
         min_visits=wanted.min_visits,
         most=wanted.most,
@@ -118,7 +126,7 @@ def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> Neighbour
 
 def _picture(served: ServedFile, wanted: NeighbourhoodWanted) -> Response:
     """Returns the same picture as a file for papers or Graphviz."""
-    text = (dot_of if wanted.form == "dot" else svg_of)(_neighbourhood(served, wanted))
+    text = (dot_of if wanted.form == "dot" else svg_of)(_around(wanted)(served.path))
     name = f'attachment; filename="graph.{wanted.form}"'
     return Response(text, media_type="application/octet-stream", headers={"Content-Disposition": name})
 
@@ -194,10 +202,14 @@ def _is_tag(name: str) -> bool:
 
 ROUTES = [
     get("/api/position", PositionWanted, _position),
-    get("/api/lines", LinesWanted, lambda served, it: pv(served.path, it.board(), lines=it.lines)),
-    get("/api/values", GivenPosition, lambda served, it: values(served.path, it.board())),
-    get("/api/parents", GivenPosition, lambda served, it: parents(served.path, it.board())),
-    get("/api/path", PathWanted, lambda served, it: path(served.path, it.board(), limit=it.limit)),
+    get(
+        "/api/lines",
+        LinesWanted,
+        lambda served, it: served.answer(partial(pv, board=it.board(), lines=it.lines)),
+    ),
+    get("/api/values", GivenPosition, lambda served, it: served.answer(partial(values, board=it.board()))),
+    get("/api/parents", GivenPosition, lambda served, it: parents(served.kept, it.board())),
+    get("/api/path", PathWanted, lambda served, it: path(served.kept, it.board(), limit=it.limit)),
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
     get("/api/picture", NeighbourhoodWanted, _picture),

@@ -19,6 +19,7 @@ from ...position.notation import START_WORD, named_board, play_moves
 from ...query.novelties import Rules
 
 MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer
+MOST_FOLLOWED = 50  # roots
 MOST_COUNT = 10**18  # visits, evaluations
 MOST_SECONDS = 10**9
 MOST_BODY_BYTES = 32 << 20  # of a pasted text, such as games; files are streamed
@@ -312,6 +313,19 @@ class GameSearchWanted(SearchWanted):
     """
 
     until: Count = 10_000
+
+
+class FollowedRoot(GivenPosition):
+    """A position that is searched in turn with others, and the moves it may take."""
+
+    share: Annotated[float, Field(ge=0.01, le=1000)] = 1.0
+    searchmoves: Words = ""
+
+
+class FollowWanted(Settings):
+    """The positions that the search follows from now on."""
+
+    roots: Annotated[list[FollowedRoot], Field(min_length=1, max_length=MOST_FOLLOWED)]
 
 
 class BuildWanted(Wanted):

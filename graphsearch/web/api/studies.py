@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from uuid import uuid4
@@ -174,6 +175,11 @@ def _read(served: ServedFile, wanted: TreeText) -> dict[str, object]:
     return {"fen": root, "moves": moves, **texts}
 
 
+def _values(served: ServedFile, wanted: ValuesWanted) -> dict[str, object]:
+    """Returns the values of a tree's moves."""
+    return served.answer(partial(tree_values, start=named_board(wanted.root), moves=wanted.moves))
+
+
 # ------------------------------------------------------------ notes
 def _note(served: ServedFile, wanted: NoteWritten) -> dict[str, object]:
     board = wanted.board()
@@ -192,11 +198,6 @@ ROUTES = [
     post("/api/note", NoteWritten, _note),
     post("/api/tree-pgn", NewStudy, _tree_pgn, writes=False),
     post("/api/read-tree", TreeText, _read, writes=False),
-    post(
-        "/api/tree-values",
-        ValuesWanted,
-        lambda served, it: tree_values(served.path, named_board(it.root), it.moves),
-        writes=False,
-    ),
+    post("/api/tree-values", ValuesWanted, _values, writes=False),
     Route("/api/study-import", _import, methods=["POST"]),
 ]

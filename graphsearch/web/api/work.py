@@ -17,15 +17,18 @@ from ...errors import BookConfigError, GraphSearchError, InputFileError, Invalid
 from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...exchange.selection import Selection
 from ...limits import UPLOAD, byte_count, check_size
+from ...position.board import fen_of
 from ...position.notation import read_moves
 from ...search.params import LEAST_RAM, Limits, SearchParams
 from ..jobs.task_queue import DONE
-from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, ImportTask, SearchTask
+from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, FollowTask, ImportTask, Root, SearchTask
 from ..served_file import ServedFile
 from .asking import error_of, post, served_by
 from .requests import (
     BuildWanted,
     ExportWanted,
+    FollowedRoot,
+    FollowWanted,
     GameSearchWanted,
     ImportWanted,
     Order,
@@ -42,14 +45,12 @@ LONGEST_NAME = 120
 def _search(served: ServedFile, wanted: SearchWanted) -> dict[str, Any]:
     """Starts a search of the position at once; with `queue` it waits for its turn."""
     board = wanted.board()
-    words = wanted.searchmoves.strip()
-    listed = tuple(move.uci() for move in read_moves(board, words)) if words else ()
     task = SearchTask(
         title=f"search {_name(board)}",
         path=served.path,
         boards=(board,),
         limits=Limits(visits=wanted.visits, evaluations=wanted.evaluations, seconds=wanted.seconds),
-        searchmoves=listed,
+        searchmoves=_listed(board, wanted.searchmoves),
         waits=wanted.queue,
         **settings(served, wanted),
     )
@@ -71,6 +72,32 @@ def _game(served: ServedFile, wanted: GameSearchWanted) -> dict[str, Any]:
         **settings(served, wanted),
     )
     return served.queue.add(task).as_dict()
+
+
+def _follow(served: ServedFile, wanted: FollowWanted) -> dict[str, Any]:
+    """Searches some positions in turn from now on: the board's, and those of the watch list."""
+    served.may_take_in()
+    distinct: dict[tuple[str, tuple[str, ...]], Root] = {}
+    for root in map(_root, wanted.roots):
+        distinct.setdefault((fen_of(root.board), root.searchmoves), root)
+    roots = tuple(distinct.values())
+    task = FollowTask(
+        title=f"follow {roots[0].title}",
+        path=served.path,
+        roots=roots,
+        **settings(served, wanted),
+    )
+    return served.queue.follow(task).as_dict()
+
+
+def _root(wanted: FollowedRoot) -> Root:
+    board = wanted.board()
+    return Root(board, _name(board), wanted.share, _listed(board, wanted.searchmoves))
+
+
+def _listed(board: chess.Board, words: str) -> tuple[str, ...]:
+    """Returns the moves of a position in UCI that a form names; none for an empty text."""
+    return tuple(move.uci() for move in read_moves(board, words)) if words.strip() else ()
 
 
 def settings(served: ServedFile, wanted: Settings) -> dict[str, Any]:
@@ -249,6 +276,7 @@ def _queue(served: ServedFile, order: Order) -> dict[str, Any]:
 
 ROUTES = [
     post("/api/search", SearchWanted, _search),
+    post("/api/follow", FollowWanted, _follow),
     post("/api/search-game", GameSearchWanted, _game),
     post("/api/build", BuildWanted, _build),
     post("/api/export", ExportWanted, _export, writes=False),

@@ -10,13 +10,25 @@ import itertools
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from ...errors import GraphSearchError, InvalidParameterError
 from ...workers.process import Child, Handlers, cores_per_worker
-from .tasks import ExportTask, ImportTask, ReviewTask, SearchTask, Stop, Task, TaskReport, Watch
+from .memory import Ask, MemoryAnswer, OpenQuestions
+from .tasks import (
+    ExportTask,
+    FollowTask,
+    ImportTask,
+    ReviewTask,
+    Roots,
+    Searching,
+    Stop,
+    Task,
+    TaskReport,
+    Watch,
+)
 from .worker import work
 
 KEPT = 30  # ended tasks that are still listed
@@ -25,6 +37,7 @@ MOST_WATCHED = 4  # positions that a search shows beside its own
 
 BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be ended at any moment
 
+ANSWERING = ("searching", "resting")  # stages in which a search answers questions
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
 
 
@@ -53,7 +66,7 @@ class QueuedTask:
         return {
             "number": self.number,
             "kind": type(self.task).__name__.removesuffix("Task").lower(),
-            "title": self.task.title,
+            "title": self.facts.get("title", self.task.title),
             "state": self.state,
             "stopping": self.stopping,
             "seconds": round(now - self.began, 1) if self.began else 0.0,
@@ -77,6 +90,7 @@ class TaskQueue:
         self._running: dict[bool, QueuedTask] = {}  # whether it exports -> the job
         self._ended: deque[QueuedTask] = deque(maxlen=KEPT)
         self._watched: tuple[str, ...] = ()
+        self._questions = OpenQuestions()
         self._held = self._closed = False
 
     # ---------------------------------------------------------------- for requests
@@ -105,6 +119,32 @@ class TaskQueue:
                 self._waiting.append(job)
             self._deal()
             return job
+
+    def follow(self, task: FollowTask) -> QueuedTask:
+        """Returns the job that searches other roots from now on; a search of other positions ends before.
+
+        Raises:
+          InvalidParameterError: if something else is running.
+        """
+        with self._changed:
+            job = self._running.get(False)
+            if job and job.child and isinstance(job.task, FollowTask) and not job.stopping:
+                job.task = replace(job.task, roots=task.roots)
+                job.child.send(Roots(task.roots))
+                return job
+            waiting = next((one for one in self._waiting if isinstance(one.task, FollowTask)), None)
+            if waiting is not None:
+                waiting.task = task
+                return waiting
+            if job is None or not isinstance(job.task, Searching):
+                return self.add(task, now=True)
+            self._held = False
+            found = QueuedTask(next(self._numbers), task)
+            self._waiting.appendleft(found)
+            if not job.stopping:
+                self._end_soon(job)
+            self._news()
+            return found
 
     def stop(self, number: int, *, hold: bool = False) -> None:
         """Ends and saves a job, or removes it if it waits. `hold`: the queue waits until it is released."""
@@ -139,8 +179,17 @@ class TaskQueue:
             rest = [fen for fen in self._watched if fen != position]
             self._watched = (position, *rest)[:MOST_WATCHED]
             job = self._running.get(False)
-            if job and job.child and isinstance(job.task, SearchTask):
+            if job and job.child and isinstance(job.task, Searching):
                 job.child.send(Watch(self._watched))
+
+    def ask(self, ask: Ask) -> dict[str, Any] | None:
+        """Returns the answer of the memory of a running search; None if none runs, or it has no answer."""
+        with self._changed:
+            job = self._running.get(False)
+            if job is None or job.child is None or job.facts.get("stage") not in ANSWERING:
+                return None
+            send = job.child.send
+        return self._questions.ask(send, ask)
 
     def job(self, number: int) -> QueuedTask:
         """Returns a job by its number.
@@ -195,7 +244,7 @@ class TaskQueue:
         try:
             job.child = Child(
                 work,
-                Handlers([partial(self._heard, job)], partial(self._lost, job, lane)),
+                Handlers([partial(self._heard, job)], partial(self._lost, job, lane), self._questions.cancel),
                 name=f"graphsearch {job.task.title}"[:80],
                 threads=cores_per_worker(1),
             )
@@ -227,7 +276,10 @@ class TaskQueue:
         self._changed.notify_all()
 
     # ---------------------------------------------------------------- threads of the children
-    def _heard(self, job: QueuedTask, told: TaskReport) -> None:
+    def _heard(self, job: QueuedTask, told: TaskReport | MemoryAnswer) -> None:
+        if isinstance(told, MemoryAnswer):
+            self._questions.settle(told)
+            return
         with self._changed:
             if told.state == RUNNING:
                 job.facts = told.facts

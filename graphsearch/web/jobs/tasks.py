@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import chess
@@ -15,9 +16,11 @@ from ...book.review.games import GameChoice
 from ...evaluators.factory import EvaluatorSpec, create
 from ...exchange.selection import Selection
 from ...search.params import Limits, SearchParams
+from .memory import Question, answer_of
 
 if TYPE_CHECKING:
     from ...evaluators.protocol import Evaluator
+    from ...query.source import Records
     from ...workers.process import Pipe
 
 IMPORTS = ("pgn", "polyglot", "epd")
@@ -41,7 +44,16 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchTask(Task):
+class Searching(Task):
+    """A task that searches: with which evaluator, parameters and memory."""
+
+    evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
+    params: SearchParams = field(default_factory=SearchParams)
+    ram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchTask(Searching):
     """A search of one position, or of several one after the other.
 
     Attributes:
@@ -55,9 +67,28 @@ class SearchTask(Task):
     until: int | None = None
     limits: Limits = field(default_factory=Limits)
     searchmoves: tuple[str, ...] = ()
-    evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
-    params: SearchParams = field(default_factory=SearchParams)
-    ram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A position that is searched in turn with others.
+
+    Attributes:
+      board: the position, with the game before it. title: for people.
+      share: of the time, in proportion to the others. searchmoves: in UCI; empty: all moves.
+    """
+
+    board: chess.Board
+    title: str
+    share: float = 1.0
+    searchmoves: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowTask(Searching):
+    """Searches of some roots in turn, until it is stopped; `Roots` replaces them."""
+
+    roots: tuple[Root, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +165,13 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
+class Roots:
+    """Other roots for a `FollowTask`."""
+
+    roots: tuple[Root, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskReport:
     """A report of the process: `running` now and then, at last `done`, or `failed` with an `error`."""
 
@@ -146,22 +184,46 @@ SendProgress = Callable[[dict[str, Any]], None]
 
 
 class Requests:
-    """The server's requests to a task."""
+    """The server's requests to a task.
+
+    Attributes:
+      stop: the task is to end. turn: the present search of a `FollowTask` is to end.
+      watched: FENs that are shown too. roots: what a `FollowTask` searches now; None: its own.
+    """
 
     def __init__(self, pipe: Pipe) -> None:
-        self.stop = threading.Event()
+        self.stop, self.turn = threading.Event(), threading.Event()
         self.watched: tuple[str, ...] = ()
-        threading.Thread(target=self._listen, args=(pipe,), daemon=True).start()
+        self.roots: tuple[Root, ...] | None = None
+        self._pipe = pipe
+        self._questions: SimpleQueue[Question] = SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
 
-    def _listen(self, pipe: Pipe) -> None:
+    def answer(self, records: Callable[[], Records]) -> None:
+        """Answers the open questions; for the thread of the search."""
+        while not self._questions.empty():
+            self._pipe.send(answer_of(self._questions.get(), records()))
+
+    def _listen(self) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                message = pipe.recv()
-                if isinstance(message, Stop):
-                    self.stop.set()
-                if isinstance(message, Watch):
-                    self.watched = message.positions
+                self._take(self._pipe.recv())
+        self._end()
+
+    def _take(self, message: object) -> None:
+        if isinstance(message, Stop):
+            self._end()
+        elif isinstance(message, Watch):
+            self.watched = message.positions
+        elif isinstance(message, Question):
+            self._questions.put(message)
+        elif isinstance(message, Roots):
+            self.roots = message.roots
+            self.turn.set()
+
+    def _end(self) -> None:
         self.stop.set()
+        self.turn.set()
 
 
 @contextlib.contextmanager

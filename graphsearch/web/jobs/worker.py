@@ -13,10 +13,13 @@ from zipfile import ZipFile
 
 from ...errors import GraphSearchError, StoreLockedError
 from ...faults import error_line
-from .searching import UPDATE_SECONDS, do_search
+from .following import do_follow
+from .reporting import UPDATE_SECONDS
+from .searching import do_search
 from .tasks import (
     BuildTask,
     ExportTask,
+    FollowTask,
     ImportTask,
     MergeTask,
     Requests,
@@ -67,6 +70,8 @@ def _when_free(task: Task, requests: Requests, send: SendProgress) -> dict[str, 
 def _do(task: Task, requests: Requests, send: SendProgress) -> dict[str, Any]:
     if isinstance(task, SearchTask):
         return do_search(task, requests, send)
+    if isinstance(task, FollowTask):
+        return do_follow(task, requests, send)
     if isinstance(task, BuildTask):
         return _build(task, requests, send)
     if isinstance(task, ImportTask):

@@ -2,21 +2,25 @@
 
 import { ask, follow, Refused } from "./api.js";
 import { Board } from "./board.js";
-import { menOf, turnOf } from "./chess.js";
-import { bytes, count, forWhite, h, percent, put, score } from "./dom.js";
+import { boardKeys } from "./board_keys.js";
+import { after, menOf, said, turnOf } from "./chess.js";
+import { bytes, chip, count, forWhite, h, percent, put, score } from "./dom.js";
 import { exchange } from "./exchange.js";
+import { toggleFollow } from "./follow.js";
 import { keysDialog } from "./keys.js";
 import { notation, openDraft } from "./notation.js";
 import { hide } from "./peek.js";
-import { addressOf, follow as followAddress, go, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd } from "./state.js";
+import { addressOf, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd } from "./state.js";
 import { strip } from "./search.js";
 import { tabs } from "./tabs.js";
 
 const $ = (id) => document.getElementById(id);
 const ARROWS = 5;
+const SCORED = 3; // arrows with a value at the head
 const LEAST_SHARE = 0.04; // of the visits that a move needs for an arrow
 
 const board = new Board($("board"), { onMove: play });
+boardKeys(board, (text) => { $("announce").textContent = text; });
 
 // ------------------------------------------------------------ board and line
 function lastMove() {
@@ -30,6 +34,7 @@ function arrows() {
   return found.moves.filter((move) => move.n > LEAST_SHARE * all || move.mate > 0).slice(0, ARROWS)
     .map((move, k) => ({
       move: move.move, kind: k ? "other" : "best", width: Math.sqrt(all ? move.n / all : 1),
+      text: k < SCORED ? score(forWhite(move, found.position)) : "",
       label: `${move.san}: ${percent(all ? move.n / all : 1)} of the visits`,
     }));
 }
@@ -42,8 +47,19 @@ function showBoard() {
   });
 }
 
+// the men at a place of the line, before anything is known of it
+function showAhead({ root, line, at }) {
+  const men = line.slice(0, at).reduce(after, menOf(root));
+  board.show({ men, last: at ? line[at - 1] : null });
+  showButtons(at, line.length);
+}
+
+function showButtons(at, length) {
+  for (const [id, off] of [["first", !at], ["back", !at], ["forward", at === length], ["last", at === length]]) $(id).disabled = off;
+}
+
 function showLine() {
-  for (const [id, off] of [["first", !state.at], ["back", !state.at], ["forward", state.at === state.line.length], ["last", state.at === state.line.length]]) $(id).disabled = off;
+  showButtons(state.at, state.line.length);
   showGame();
 }
 
@@ -81,6 +97,13 @@ function showGauge() {
 }
 
 
+// on a phone: the score and the best line, right below the board
+function showBrief() {
+  const best = node()?.moves[0];
+  const sans = best && (state.lines.get(best.move)?.pv_san || best.pv_san || [best.san]);
+  put($("brief"), best && best.n > 0 && [chip(best, state.look.position), ` ${said(state.look.position, sans.slice(0, 12))}`]);
+}
+
 function showNote() {
   const { look } = state;
   const parts = [];
@@ -89,7 +112,7 @@ function showNote() {
   if (!node()) parts.push(look.over || look.problem ? "" : "The file does not hold this position; no search has been here.");
   else {
     parts.push(`${count(node().visits)} visits; scores in pawns, White's view.`);
-    if (look.node) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
+    if (look.node?.evaluator) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
   }
   for (const opinion of look.opinions) parts.push(`${opinion.evaluator}: ${score(forWhite(opinion, look.position))}${opinion.best_move ? `, best ${opinion.best_move}` : ""}.`);
   $("position-note").textContent = parts.filter(Boolean).join(" ");
@@ -105,15 +128,19 @@ function showPosition() {
   showLine();
   showGauge();
   showNote();
+  showBrief();
   exchange.show();
   announce();
   document.title = `${state.look.line.map((step) => step.san).slice(-4).join(" ") || "start"} · graphsearch`;
 }
 
 on("position", showPosition);
+on("ahead", showAhead);
 on("problem", showProblem);
-on("news", () => { showProblem(); board.setArrows(arrows()); showGauge(); showNote(); });
-on("live", () => { board.setArrows(arrows()); showGauge(); showNote(); });
+const showNumbers = () => { board.setArrows(arrows()); showGauge(); showNote(); showBrief(); };
+on("news", () => { showProblem(); showNumbers(); });
+on("live", showNumbers);
+on("lines", showBrief);
 on("hover", (move) => board.setArrows(move ? [{ move, kind: "hover", width: 0.5 }, ...arrows()] : arrows()));
 on("moving", hide);
 on("error", (error) => toast(error.message));
@@ -149,14 +176,26 @@ try { if (localStorage.getItem("flipped")) board.flip(); } catch { /* storage is
 const HANDS = { first: () => go(0), back: () => step(-1), forward: () => step(1), last: toEnd, best: playBest, flip };
 for (const [id, act] of Object.entries(HANDS)) $(id).addEventListener("click", act);
 
-const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), "?": keysDialog($("keys")) };
+// what is drawn, taken up or shown above goes away
+function escape() {
+  board.clearDrawn();
+  board.select(null);
+  hide();
+  $("toast").hidden = true;
+  return false; // the browser closes its own menus by this key
+}
+
+const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), a: toggleFollow, Escape: escape, "?": keysDialog($("keys")) };
 const TURNS = { ArrowUp: -1, ArrowDown: 1 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const act = KEYS[event.key] || (TURNS[event.key] && (() => desk.turn(TURNS[event.key])));
   if (!act || isTaken(event.target, event.key)) return;
+  holdKey(event.repeat);
   if (act() !== false) event.preventDefault();
 });
+
+document.addEventListener("keyup", () => holdKey(false));
 
 // whether a key is for what has the focus: text that is typed, and what the keyboard has gone to
 function isTaken(target, key) {

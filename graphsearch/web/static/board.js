@@ -27,10 +27,12 @@ export class Board {
     this.label = label;
     this.state = { men: {}, legal: [], last: null, check: null, arrows: [] };
     this.svg = draw("svg", { class: "board", viewBox: `0 0 ${8 * UNIT} ${8 * UNIT}`, role: "group" }, host);
-    this.layers = Object.fromEntries(["squares", "marks", "names", "men", "hints", "arrows", "above"]
+    this.layers = Object.fromEntries(["squares", "marks", "names", "men", "hints", "arrows", "drawn", "above"]
       .map((name) => [name, draw("g", { class: name, "aria-hidden": name === "above" ? "false" : "true" }, this.svg)]));
     this.coordinates = coordinates;
     this.selected = null;
+    this.cursor = null; // the square that keys have gone to
+    this.drawn = new Map(); // arrows and circles of a person: kind by move or square
     this.drawSquares();
     if (onMove) this.listen();
   }
@@ -38,6 +40,8 @@ export class Board {
   // ------------------------------------------------------------ what is shown
   show({ fen, men = menOf(fen), legal = [], last = null, check = null, arrows = [] }) {
     const slide = this.slideTo(men, last);
+    if (fen && fen !== this.fen) this.clearDrawn();
+    this.fen = fen ?? this.fen;
     this.state = { men, legal, last, check, arrows };
     this.selected = null;
     this.svg.setAttribute("aria-label", fen ? `${this.label}. ${spoken(fen)}` : this.label);
@@ -61,6 +65,7 @@ export class Board {
     this.drawMen();
     this.drawHints();
     this.drawArrows();
+    this.drawDrawn();
     this.layers.above.replaceChildren();
   }
 
@@ -119,6 +124,7 @@ export class Board {
     this.layers.marks.replaceChildren();
     if (last) for (const square of [last.slice(0, 2), last.slice(2, 4)]) this.mark(square, "last");
     if (this.selected) this.mark(this.selected, "selected");
+    if (this.cursor) this.mark(this.cursor, "cursor");
     if (check) {
       const [x, y] = this.centre(check);
       draw("circle", { class: "check", cx: x, cy: y, r: UNIT / 2 - 1.5 }, this.layers.marks);
@@ -150,6 +156,52 @@ export class Board {
       const path = draw("path", { class: `arrow ${kind}`, d: this.arrow(move, 3 + 9 * width) }, this.layers.arrows);
       if (label) draw("title", {}, path).textContent = label;
     }
+    for (const { move, text } of [...this.state.arrows].reverse()) if (text) this.drawScore(move, text);
+  }
+
+  // the value of a move at the head of its arrow
+  drawScore(move, text) {
+    const [[x1, y1], [x2, y2]] = [this.centre(move.slice(0, 2)), this.centre(move.slice(2, 4))];
+    const length = Math.hypot(x2 - x1, y2 - y1) || 1;
+    const [x, y] = [x2 - ((x2 - x1) / length) * 9, y2 - ((y2 - y1) / length) * 9];
+    const width = 4 + 4.6 * text.length;
+    draw("rect", { class: "score-back", x: x - width / 2, y: y - 5.5, width, height: 11, rx: 2 }, this.layers.arrows);
+    draw("text", { class: "score", x, y: y + 3, "text-anchor": "middle", "font-size": 8 }, this.layers.arrows).textContent = text;
+  }
+
+  // ------------------------------------------------------------ what a person draws
+  toggleDrawn(from, to, kind) {
+    const name = from === to ? from : from + to;
+    if (this.drawn.get(name) === kind) this.drawn.delete(name); else this.drawn.set(name, kind);
+    this.drawDrawn();
+  }
+
+  clearDrawn() {
+    this.drawn.clear();
+    this.drawDrawn();
+  }
+
+  drawDrawn() {
+    this.layers.drawn.replaceChildren();
+    for (const [name, kind] of this.drawn) {
+      if (name.length === 4) { draw("path", { class: `mine ${kind}`, d: this.arrow(name, 6) }, this.layers.drawn); continue; }
+      const [cx, cy] = this.centre(name);
+      draw("circle", { class: `mine ${kind}`, cx, cy, r: UNIT / 2 - 3 }, this.layers.drawn);
+    }
+  }
+
+  // with the right button: an arrow, or a circle; another colour with Shift, Ctrl or Alt
+  drawing(event) {
+    const from = this.squareAt(event);
+    if (!from) return;
+    const kind = event.shiftKey ? "second" : event.ctrlKey ? "third" : event.altKey ? "fourth" : "first";
+    const end = (up) => {
+      if (up.button !== 2) return;
+      document.removeEventListener("pointerup", end);
+      const to = this.squareAt(up);
+      if (to) this.toggleDrawn(from, to, kind);
+    };
+    document.addEventListener("pointerup", end);
   }
 
   arrow(move, width) {
@@ -194,6 +246,7 @@ export class Board {
     this.svg.addEventListener("pointermove", (event) => this.drag(event));
     this.svg.addEventListener("pointerup", (event) => this.up(event));
     this.svg.addEventListener("pointercancel", () => this.select(null));
+    this.svg.addEventListener("contextmenu", (event) => event.preventDefault());
   }
 
   select(square) {
@@ -205,7 +258,9 @@ export class Board {
   }
 
   down(event) {
+    if (event.button === 2) this.drawing(event);
     if (event.button || this.choosing) return;
+    if (this.drawn.size) this.clearDrawn();
     const square = this.squareAt(event);
     if (this.selected && square !== this.selected && this.tryMove(this.selected, square)) return;
     if (!square || !this.canMove(square)) {

@@ -20,13 +20,20 @@ const said = (row) => `${count(row.white)} won by White, ${count(row.draws)} dra
 
 const result = (mean, fen) => (mean === null || mean === undefined ? null : (1 + forWhite({ q: 2 * mean - 1 }, fen).q) / 2);
 
+// with the number of known results, where some are not known
+function resultOf(move, fen) {
+  const known = move.white + move.draws + move.black;
+  const text = percent(result(move.score, fen), 0);
+  return move.unknown ? (known ? `${text} of ${count(known)}` : "unknown") : text;
+}
+
 function draw(host, found) {
   const rows = found.moves.map((move) => h("tr", { onmouseenter: () => tell("hover", move.move), onmouseleave: () => tell("hover", null) }, [
     h("td", {}, h("button", { type: "button", class: "move", text: move.san, onclick: () => { if (found.position === state.look?.position) play(move.move); } })),
     h("td", { class: "number", text: move.games ? count(move.games) : "–" }),
     h("td", { class: "number", text: move.games ? percent(move.share) : "" }),
     h("td", { class: "wide" }, move.games ? bar(said(move), ...share(move)) : ""),
-    h("td", { class: "number", text: percent(result(move.score, found.position), 0) }),
+    h("td", { class: "number", text: resultOf(move, found.position) }),
     h("td", { class: "number", text: move.n ? count(move.n) : "–" }),
     h("td", { class: "number", text: percent(move.n_share) }),
     h("td", {}, move.q !== null && chip(move, found.position)),

@@ -2,15 +2,17 @@
 
 import { ask } from "./api.js";
 import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed } from "./dom.js";
+import { isLeftOut, limitNote, movesMenu } from "./follow.js";
 import { hide, peek } from "./peek.js";
 import { here, node, open, play, played, state, tell } from "./state.js";
 
+const menu = movesMenu(document.getElementById("row-menu"), play);
 const order = { column: null, down: true, details: false };
 
 const COLUMNS = [
   ["san", "Move", null], ["cp", "Score", "In pawns, or moves to mate; White's view"], ["wdl", "W D L", "White's chances to win, draw and lose"],
   ["n", "Visits", null], ["p", "P", "Prior of the evaluator"], ["q", "Q", "Expected result, −1 to +1; White's view"],
-  ["games", "Games", "Imported games: won by White, drawn, won by Black"], ["book", "Book", "Why a book has the move"], ["pv", "Line", null],
+  ["games", "Games", "Imported games: won by White, drawn, won by Black"], ["book", "Book", "Why a book has the move"], ["pv", "Line", null], ["act", "", null],
 ];
 
 export const movesView = {
@@ -18,7 +20,7 @@ export const movesView = {
   title: "Moves",
   make(host) {
     const redraw = () => draw(host);
-    return { show: redraw, on: { position: redraw, news: redraw, live: redraw } };
+    return { show: redraw, on: { position: redraw, news: redraw, lines: redraw, live: redraw } };
   },
 };
 
@@ -29,7 +31,7 @@ function rowsOf() {
   const all = [...known.keys(), ...look.legal.map((each) => each.move).filter((move) => !known.has(move))];
   const san = new Map(look.legal.map((each) => [each.move, each.san]));
   return all.map((move, rank) => ({
-    ...stored.get(move), ...known.get(move), move, rank, san: san.get(move) || known.get(move)?.san || move,
+    ...stored.get(move), ...known.get(move), ...(known.get(move)?.pv_san ? {} : state.lines.get(move)), move, rank, san: san.get(move) || known.get(move)?.san || move,
     n: known.get(move)?.n || 0,
     games: look.games[move] || null,
     book: look.books.map((book) => ({ name: book.book, found: book.moves.find((each) => each.move === move) })).filter((each) => each.found),
@@ -69,6 +71,7 @@ function draw(host) {
 }
 
 function header([name, title, about], host) {
+  if (!title) return h("th", { scope: "col" }, h("span", { class: "hidden", text: "More" }));
   const sort = order.column === name ? (order.down ? "descending" : "ascending") : null;
   return h("th", { scope: "col", class: `c-${name}`, "aria-sort": sort, title: about }, h("button", {
     type: "button", "data-focus": `sort ${name}`, text: title + (sort ? (order.down ? " ▾" : " ▴") : ""),
@@ -94,8 +97,10 @@ function rowOf(row, columns, all) {
     games: () => row.games && gamesCell(row.games),
     book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: loses ${pawns(found.loss) || "?"}` })),
     pv: () => (row.n ? lineOf(row) : h("span", { class: "muted", text: "never visited" })),
+    act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, watch", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
   };
   return h("tr", {
+    class: isLeftOut(row.move) ? "left-out" : null,
     onmouseenter: () => tell("hover", row.move), onmouseleave: () => { tell("hover", null); hide(); },
   }, columns.map(([name]) => h("td", { class: `c-${name}` }, cells[name]() || "")));
 }
@@ -107,8 +112,9 @@ const wdlBar = ([win, draws, loss]) => bar(`White wins ${percent(win, 0)}, draws
 function gamesCell(games) {
   const all = played_(games);
   const known = games.white + games.draws + games.black || 1;
-  return h("span", { class: "with-bar" }, h("span", { class: "figure", text: short(all) }),
-    bar(`${games.white} won by White, ${games.draws} drawn, ${games.black} won by Black`, ["white", games.white / known], ["even", games.draws / known], ["black", games.black / known]));
+  const about = `${count(all)} games: ${count(games.white)} won by White, ${count(games.draws)} drawn, ${count(games.black)} won by Black${games.unknown ? `, ${count(games.unknown)} without a known result` : ""}`;
+  return h("span", { class: "with-bar" }, h("span", { class: "figure", text: short(all), title: about }),
+    bar(about, ["white", games.white / known], ["even", games.draws / known], ["black", games.black / known]));
 }
 
 function lineOf(row) {
@@ -117,9 +123,10 @@ function lineOf(row) {
   const line = h("span", { class: "pv" }, [sans.map((san, k) => h("button", {
     type: "button", class: "ply", tabindex: "-1", text: san,
     onclick: () => { const moves = [...played(), ...row.pv.slice(0, k + 1)]; open({ root: state.root, line: moves }); },
+    onmouseenter: () => { if (sans.length > 1) peek(line, fen(), row.pv.slice(0, k + 1), sans, { flipped, still: true }); },
   })), sans.length === 1 && h("span", { class: "muted", title: "Point here to see the line", text: " …" })].flat());
   line.addEventListener("mouseenter", async () => {
-    if (sans.length > 1) { peek(line, fen(), row.pv, sans, { flipped }); return; }
+    if (sans.length > 1) return; // each of its moves shows its own position
     const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);
     const plies = found?.lines[0]?.plies || [];
     if (line.matches(":hover")) peek(line, fen(), [row.move, ...plies.map((ply) => ply.move)], [row.san, ...plies.map((ply) => ply.san)], { flipped });
@@ -139,13 +146,13 @@ function never(rows, searched) {
 // what stands above the table: books and proofs
 function lead() {
   const found = node();
-  const parts = [];
+  const parts = [limitNote((move) => state.look.legal.find((each) => each.move === move)?.san || move)];
   if (found && proven(found.bounds, fen())) parts.push(h("span", { class: "proof", text: `Proven: ${proven(found.bounds, fen())}${found.mate ? `, mate in ${Math.abs(found.mate)}` : ""}` }));
   for (const book of state.look.books) {
     parts.push(h("span", { class: "in-book" }, `In the book ${book.book} (${book.state}, ply ${book.ply}${book.value === null ? "" : `, Q ${signed(forWhite({ q: book.value }, fen()).q)}`}) `,
       h("button", { type: "button", class: "link", text: "Why?", onclick: (event) => why(event.target, book.book) })));
   }
-  return parts.length && h("div", { class: "lead" }, parts);
+  return parts.some(Boolean) && h("div", { class: "lead" }, parts);
 }
 
 async function why(button, book) {

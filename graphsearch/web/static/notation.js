@@ -14,6 +14,7 @@ import { START_NODE, Tree } from "./tree.js";
 const $ = (id) => document.getElementById(id);
 const MOST_VALUES = 1000; // moves whose values are asked for
 const VALUES_MS = 250;
+const MS_PER_VALUE = 5; // between two questions to a running search
 
 let hands = {};
 let pane = draft(null); // what is shown: { tree, root, comment, headers, study, revision, name, game }
@@ -83,6 +84,16 @@ function grow(from, steps) {
     at = node.id;
   }
   save({ put: rows });
+}
+
+// the move that a held key has come to
+function ahead({ root, line, at }) {
+  const found = root === pane.root ? pane.tree.find(line.slice(0, at)) : null;
+  buttons.get(current)?.removeAttribute("aria-current");
+  if (found?.plies !== at) return;
+  current = found.id;
+  buttons.get(current)?.setAttribute("aria-current", "step");
+  reveal();
 }
 
 // the node of the board, and the line that goes on from there
@@ -240,21 +251,25 @@ function showState() {
   $("close-study").hidden = !pane.study;
 }
 
-function askValues() {
+function askValues({ now = false } = {}) {
   const mine = pane;
   const nodes = [...pane.tree.walk()].slice(0, MOST_VALUES);
   if (!nodes.length) return;
   const numbers = new Map([[START_NODE, 0], ...nodes.map((node, k) => [node.id, k + 1])]);
   const moves = nodes.map((node) => [numbers.get(node.parent), node.move]);
   const asked = JSON.stringify([pane.root, moves, state.outside.stamp]);
-  if (asked === mine.valued) return;
+  if (asked === mine.valued && !now) return;
+  if (now && Date.now() - mine.asked < nodes.length * MS_PER_VALUE) return; // a search answers this itself
+  mine.asked = Date.now();
   clearTimeout(mine.timer);
   mine.timer = setTimeout(() => worth(send("tree-values", { root: mine.root, moves }), (answer) => {
     if (pane !== mine) return;
     mine.valued = asked;
-    values = new Map(nodes.map((node, k) => [node.id, answer.values[k] && score(answer.values[k])]).filter(([, text]) => text));
-    draw();
-  }, () => {}), VALUES_MS);
+    const found = new Map(nodes.map((node, k) => [node.id, answer.values[k] && score(answer.values[k])]).filter(([, text]) => text));
+    const isSame = found.size === values.size && [...found].every(([id, text]) => values.get(id) === text);
+    values = found;
+    if (!isSame) draw();
+  }, () => {}), now ? 0 : VALUES_MS);
 }
 
 // ------------------------------------------------------------ the page
@@ -266,7 +281,9 @@ export function notation(given) {
   $("close-study").addEventListener("click", close);
   const note = noteOn($("note"), { ...given, closed: () => closed, open: openStudy });
   on("arrived", arrived);
+  on("ahead", ahead);
   on("position", () => { draw(); note.show(); });
+  on("beat", () => askValues({ now: true }));
   on("file", () => { note.news(); look().catch((error) => given.toast(error.message)); askValues(); });
   on("facts", async () => {
     ({ closed } = await ask("studies"));

@@ -13,7 +13,8 @@ let timer = 0;
 // what was pointed at may be drawn anew, and then never tells that it was left
 document.addEventListener("pointermove", (event) => { if (!$("peek").hidden && !event.target.closest?.(OWNERS)) hide(); });
 
-export function peek(anchor, fen, moves, sans, { flipped = false } = {}) {
+// plays the moves one by one; `still`: shows the position behind the last one
+export function peek(anchor, fen, moves, sans, { flipped = false, still = false } = {}) {
   hide();
   board ||= new Board($("peek-board"), { coordinates: false, label: "The line" });
   board.flip(flipped);
@@ -29,10 +30,10 @@ export function peek(anchor, fen, moves, sans, { flipped = false } = {}) {
     k += 1;
     show(moves[k - 1]);
   };
-  show(null);
-  step();
+  if (!still) show(null);
+  do step(); while (still && k < moves.length);
   place(anchor);
-  if (moves.length > 1) timer = setInterval(step, STEP_MS);
+  if (!still && moves.length > 1) timer = setInterval(step, STEP_MS);
 }
 
 // a link to a position, which shows it before one goes there

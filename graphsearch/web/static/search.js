@@ -2,6 +2,7 @@
 
 import { send } from "./api.js";
 import { bytes, clock, count, h, percent, points, put, short, table } from "./dom.js";
+import { followSwitch, searchedMoves, watchList } from "./follow.js";
 import { here, on, state, wholeLine } from "./state.js";
 
 const running = () => state.queue.running.find((job) => job.kind !== "export") || null;
@@ -9,10 +10,10 @@ const running = () => state.queue.running.find((job) => job.kind !== "export") |
 // ------------------------------------------------------------ the strip
 export function strip(host, { toast }) {
   const act = (work) => work.catch((error) => toast(error.message));
-  const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings of the view Search", onclick: () => act(send("search", { ...here(), ...settings() })) });
+  const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings of the view Search", onclick: () => act(send("search", searchHere())) });
   const stop = h("button", { type: "button", id: "stop", class: "stop", text: "Stop", onclick: () => { const job = running(); if (job) act(send("queue", { action: "stop", number: job.number, hold: true })); } });
   const text = h("span", { class: "counters", id: "counters" });
-  put(host, start, stop, text);
+  put(host, start, stop, followSwitch(settings), text);
   const draw = () => {
     const job = running();
     const held = state.outside.holder && !state.outside.holder.ours;
@@ -51,7 +52,7 @@ export function endOf(job) {
   return `${parts.join(": ")}${reason ? `; ${reason}` : ""} (${clock(job.seconds)})${job.state === "stopped" && !reason ? ", stopped" : ""}`;
 }
 
-const STAGES = { opening: "opening the files…", waiting: "waits until another program has written this file…", starting: "starting…", compiling: "compiling kernels, once…", loading: "loading the book…", checking: "checking the book…" };
+const STAGES = { opening: "opening the files…", waiting: "waits until another program has written this file…", starting: "starting…", compiling: "compiling kernels, once…", loading: "loading the book…", resting: "there is nothing more to search here", checking: "checking the book…" };
 
 function countersOf(job) {
   const { facts } = job;
@@ -80,6 +81,8 @@ function countersOf(job) {
 const kept = { visits: "", evaluations: "", seconds: "", searchmoves: "", evaluator: "", threads: "", ram: "", params: "", until: "10000" };
 const settings = () => Object.fromEntries(Object.entries(kept).filter(([name, value]) => value !== "" && name !== "until"));
 
+const searchHere = () => ({ ...here(), ...settings(), searchmoves: searchedMoves() || kept.searchmoves });
+
 function field(name, label, about, extra = {}) {
   const id = `set-${name}`;
   return h("div", { class: "field" }, h("label", { for: id, text: label }),
@@ -92,10 +95,11 @@ export const searchView = {
   make(host, { toast }) {
     const act = (work) => work.catch((error) => toast(error.message));
     const queue = h("div", { class: "queue" });
-    const draw = () => drawQueue(queue, act);
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), h("h2", { text: "Queue" }),
+    const list = h("div", { class: "watch-list" });
+    const draw = () => { drawQueue(queue, act); if (!list.contains(document.activeElement)) watchList(list); };
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), !state.file?.read_only && !state.file?.one_file && [h("h2", { text: "Watch list" }), list], h("h2", { text: "Queue" }),
       h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other, until it is stopped or graphsearch serve ends." }), queue);
-    return { show() { form(); draw(); }, on: { queue: draw, facts() { form(); draw(); } } };
+    return { show() { form(); draw(); }, on: { queue: draw, watched: () => watchList(list), facts() { form(); draw(); } } };
   },
 };
 
@@ -104,13 +108,13 @@ function settingsForm(act) {
   const evaluator = h("select", { id: "set-evaluator", onchange: (event) => { kept.evaluator = event.target.value; } },
     names.map((name) => h("option", { value: name, text: name, selected: name === kept.evaluator })));
   const numeric = { inputmode: "numeric" };
-  return h("form", { class: "settings", onsubmit: (event) => { event.preventDefault(); act(send("search", { ...here(), ...settings() })); } },
+  return h("form", { class: "settings", onsubmit: (event) => { event.preventDefault(); act(send("search", searchHere())); } },
     h("fieldset", {}, h("legend", { text: "Stop after" }), field("visits", "Visits", "no limit", numeric), field("evaluations", "Evaluations", "no limit", numeric), field("seconds", "Seconds", "no limit", numeric)),
     h("fieldset", {}, h("legend", { text: "How" }), field("searchmoves", "Only these moves", "e4 d4"),
       h("div", { class: "field" }, h("label", { for: "set-evaluator", text: "Evaluator" }), evaluator),
       field("threads", "Threads", "all cores", numeric), field("ram", "RAM", "80 % of the machine's"), field("params", "Parameters", "CPuct=2 Gather=classic")),
     h("div", { class: "row" }, h("button", { class: "primary", text: "Search now" }),
-      h("button", { type: "button", text: "Queue this position", onclick: () => act(send("search", { ...here(), ...settings(), queue: true })) })),
+      h("button", { type: "button", text: "Queue this position", onclick: () => act(send("search", { ...searchHere(), queue: true })) })),
     h("div", { class: "row" }, h("button", { type: "button", id: "queue-game", text: "Queue every position of the line", onclick: () => act(send("search-game", { ...wholeLine(), ...settings(), until: kept.until })) }),
       h("label", { for: "set-until", text: "to" }), h("input", { id: "set-until", size: 8, value: kept.until, inputmode: "numeric", oninput: (event) => { kept.until = event.target.value.trim(); } }), "visits each"));
 }

@@ -22,6 +22,7 @@ export const state = {
   look: null,    // the answer to /api/position
   problem: "",   // why the page could not go where it was to go
   live: null,    // the same position in the memory of a search
+  lines: new Map(), // lines of its best moves, by move: { pv, pv_san }
   queue: IDLE,
   outside: { stamp: "", holder: null },
   file: null,
@@ -89,11 +90,28 @@ let asked = null; // where the page goes, and what ends the question
 let visits = 0; // positions that were shown
 let news = 0; // questions after the same position
 
+// after steps in quick succession, and after those of a held key: the board is drawn at once, the rest when it rests
+const [REST_MS, HELD_MS] = [70, 250];
+const UCI = /^[a-h][1-8][a-h][1-8][nbrq]?$/;
+const hold = { isOn: false, release: () => {} };
+let moved = 0;
+
+// whether a key is held; when it is released, the page asks
+export function holdKey(isOn) {
+  hold.isOn = isOn;
+  if (!isOn) hold.release();
+}
+
 async function travel(place, { push = true, problem = "" } = {}) {
   asked?.question.abort();
   const mine = { ...place, question: new AbortController() };
   asked = mine;
   tell("moving");
+  if (place.root === state.root && state.look && place.line.every((move) => UCI.test(move))) tell("ahead", place);
+  const rest = hold.isOn ? HELD_MS : Date.now() - moved < REST_MS ? REST_MS : 0;
+  moved = Date.now();
+  if (rest) await new Promise((resolve) => { hold.release = resolve; setTimeout(resolve, rest); });
+  if (asked !== mine) return;
   try {
     const { root, line, at } = place;
     const look = await ask("position", { root, line: line.slice(0, at).join(" "), rest: line.slice(at).join(" ") }, mine.question.signal);
@@ -106,6 +124,7 @@ async function travel(place, { push = true, problem = "" } = {}) {
 function arrive(place, look, push, problem) {
   asked = null;
   visits += 1;
+  if (look.key !== state.look?.key) state.lines = new Map();
   // addresses may have moves in SAN; from here on all are UCI
   Object.assign(state, { adds: false }, place, { look, problem, line: [...look.line, ...look.rest].map((each) => each.move) });
   tell("arrived", look);
@@ -148,15 +167,12 @@ export async function refresh() {
 
 // lines take longer than all the rest, so they come later
 async function addLines(look) {
-  if (!look.node?.moves.some((move) => move.n)) return;
+  if (!node()?.moves.some((move) => move.n)) return;
   try {
     const found = await ask("lines", { ...here(), lines: LINES });
     if (state.look !== look) return;
-    for (const { plies } of found.lines) {
-      const move = look.node.moves.find((each) => each.move === plies[0]?.move);
-      if (move) Object.assign(move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) });
-    }
-    tell("news", look);
+    state.lines = new Map(found.lines.map(({ plies }) => [plies[0]?.move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) }]));
+    tell("lines");
   } catch (error) {
     if (state.look === look) tell("error", error);
   }
@@ -174,6 +190,19 @@ export function showQueue(queue) {
   liveNode();
   tell("queue");
   if (was || state.live) tell("live");
+  if (was && !state.live && queue) refresh(); // what the search found since the last answer
+  if (state.queue.running.some((job) => job.facts.counters)) beat();
+}
+
+const BEAT_MS = 700;
+let beaten = 0;
+
+// while a search runs: what its news do not bring comes from its memory too, more than once a second
+function beat() {
+  if (asked || !state.look || Date.now() - beaten < BEAT_MS) return;
+  beaten = Date.now();
+  if (state.live && state.look.node) addLines(state.look); else refresh();
+  tell("beat");
 }
 
 // ------------------------------------------------------------ the game

@@ -1,0 +1,110 @@
+"""Reports of a running search to the server: its counters, and the nodes that pages look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from ...position.board import board_of
+from ..lines import sans_of_line
+
+if TYPE_CHECKING:
+    from ...graph.view import NodeView, Reader
+    from ...search.results import Progress
+    from .tasks import Requests, SendProgress
+
+UPDATE_SECONDS = 0.2  # between two signs of progress, at least
+LONGEST_SECONDS = 0.6  # between two updates of the numbers of a watched position, but for the next progress
+SHARE = 0.005  # of its time that a search spends on lines for the page, and as much on everything else
+
+
+class Reports:
+    """The reports of one task.
+
+    Attributes:
+      facts: of the task itself; they are part of every report.
+    """
+
+    def __init__(self, read: Reader, requests: Requests, send: SendProgress, *, lines: int = 0) -> None:
+        """Takes what reads positions, and for how many moves of the root reports have lines."""
+        self.facts: dict[str, Any] = {}
+        self._read, self._requests, self._send, self._most_lines = read, requests, send, lines
+        self._numbers = _Share(SHARE, UPDATE_SECONDS, LONGEST_SECONDS)
+        self._lines = _Share(SHARE, UPDATE_SECONDS)
+        self._watched_before: tuple[str, ...] = ()
+        self._shown: dict[str, dict[str, list[str]]] = {}  # lines of the root, by move
+
+    def show(self, now: Progress) -> None:
+        """Reports a search's state; lines take twenty times as long as numbers, and are sent less often."""
+        watched = self._requests.watched
+        if not self._numbers.is_due() and watched == self._watched_before:
+            return
+        self._watched_before = watched
+        if self._most_lines and self._lines.is_due():
+            with self._lines:
+                self._shown = _lines_of(now.node(self._most_lines))
+        with self._numbers:
+            root = now.node(0)
+            nodes = [_node(root, self._shown), *(_node(each, {}) for each in self._watched(root.position))]
+            report = {"stage": "searching", "counters": _counters(now), "reading": now.loaded, "nodes": nodes}
+        self._send(self.facts | report)
+
+    def _watched(self, root: str) -> Iterator[NodeView]:
+        """Yields the watched positions that the graph knows."""
+        from ...graph.view import view
+
+        for fen in self._requests.watched:
+            node = None if fen == root else view(self._read, board_of(fen), lines=0)
+            if node is not None:
+                yield node
+
+
+class _Share:
+    """A context whose body may take a share of the time: it is due again after a long enough pause."""
+
+    def __init__(self, share: float, least: float, most: float = inf) -> None:
+        """Takes the share, and the least and most seconds between two times."""
+        self._share = share
+        self._least, self._most = least, most
+        self._next = self._began = self._used = 0.0
+
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def __enter__(self) -> None:
+        self._began, self._used = time.monotonic(), time.thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        used = time.thread_time() - self._used
+        self._next = self._began + max(self._least, min(self._most, used / self._share))
+
+
+def _lines_of(node: NodeView) -> dict[str, dict[str, list[str]]]:
+    """Returns the lines of a node's moves in UCI and SAN, by move."""
+    board = board_of(node.position)
+    moves = [move for move in node.moves if len(move.pv) > 1]
+    return {
+        move.move.uci(): {"pv": [one.uci() for one in move.pv], "pv_san": sans_of_line(board, move.pv)}
+        for move in moves
+    }
+
+
+def _node(node: NodeView, lines: dict[str, dict[str, list[str]]]) -> dict[str, Any]:
+    """Returns a node for the page; its moves have the lines that are known, or none."""
+    found = node.as_dict()
+    for move in found["moves"]:
+        del move["pv"]
+        move |= lines.get(move["move"], {})
+    return found | {"mate": node.mate}
+
+
+_COUNTERS = (
+    "seconds", "visits", "new_visits", "evaluations", "catch_ups", "collisions", "nodes", "resident",
+    "ram_bytes", "read_back", "written", "depth", "seldepth", "visits_per_s", "evaluations_per_s",
+)  # fmt: skip
+
+
+def _counters(now: Progress) -> dict[str, float]:
+    return {name: getattr(now, name) for name in _COUNTERS}

@@ -1,0 +1,147 @@
+// The search that goes where the board goes, the watch list beside it, and the moves that searches may take.
+
+import { send } from "./api.js";
+import { h, put, table } from "./dom.js";
+import { keysOf, showMenu } from "./menu.js";
+import { here, on, played, state, tell } from "./state.js";
+
+const REST_MS = 120; // for which the board rests before the search comes
+const COLUMNS = ["Position", "Share", "Searched", "Remove"];
+
+const limits = new Map(); // moves that are searched, by FEN: { only, moves }
+let watched = [];         // the watch list: { root, line, title, share }
+let settings = () => ({});
+let timer = 0;
+let goesThere = false; // whether the search goes to the position that is awaited
+
+const job = () => state.queue.running.find((one) => one.kind === "follow") || state.queue.waiting.find((one) => one.kind === "follow");
+export const isFollowing = () => Boolean(job() && !job().stopping);
+
+// ------------------------------------------------------------ moves that are searched
+const limitHere = () => limits.get(state.look?.position);
+export const isLeftOut = (move) => { const limit = limitHere(); return Boolean(limit) && limit.only !== limit.moves.has(move); };
+
+// the moves of the position that a search may take, as words; empty: all
+export function searchedMoves() {
+  const limit = limitHere();
+  return limit ? state.look.legal.map((each) => each.move).filter((move) => !isLeftOut(move)).join(" ") : "";
+}
+
+function limitTo(only, move, isIn) {
+  const known = limitHere();
+  const moves = new Set(known?.only === only ? known.moves : []);
+  if (isIn) moves.add(move); else moves.delete(move);
+  if (!only && moves.size === state.look.legal.length) throw new Error("One move at least must be searched.");
+  if (moves.size) limits.set(state.look.position, { only, moves }); else limits.delete(state.look.position);
+  changed();
+}
+
+function takeAll() {
+  limits.delete(state.look.position);
+  changed();
+}
+
+function changed() {
+  tell("news", state.look);
+  if (state.queue.running.some((one) => ["search", "follow"].includes(one.kind))) follow();
+}
+
+// a row above the moves
+export function limitNote(sanOf) {
+  const limit = limitHere();
+  if (!limit) return null;
+  const names = [...limit.moves].map(sanOf).join(", ");
+  return h("div", { class: "limit" }, limit.only ? `The search takes only ${names}. ` : `The search leaves out ${names}. `, h("button", { type: "button", class: "link", "data-focus": "all moves", text: "Take all moves", onclick: takeAll }));
+}
+
+// ------------------------------------------------------------ the search
+const fail = (error) => tell("error", error);
+const words = (sans) => sans.slice(-3).join(" ") || "start";
+
+function roots() {
+  const board = state.look.over ? [] : [{ ...here(), searchmoves: searchedMoves() }];
+  return [...board, ...watched.map(({ root, line, share }) => ({ root, line, share }))];
+}
+
+// where the search goes from now on
+export function follow() {
+  clearTimeout(timer);
+  const all = roots();
+  if (!all.length) return;
+  const { evaluator, threads, ram, params } = settings();
+  send("follow", { roots: all, evaluator, threads, ram, params }).catch(fail);
+}
+
+export function followNot() {
+  clearTimeout(timer);
+  if (job()) send("queue", { action: "stop", number: job().number, hold: true }).catch(fail);
+}
+
+export function followSwitch(given) {
+  settings = given;
+  const box = h("input", { type: "checkbox", id: "follow", onchange: () => { if (box.checked) follow(); else followNot(); } });
+  const label = h("label", { class: "switch", title: "Where the board goes, the search goes (a)" }, box, " Follow the board");
+  const show = () => {
+    box.checked = isFollowing();
+    label.hidden = Boolean(state.file?.read_only || state.file?.one_file);
+  };
+  for (const name of ["queue", "facts"]) on(name, show);
+  let shown = false; // another window that opens does not take the search away
+  on("position", () => {
+    clearTimeout(timer);
+    if (goesThere || (shown && isFollowing())) timer = setTimeout(follow, goesThere ? 0 : REST_MS);
+    [shown, goesThere] = [true, false];
+  });
+  on("moving", () => clearTimeout(timer));
+  show();
+  return label;
+}
+
+export const toggleFollow = () => { if (isFollowing()) followNot(); else follow(); };
+
+// ------------------------------------------------------------ the watch list
+const storeName = () => `watched ${state.file?.name}`;
+on("facts", () => { try { watched = JSON.parse(localStorage.getItem(storeName()) || "[]"); } catch { watched = []; } });
+
+function keep() {
+  try { localStorage.setItem(storeName(), JSON.stringify(watched)); } catch { /* storage is off */ }
+  tell("watched");
+  if (isFollowing()) follow();
+}
+
+export function watch(move = null, san = "") {
+  const line = [...played(), move].filter(Boolean).join(" ");
+  if (watched.some((one) => one.root === state.root && one.line === line)) return;
+  const sans = [...state.look.line.map((step) => step.san), san].filter(Boolean);
+  watched.push({ root: state.root, line, title: words(sans), share: 1 });
+  keep();
+}
+
+export function watchList(host) {
+  const known = job()?.facts.roots || [];
+  const rows = watched.map((one, k) => {
+    const facts = known[known.length - watched.length + k];
+    const share = h("input", { type: "number", min: 0.1, max: 100, step: "any", value: one.share, "aria-label": `Share of ${one.title}`, "data-focus": `share ${k}`, onchange: () => { one.share = Math.min(100, Math.max(0.1, Number(share.value) || 1)); keep(); } });
+    return [h("span", { text: one.title }), share, facts ? `${Math.round(facts.seconds)} s${facts.ended ? `, ${facts.ended}` : ""}` : "–",
+      h("button", { type: "button", text: "Remove", "aria-label": `Remove ${one.title}`, onclick: () => { watched.splice(k, 1); keep(); } })];
+  });
+  put(host, h("p", { class: "note", text: "The board has one share of the time; each of these has its own." }),
+    table(COLUMNS, rows, { caption: "Positions that are searched in turn with the board", empty: "No other positions." }),
+    h("button", { type: "button", id: "watch-here", text: "Watch this position", onclick: () => watch() }));
+}
+
+// ------------------------------------------------------------ what a row of the moves offers
+export function movesMenu(host, play) {
+  const item = (text, act) => h("button", { type: "button", role: "menuitem", text, onclick: () => { host.hidePopover(); try { act(); } catch (error) { fail(error); } } });
+  keysOf(host);
+  return (button, move, san) => {
+    const limit = limitHere();
+    const isOnly = Boolean(limit?.only && limit.moves.has(move));
+    put(host,
+      item(`Search here: after ${san}`, () => { goesThere = play(move); }),
+      item(isLeftOut(move) && !limit.only ? "Take this move again" : "Exclude this move", () => limitTo(false, move, !(limit && !limit.only && limit.moves.has(move)))),
+      item(isOnly ? "Not only this move" : limit?.only ? "Only these moves, and this one" : "Only this move", () => limitTo(true, move, !isOnly)),
+      item(`Watch the position after ${san}`, () => watch(move, san)));
+    showMenu(host, button);
+  };
+}

@@ -1,0 +1,208 @@
+"""The search that follows the board: it goes where the board goes, and its memory answers the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch.graph.view import show
+from graphsearch.web.jobs.tasks import Root
+from graphsearch.web.jobs.turns import Turns
+
+from .conftest import Client, until
+from .test_page import Page
+
+LINE = "document.querySelectorAll('#line button').length"
+FEWER_VISITS = 2000
+
+
+@pytest.fixture
+def page(driver: Any, client: Client) -> Page:
+    return Page(driver, client)
+
+
+def running(client: Client) -> dict[str, Any]:
+    jobs = client.server.served.queue.as_dict()["running"]
+    return jobs[0] if jobs else {"title": "", "facts": {}}
+
+
+def root_visits(client: Client) -> int:
+    nodes = running(client)["facts"].get("nodes") or [{"visits": 0}]
+    return int(nodes[0]["visits"])
+
+
+def searched(client: Client, title: str) -> int:
+    """Returns the visits of the root of that name, 0 while another one is searched."""
+    return root_visits(client) if running(client)["title"] == f"follow {title}" else 0
+
+
+def stopped(client: Client) -> None:
+    job = running(client)
+    client.post("queue", action="stop", number=job["number"])
+    until(lambda: not client.server.served.queue.as_dict()["running"], "the end")
+
+
+# ------------------------------------------------------------ turns
+def root(*moves: str, share: float = 1.0) -> Root:
+    board = chess.Board()
+    for move in moves:
+        board.push_uci(move)
+    return Root(board, " ".join(moves), share)
+
+
+def test_roots_take_turns_by_their_shares() -> None:
+    one, two = root(), root("e2e4", share=3.0)
+    turns = Turns([one, two])
+    had = {"": 0.0, "e2e4": 0.0}
+    for _ in range(40):
+        now = turns.next()
+        assert now is not None
+        seconds = turns.seconds(now)
+        assert seconds is not None
+        had[now.title] += seconds
+        turns.count(now, seconds, "time")
+    assert had["e2e4"] == pytest.approx(3 * had[""], rel=0.1)
+
+
+def test_a_lone_root_has_no_end_and_a_proven_one_no_turn() -> None:
+    one, two = root(), root("e2e4")
+    turns = Turns([one, two])
+    assert turns.seconds(one) is not None
+    turns.count(one, 1.0, "proven")
+    assert (turns.next(), turns.seconds(two)) == (two, None)
+    turns.count(two, 1.0, "exhausted")
+    assert turns.next() is None
+    assert [found["ended"] for found in turns.as_list()] == ["proven", "exhausted"]
+
+
+def test_a_new_root_does_not_wait_until_it_has_caught_up_nor_takes_all_the_time() -> None:
+    one, two, three = root(), root("e2e4"), root("d2d4")
+    turns = Turns([one, two])
+    turns.count(one, 100.0, "time")
+    turns.count(two, 50.0, "time")
+    turns.replace([one, three])
+    assert turns.next() == three
+    turns.count(three, 60.0, "time")
+    assert turns.next() == one
+
+
+# ------------------------------------------------------------ memory
+def test_a_running_search_answers_from_its_memory(client: Client, small_graph: Path) -> None:
+    client.post("search", threads=1)
+    until(lambda: root_visits(client) > FEWER_VISITS, "visits")
+    line = {"line": "e2e4 e7e5"}
+    board = chess.Board()
+    for move in line["line"].split():
+        board.push_uci(move)
+    stored = show(small_graph, board)
+
+    def newer() -> bool:
+        node = client.get("position", **line).json["node"]
+        return bool(node and node["visits"] > (stored.visits if stored else 0) + 10)
+
+    until(newer, "numbers that the file does not have")
+    lines = client.get("lines", **line, lines=3).json
+    assert lines["visits"] > (stored.visits if stored else 0)
+    assert len(lines["lines"]) == 3
+    points = client.get("values", **line).json["points"]
+    assert points[0]["n"] > FEWER_VISITS
+    values = client.post("tree-values", moves=[[0, "e2e4"], [1, "e7e5"]]).json["values"]
+    assert values[0]["n"] > 0
+    around = client.get("neighbourhood", depth=1).json
+    assert around["nodes"][0]["n"] > FEWER_VISITS
+    assert client.get("lines", root="8/8/8/4k3/8/8/4P3/4K3 w - - 0 1").status == 404
+    stopped(client)
+    node = show(small_graph, board)
+    assert node is not None
+    assert client.get("position", **line).json["node"]["visits"] == node.visits
+
+
+def test_moves_that_are_left_out_get_no_visits(client: Client) -> None:
+    moves = [move.uci() for move in chess.Board().legal_moves if move.uci() != "e2e4"]
+    before = client.get("position").json["node"]["moves"]
+    client.post("follow", roots=[{"searchmoves": " ".join(moves)}], threads=1)
+    until(lambda: root_visits(client) > FEWER_VISITS, "visits")
+    after = client.get("position").json["node"]["moves"]
+    counts = [{move["move"]: move["n"] for move in found} for found in (before, after)]
+    assert counts[1]["e2e4"] == counts[0]["e2e4"]
+    assert counts[1]["d2d4"] > counts[0]["d2d4"]
+    stopped(client)
+
+
+def test_a_cluster_and_a_wrong_root_are_refused(client: Client, cluster_client: Client) -> None:
+    assert "one file" in cluster_client.post("follow", roots=[{}]).error
+    assert client.post("follow", roots=[]).status == 400
+    assert client.post("follow", roots=[{"searchmoves": "e5"}]).status == 400
+    assert client.post("follow", roots=[{"share": 0}]).status == 400
+
+
+# ------------------------------------------------------------ the page
+def test_the_search_goes_where_the_board_goes_and_goes_on_where_it_was(page: Page) -> None:
+    client = page.client
+    page.click("#follow")
+    until(lambda: searched(client, "the start position") > FEWER_VISITS, "the start")
+    page.drag("e2", "e4")
+    page.wait(f"return {LINE} === 1", "the move")
+    until(lambda: searched(client, "1. e4") > 500, "the search behind the move")
+    page.click("#back")
+    first = until(lambda: searched(client, "the start position"), "the start again")
+    assert first > FEWER_VISITS
+    shown = "Number(document.querySelector('.moves .c-n .figure').textContent.replaceAll(',', ''))"
+    before = page.run(f"return {shown}")
+    page.wait(f"return {shown} > {before}", "numbers that grow")
+    page.click("#follow")
+    until(lambda: not client.server.served.queue.as_dict()["running"], "the end")
+    page.wait("return !document.querySelector('#follow').checked", "the switch")
+    assert page.errors() == []
+
+
+def test_a_move_is_excluded_and_taken_again_from_its_row(page: Page) -> None:
+    page.wait("return document.querySelector('.moves .act') !== null", "the moves")
+    first = page.text(".moves tbody tr .move")
+    page.click(".moves .act")
+    assert page.run("return document.activeElement.getAttribute('role')") == "menuitem"
+    page.click("#row-menu button:nth-child(2)")
+    page.wait("return document.querySelector('.limit') !== null", "the note")
+    assert page.text(".limit").startswith(f"The search leaves out {first}.")
+    page.click("#start")
+    until(lambda: root_visits(page.client) > FEWER_VISITS, "the search")
+    task: Any = page.client.server.served.queue._running[False].task
+    assert len(task.searchmoves) == 19
+    page.wait("return !document.querySelector('#stop').hidden", "the news of it")
+    page.click(".limit button")  # the search goes on with all moves
+    until(lambda: "follow" in running(page.client)["title"] and root_visits(page.client), "all moves")
+    assert page.run("return document.querySelectorAll('.left-out').length") == 0
+    assert page.errors() == []
+
+
+def test_search_here_and_only_this_move(page: Page) -> None:
+    page.wait("return document.querySelector('.moves .act') !== null", "the moves")
+    san = page.text(".moves tbody tr .move")
+    page.click(".moves .act")
+    page.click("#row-menu button:nth-child(3)")
+    page.wait("return document.querySelector('.limit') !== null", "the note")
+    assert page.text(".limit").startswith(f"The search takes only {san}.")
+    page.click(".moves .act")
+    page.click("#row-menu button:nth-child(1)")
+    until(lambda: searched(page.client, f"1. {san}"), "the search behind the move")
+    assert page.line() == san
+    assert page.errors() == []
+
+
+def test_the_watch_list_is_searched_in_turn_with_the_board(page: Page) -> None:
+    page.view("search")
+    page.click("#watch-here")
+    page.drag("d2", "d4")
+    page.wait(f"return {LINE} === 1", "the move")
+    page.click("#follow")
+    found = until(lambda: running(page.client)["facts"].get("roots"), "the roots")
+    assert [one["title"] for one in found] == ["1. d4", "the start position"]
+    page.driver.refresh()
+    page.view("search")
+    page.wait("return document.querySelectorAll('.watch-list tbody tr').length === 1", "the list is kept")
+    page.click(".watch-list tbody button")
+    until(lambda: len(running(page.client)["facts"].get("roots", [1, 2])) == 1, "one root")
+    assert page.errors() == []

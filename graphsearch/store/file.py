@@ -253,7 +253,11 @@ def check_log(path: Path, *, is_ours: bool) -> None:
       is_ours: whether the caller holds its lock; else nothing is checked while somebody holds it.
     """
     log = path.with_name(path.name + "-wal")
-    if not log.exists() or not log.stat().st_size or (not is_ours and is_held(path)):
+    try:
+        length = log.stat().st_size
+    except FileNotFoundError:  # none, or its writer has just removed it
+        return
+    if not length or (not is_ours and is_held(path)):
         return
     alone = _first_run(path, "mode=ro&immutable=1")  # as if there were no log
     if alone is not None and _first_run(path, "mode=ro") not in (alone, _UNREADABLE):

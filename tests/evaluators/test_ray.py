@@ -27,6 +27,7 @@ from graphsearch.workers.ray_workers import ENVIRONMENT
 from ..conftest import ROOT
 from ..support.graphs import records_below
 from ..support.pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
+from ..support.ray_clusters import shut_down
 from ..support.reference import HashEvaluator
 
 pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
@@ -56,7 +57,7 @@ def nodes() -> Iterator[Any]:
         )
         found.add_node(**NODE)
         yield found
-        found.shutdown()
+        shut_down(found)
 
 
 @pytest.fixture

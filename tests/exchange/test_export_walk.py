@@ -194,8 +194,9 @@ def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(tmp_path: Path) -> 
     path = uniform_graph(tmp_path / "wide.graph", 100)
     folder = tmp_path / "out"
     folder.mkdir()
+    # short sleeps: another thread may get the signal, and a long sleep then goes on
     endless = "import time; from graphsearch.exchange import rows_export as csv; csv._csv_rows = lambda _: "
-    endless += "time.sleep(90)"
+    endless += "[time.sleep(0.05) for _ in range(1800)]"
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         process = start(
             "export", "--format", "csv", "--store", path, "-o", folder / "big.csv", before=endless

@@ -28,6 +28,7 @@ from graphsearch.store.upkeep.verify import verify
 from graphsearch.workers.ray_workers import ENVIRONMENT, RayLauncher
 
 from ...support.clusters import endless_until_lost, records_of, search_shards
+from ...support.ray_clusters import shut_down
 
 UNIFORM = EvaluatorSpec(evaluator="uniform")
 JOB = SearchJob(board=chess.Board(), limits=Limits(visits=10))
@@ -159,7 +160,7 @@ def ray_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
     found: Any = Cluster(initialize_head=True, head_node_args=node)
     yield f"ray:{found.address}"
-    found.shutdown()
+    shut_down(found)
 
 
 @pytest.mark.parametrize("pool", ["local", pytest.param("ray", marks=pytest.mark.slow)])

@@ -163,7 +163,7 @@ def shard_of_games(network: str, path: str) -> int:
     make.LEAST_PLIES, make.MOST_PLIES = 3, 4
     games_kernel.KEPT_OPENING = games_kernel.KEPT_LEVEL = games_kernel.KEPT_DECIDED = 1.0
     evaluator: Any = create(f"nnue:{network}")
-    return make.make_shard(Path(path), evaluator.weights, 2, (1, 2), ())
+    return make.make_shard(Path(path), evaluator.weights, 2, (1, 2), (), 0.5)
 
 
 def test_a_game_has_a_value_for_every_move_of_what_was_played(tmp_path: Path) -> None:

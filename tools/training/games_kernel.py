@@ -184,6 +184,7 @@ def play(
     seed: Any,
     temperature: Any,
     blunders: Any,
+    looked: Any,
     records: Any,
     values: Any,
 ) -> Any:
@@ -196,6 +197,7 @@ def play(
       scratch: working memory of the network's search, uint64.
       start: uint64[10]. ply: of it in its game. plies: the most to play.
       temperature: of the moves' values, thousandths of a pawn. blunders: share of moves drawn evenly.
+      looked: share of the positions that are written, and their moves valued.
       records: `RECORD[...]` out. values: int16 out.
     """
     np.random.seed(seed)
@@ -213,11 +215,15 @@ def play(
         score, _ = search_moves(table, net, ptr(s, 0), ptr(moves, 0), n, stack)
         label = label_of(score)
         decided = decidedness(label, ply + step)
-        for i in range(PW):
-            stack[i] = s[i]
-        stack[KEPT] = ZERO
-        score_all(table, net, ptr(moves, 0), n, stack, scores)
         looks = ply + step >= OPENING_PLIES or np.random.random() < KEPT_OPENING
+        looks = looks and (looked >= 1.0 or np.random.random() < looked)
+        if looks:
+            for i in range(PW):
+                stack[i] = s[i]
+            stack[KEPT] = ZERO
+            score_all(table, net, ptr(moves, 0), n, stack, scores)
+        else:
+            seen_values(stack, n, scores)
         if looks and abs(score) < LEAST_MATE and wanted(decided):
             put(
                 records[rows],

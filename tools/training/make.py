@@ -32,6 +32,7 @@ from tools.training.records import RECORD, SUFFIX, write_shard
 
 SHARD = 500_000  # positions
 ROOM_OF_A_GAME = 5_000
+VALUES = 50  # of the moves of a position, at most in the mean
 ALONG_OPENINGS, BY_RANDOM_MOVES = 0.6, 0.8  # shares of the games, cumulative; the others are endgames
 MOST_RANDOM_MOVES = 8
 BESIDE_OPENINGS = (0, 0, 1, 2)  # random moves behind an opening line
@@ -115,12 +116,17 @@ def read_openings(path: Path | None) -> list[Line]:
 
 
 def make_shard(
-    path: Path, weights: NDArray[np.int64], count: int, seed: tuple[int, int], openings: Sequence[Line]
+    path: Path,
+    weights: NDArray[np.int64],
+    count: int,
+    seed: tuple[int, int],
+    openings: Sequence[Line],
+    looked: float,
 ) -> int:
     """Writes one shard of some `count` positions; returns how many they are."""
     rng = np.random.default_rng(seed)
     records = np.zeros(count + ROOM_OF_A_GAME, RECORD)
-    values = np.zeros(20 * count + 100 * ROOM_OF_A_GAME, np.int16)
+    values = np.zeros(VALUES * (count + ROOM_OF_A_GAME), np.int16)
     scratch = np.zeros(scratch_words(int(weights[WIDTH])), np.uint64)
     tables = load_tables()
     rows = used = 0
@@ -136,6 +142,7 @@ def make_shard(
             int(rng.integers(1 << 31)),
             float(np.exp(rng.uniform(low, high))),
             float(rng.choice(BLUNDERS)),
+            looked,
             records[rows:],
             values[used:],
         )
@@ -153,6 +160,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--positions", type=int, default=SHARD)
     out.add_argument("--seed", type=int, default=1)
     out.add_argument("--openings", type=Path, help="PGN file whose lines most games begin along")
+    out.add_argument("--looked", type=float, default=1.0, help="share of a game's positions that are written")
     out.add_argument("--lines", type=int, help="of the openings, only that many")
 
 
@@ -169,7 +177,12 @@ def run(options: argparse.Namespace) -> int:
             done += SHARD
             continue
         done += make_shard(
-            path, weights, min(SHARD, options.positions - done), (options.seed, shard), openings
+            path,
+            weights,
+            min(SHARD, options.positions - done),
+            (options.seed, shard),
+            openings,
+            options.looked,
         )
         shard += 1
         rate = done / (time.process_time() - begin)

@@ -12,6 +12,7 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ..position.board_kernel import PW
+from ..position.scores import LEAST_MATE
 from ..position.words import BoardTable, Position
 
 EvaluatePosition = Callable[
@@ -20,6 +21,8 @@ EvaluatePosition = Callable[
 ]
 
 BEGIN, END = -2, -1  # of their arguments, counted from the last: the positions to evaluate
+# of a won position: the share that counts as drawn while little is won, and what makes it e times less
+MOST_DOUBT, DOUBT_LENGTH = 0.15, 6650.0  # thousandths of a pawn
 LOGIT_FLOOR = 14.0  # below the best logit, where others end; keeps every prior well above 0
 
 
@@ -43,6 +46,21 @@ def value_of(win: float64, loss: float64) -> tuple[float32, float32]:
     """Returns Q (win - loss, in [-1, 1]) and the chance of a draw (in [0, 1 - |Q|]), float32."""
     q = float32(win - loss)
     return q, min(max(float32(1.0 - win - loss), float32(0.0)), float32(1.0) - abs(q))
+
+
+@inner
+def value_of_score(win: float64, loss: float64, score: int64) -> tuple[float32, float32]:
+    """Returns `value_of` chances, but counts a share of a won position as drawn: the less, the more is won.
+
+    Chances alone are near 1 in all won positions, and a search that cannot tell them apart wins few of them.
+
+    Args:
+      score: in thousandths of a pawn, or of a mate, which leaves no doubt.
+    """
+    if abs(score) >= LEAST_MATE:
+        return value_of(win, loss)
+    certain = 1.0 - MOST_DOUBT * (win - loss) ** 2 * math.exp(-abs(score) / DOUBT_LENGTH)
+    return value_of(win * certain, loss) if win > loss else value_of(win, loss * certain)
 
 
 @inner

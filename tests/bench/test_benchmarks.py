@@ -54,6 +54,8 @@ def files(tmp_path: Path, small_graph: Path) -> dict[str, Path]:
     found["games"].write_text(GAME)
     found["epd"].write_text(f"{MATE_IN_1} bm Ra8#;\n")
     found["network"].write_bytes(RandomNetwork(Shape(seed=1)).file)
+    found["won"] = tmp_path / "won"
+    found["won"].write_text(json.dumps({"fen": MATE_IN_1, "bestmove": "a1a8", "wdl": [1000, 0, 0]}))
     return found | {"graph": Path(shutil.copy(small_graph, tmp_path / "clicked.graph"))}
 
 
@@ -174,6 +176,10 @@ def check_threads(rows: list[Row]) -> None:
     assert one["cores"] > 1
 
 
+def check_conversion(rows: list[Row]) -> None:
+    assert [(row["points"], row["won"], row["plies"]) for row in rows] == [(1.0, 1.0, 1)], "a mate in one"
+
+
 def check_cluster(rows: list[Row]) -> None:
     alone, two = rows
     assert two["equal"]
@@ -247,6 +253,7 @@ BEYOND = "--nodes 40000 --ram-mb 2 --wave 64 --visits 3000 --evaluations 300 --s
 SLOW: list[tuple[str, str, Check]] = [
     ("engine", "--positions 2 --rounds 1 --workers 1 --program {engine}", check_engine),
     ("beyond-memory", BEYOND, check_beyond_memory),
+    ("conversion", "--reference {won} --evaluations 200 --program {engine}", check_conversion),
     ("book-workers", "--workers 1 --tasks 4 --evaluations 40 --rounds 1", check_book_workers),
     ("cluster", "--visits 20000 --batch 1024", check_cluster),
     ("explorer-search", "--visits 2000 --rounds 1", check_explorer_search),

@@ -128,6 +128,8 @@ def test_the_value_of_a_quiet_position_is_what_the_arrays_say() -> None:
         # quiescence counts in thousandths of a pawn, and the layers are float32
         score = round(score * layout.SCORE_UNIT) / layout.SCORE_UNIT
         win, loss = sigmoid((score - width) / noise), sigmoid((-score - width) / noise)
+        certain = 1 - 0.15 * (win - loss) ** 2 * math.exp(-abs(score) * layout.SCORE_UNIT / 6650)
+        win, loss = (win * certain, loss) if win > loss else (win, loss * certain)
         assert wdl == pytest.approx([win, 1 - win - loss, loss], abs=2e-3)
 
 

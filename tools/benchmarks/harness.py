@@ -37,6 +37,7 @@ REGISTRY = {  # name -> module and function
     "beyond-memory": "memory.beyond_memory",
     "book-workers": "workers.book_workers",
     "cluster": "cluster.cluster",
+    "conversion": "conversion.conversion",
     "engine": "evaluators.engine",
     "explorer": "explorer.explorer",
     "explorer-search": "explorer.search",

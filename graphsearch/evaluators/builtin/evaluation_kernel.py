@@ -8,7 +8,7 @@ from ...jit.types import Pointer, float32, int64, uint16, uint64
 from ...position.board_kernel import PW, side_to_move
 from ...position.scores import FAR, LEAST_MATE
 from ...position.words import BLACK, WHITE, BoardTable, Position
-from ..batch_kernel import batch_of, chances, softmax, value_of
+from ..batch_kernel import batch_of, chances, softmax, value_of_score
 from ..quiescence.captures_kernel import get, put
 from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
 from .features_kernel import MOST_FEATURES, Attacks, attacks_of, list_features
@@ -93,7 +93,7 @@ def evaluate_position(
     put(stack, KEPT, plain_score(value))
     score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR), int64(0), False)
     win, loss = chances(score / SCORE_UNIT, value.draw_width, value.noise)
-    return value_of(win, loss)
+    return value_of_score(win, loss, score)
 
 
 evaluate_batch = batch_of(evaluate_position)

@@ -31,7 +31,7 @@ from ...position.words import (
     BoardTable,
     Position,
 )
-from ..batch_kernel import batch_of, softmax, value_of
+from ..batch_kernel import batch_of, softmax, value_of_score
 from ..builtin.features_kernel import MOST_FEATURES, attacks_of, list_features
 from ..builtin.policy_kernel import WORK_WORDS, write_logits
 from ..quiescence.captures_kernel import BIAS, flip_move
@@ -325,7 +325,7 @@ def evaluate_position(
     priors: Pointer[float32],
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
-    """Returns Q and the chance of a draw, as `value_of`; writes the priors.
+    """Returns Q and the chance of a draw, as `value_of_score`; writes the priors.
 
     Args:
       T: the board's table.
@@ -340,7 +340,7 @@ def evaluate_position(
     score, best = search_moves(T, weights, s, moves, n, scratch)
     write_priors(fitted, n, best, priors, scratch)
     win, loss = chances_of(adv(fitted, int64(MAP_AT)), s, score)
-    return value_of(win, loss)
+    return value_of_score(win, loss, score)
 
 
 evaluate_batch = batch_of(evaluate_position)

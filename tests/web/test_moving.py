@@ -68,6 +68,82 @@ def test_a_double_click_plays_one_move(page: Page) -> None:
     assert page.errors() == []
 
 
+PLACE = "return document.querySelector('#board [data-square=\"{}\"]')?.getAttribute('href') || ''"
+
+
+def man_on(page: Page, square: str) -> str:
+    return str(page.run(PLACE.format(square))).removeprefix("#piece-")
+
+
+def early(page: Page, act: str) -> None:
+    """Goes to the start, and acts before the server has told its moves."""
+    page.run(f"document.querySelector('#first').click(); {act}")
+
+
+def test_a_hand_that_is_faster_than_the_answer_plays_when_the_moves_are_known(page: Page) -> None:
+    opened(page)
+    page.run(SLOW)
+    early(page, "document.querySelector('#best').click()")
+    until(lambda: at(page) != "", "the best move of the start")
+    early(page, "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: ' ', bubbles: true}))")
+    until(lambda: at(page) != "", "the best move by space")
+    early(page, "document.querySelector('#san').value = 'Nc3'")
+    page.run("document.querySelector('#typed').requestSubmit()")
+    until(lambda: at(page) == "Nc3", "the move that was typed")
+    early(page, "")
+    page.drag("d2", "d4")
+    assert man_on(page, "d4") == "wp"  # drawn where it was dropped
+    until(lambda: at(page) == "d4", "the move that was dragged")
+    page.drag("d7", "d5")  # the other side is to move, likewise
+    until(lambda: at(page) == "d5", "the answer")
+    assert page.errors() == []
+
+
+def test_a_pawn_that_is_early_on_the_last_rank_is_promoted(page: Page) -> None:
+    page.driver.get(f"http://{page.client.host}/p/7k/P7/8/8/8/8/8/K7_w_-_-_0_1?line=Kb2")
+    page.wait('return document.querySelectorAll("#line button").length === 1', "the line")
+    page.run(SLOW)
+    early(page, "")
+    page.drag("a7", "a8")
+    page.wait("return document.querySelectorAll('#board .choice').length === 4", "the pieces to choose from")
+    page.run(
+        "document.querySelector('#board .choice[aria-label$=n]')"
+        ".dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))"
+    )
+    until(lambda: at(page) == "a8=N", "the move")
+    assert page.errors() == []
+
+
+def test_an_early_move_that_is_illegal_or_of_another_position_is_dropped(page: Page) -> None:
+    opened(page)
+    page.run(SLOW)
+    early(page, "")
+    page.drag("e2", "e5")
+    page.wait("return document.title.startsWith('start')", "the moves of the start")
+    assert (man_on(page, "e2"), man_on(page, "e5"), at(page)) == ("wp", "", "")
+    page.driver.find_element("css selector", "#last").click()
+    early(page, "")
+    page.drag("e2", "e4")
+    page.driver.find_element("css selector", "#last").click()  # the board moves on
+    until(lambda: at(page) == "a6", "the end of the line")
+    page.wait("return document.title.includes('a6')", "the answer")
+    time.sleep(0.6)
+    assert (at(page), page.line()) == ("a6", "e4 e5 Nf3 Nc6 Bb5 a6")
+    assert page.errors() == []
+
+
+def test_a_piece_that_is_in_the_hand_when_the_moves_come_stays_in_it(page: Page) -> None:
+    opened(page)
+    page.run(SLOW)
+    early(page, "")
+    page.drag("g1", "g1")
+    assert page.run("return document.querySelectorAll('#board .hints *').length") == 0
+    page.wait("return document.querySelectorAll('#board .hints *').length === 2", "where it may go")
+    page.drag("f3", "f3")
+    until(lambda: at(page) == "Nf3", "the move")
+    assert page.errors() == []
+
+
 def test_steps_that_overtake_their_answers_end_at_the_last_one_without_an_error(page: Page) -> None:
     opened(page)
     page.run(SLOW + SCRIPT_ERRORS)

@@ -10,7 +10,7 @@ import { toggleFollow } from "./follow.js";
 import { keysDialog } from "./keys.js";
 import { notation, openDraft } from "./notation.js";
 import { hide } from "./peek.js";
-import { addressOf, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd } from "./state.js";
+import { addressOf, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd, whenKnown } from "./state.js";
 import { strip } from "./search.js";
 import { tabs } from "./tabs.js";
 
@@ -19,7 +19,7 @@ const ARROWS = 5;
 const SCORED = 3; // arrows with a value at the head
 const LEAST_SHARE = 0.04; // of the visits that a move needs for an arrow
 
-const board = new Board($("board"), { onMove: play });
+const board = new Board($("board"), { onMove: play, onEarly: (from, to) => whenKnown(() => board.tryMove(from, to)) });
 boardKeys(board, (text) => { $("announce").textContent = text; });
 
 // ------------------------------------------------------------ board and line
@@ -50,7 +50,8 @@ function showBoard() {
 // the men at a place of the line, before anything is known of it
 function showAhead({ root, line, at }) {
   const men = line.slice(0, at).reduce(after, menOf(root));
-  board.show({ men, last: at ? line[at - 1] : null });
+  const isWhite = (turnOf(root) === "w") === (at % 2 === 0);
+  board.show({ men, last: at ? line[at - 1] : null, legal: null, turn: isWhite ? "w" : "b" });
   showButtons(at, line.length);
 }
 
@@ -162,9 +163,12 @@ function announce() {
 }
 
 // ------------------------------------------------------------ what a hand does
-function playBest() {
-  const first = node()?.moves.find((move) => move.n) || node()?.moves[0];
-  if (first) play(first.move);
+// behind a move that is awaited, a second click is a slip, and so is a key that is held
+function playBest({ type, repeat }) {
+  whenKnown(() => {
+    const first = node()?.moves.find((move) => move.n) || node()?.moves[0];
+    if (first) play(first.move);
+  }, { once: type === "click" || repeat });
 }
 
 const flip = () => {
@@ -192,7 +196,7 @@ document.addEventListener("keydown", (event) => {
   const act = KEYS[event.key] || (TURNS[event.key] && (() => desk.turn(TURNS[event.key])));
   if (!act || isTaken(event.target, event.key)) return;
   holdKey(event.repeat);
-  if (act() !== false) event.preventDefault();
+  if (act(event) !== false) event.preventDefault();
 });
 
 document.addEventListener("keyup", () => holdKey(false));
@@ -204,13 +208,17 @@ function isTaken(target, key) {
   return Boolean(target.closest(key === " " ? "button, a, summary, input" : key.length > 1 ? "[role=tab], [role=region], input" : "input"));
 }
 
-$("typed").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const text = $("san").value.trim();
+function playTyped(text) {
   const bare = (word) => word.replace(/[+#=x]/g, "").toLowerCase();
   const exact = state.look?.legal.filter((each) => each.san === text || each.move === text.toLowerCase());
   const close = exact?.length ? exact : state.look?.legal.filter((each) => bare(each.san) === bare(text));
   if (close?.length === 1 || exact?.length) { if (play(close[0].move)) $("san").value = ""; } else if (text) toast(`“${text}” is not a legal move here`);
+}
+
+$("typed").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = $("san").value.trim();
+  whenKnown(() => playTyped(text));
 });
 
 window.addEventListener("popstate", followAddress);

@@ -4,7 +4,8 @@
 //   board.show({ fen, legal: ["e2e4", ...], last: "e7e5", check: "e1", arrows: [{ move: "g1f3", width: 0.6 }] });
 //
 // The document holds the pieces as symbols `piece-wk` ... `piece-bp`. The classes of what is drawn are in
-// board.css. A board without `onMove` only shows.
+// board.css. A board without `onMove` only shows. With `legal: null` the moves are not known yet: the men of `turn` may
+// be taken up, and `onEarly(from, to)` gets the move.
 
 import { after, castlingOf, landingOf, menOf, spoken } from "./chess.js";
 
@@ -12,6 +13,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const UNIT = 45;
 const FILES = "abcdefgh";
 const SLIDE_MS = 140;
+
+const isEqual = (men, others) => JSON.stringify(Object.entries(men).sort()) === JSON.stringify(Object.entries(others).sort());
 
 function draw(tag, attributes, parent) {
   const element = document.createElementNS(SVG, tag);
@@ -21,8 +24,9 @@ function draw(tag, attributes, parent) {
 }
 
 export class Board {
-  constructor(host, { onMove = null, coordinates = true, label = "Chess board" } = {}) {
+  constructor(host, { onMove = null, onEarly = null, coordinates = true, label = "Chess board" } = {}) {
     this.onMove = onMove;
+    this.onEarly = onEarly;
     this.flipped = false;
     this.label = label;
     this.state = { men: {}, legal: [], last: null, check: null, arrows: [] };
@@ -38,15 +42,21 @@ export class Board {
   }
 
   // ------------------------------------------------------------ what is shown
-  show({ fen, men = menOf(fen), legal = [], last = null, check = null, arrows = [] }) {
+  show({ fen, men = menOf(fen), legal = [], turn = null, last = null, check = null, arrows = [] }) {
     const slide = this.slideTo(men, last);
     if (fen && fen !== this.fen) this.clearDrawn();
     this.fen = fen ?? this.fen;
-    this.state = { men, legal, last, check, arrows };
-    this.selected = null;
+    const isSame = !this.state.legal && isEqual(men, this.state.men); // now its moves are known
+    this.state = { men, legal, turn, last, check, arrows };
+    if (!isSame || !this.canMove(this.selected)) [this.selected, this.dragging] = [null, null];
     this.svg.setAttribute("aria-label", fen ? `${this.label}. ${spoken(fen)}` : this.label);
     this.redraw();
+    if (this.dragging) this.dragging.man = this.manOn(this.dragging.square);
     if (slide) this.slide(slide);
+  }
+
+  manOn(square) {
+    return this.layers.men.querySelector(`[data-square="${square}"]`);
   }
 
   setArrows(arrows) {
@@ -67,6 +77,7 @@ export class Board {
     this.drawArrows();
     this.drawDrawn();
     this.layers.above.replaceChildren();
+    this.choosing = false;
   }
 
   // ------------------------------------------------------------ geometry
@@ -220,13 +231,12 @@ export class Board {
   // ------------------------------------------------------------ the last move slides
   slideTo(men, last) {
     if (!last || this.state.last === last || !Object.keys(this.state.men).length) return null;
-    const same = JSON.stringify(Object.entries(after(this.state.men, last)).sort()) === JSON.stringify(Object.entries(men).sort());
-    return same && !this.dropped ? [last.slice(0, 2), landingOf(this.state.men, last)] : ((this.dropped = false), null);
+    return isEqual(after(this.state.men, last), men) && !this.dropped ? [last.slice(0, 2), landingOf(this.state.men, last)] : ((this.dropped = false), null);
   }
 
   slide([from, to]) {
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-    const man = this.layers.men.querySelector(`[data-square="${to}"]`);
+    const man = this.manOn(to);
     const [x1, y1] = this.corner(from);
     const [x2, y2] = this.corner(to);
     man?.animate([{ transform: `translate(${x1 - x2}px, ${y1 - y2}px)` }, { transform: "none" }], { duration: SLIDE_MS, easing: "ease-out" });
@@ -234,11 +244,16 @@ export class Board {
 
   // ------------------------------------------------------------ moving
   movesFrom(square) {
-    return this.state.legal.filter((move) => move.startsWith(square));
+    return (this.state.legal || []).filter((move) => move.startsWith(square));
   }
 
   canMove(square) {
-    return Boolean(this.onMove) && this.movesFrom(square).length > 0;
+    if (!this.onMove || !square) return false;
+    return this.state.legal ? this.movesFrom(square).length > 0 : this.isOwn(square);
+  }
+
+  isOwn(square) {
+    return this.state.men[square]?.[0] === this.state.turn;
   }
 
   listen() {
@@ -270,7 +285,7 @@ export class Board {
     const again = this.selected === square;
     this.select(square);
     this.svg.setPointerCapture(event.pointerId);
-    this.dragging = { square, again, moved: false, man: this.layers.men.querySelector(`[data-square="${square}"]`) };
+    this.dragging = { square, again, moved: false, man: this.manOn(square) };
     event.preventDefault();
   }
 
@@ -305,6 +320,7 @@ export class Board {
   }
 
   tryMove(from, to) {
+    if (!this.state.legal) return this.tryEarly(from, to);
     const named = this.movesFrom(from).filter((move) => move.slice(2, 4) === to);
     const moves = named.length ? named : this.castlingTo(from, to);
     if (!moves.length) return false;
@@ -313,12 +329,24 @@ export class Board {
     return true;
   }
 
+  // draws a move, whether or not it turns out to be legal
+  tryEarly(from, to) {
+    const { men } = this.state;
+    if (this.isOwn(to) && !castlingOf(men, from + to)) return false;
+    this.put({ men: after(men, from + to), legal: [] });
+    this.onEarly(from, to);
+    return true;
+  }
+
   play(move) {
-    this.choosing = false;
-    this.state = { ...this.state, men: after(this.state.men, move), last: move, legal: [], check: null, arrows: [] };
+    this.put({ men: after(this.state.men, move), last: move, legal: [], check: null, arrows: [] });
+    this.onMove(move);
+  }
+
+  put(changed) {
+    Object.assign(this.state, changed);
     this.selected = null;
     this.redraw();
-    this.onMove(move);
   }
 
   // the promoted piece is chosen on the board
@@ -331,7 +359,7 @@ export class Board {
     const step = y < 4 * UNIT ? UNIT : -UNIT;
     above.replaceChildren();
     draw("rect", { class: "veil", x: 0, y: 0, width: 8 * UNIT, height: 8 * UNIT }, above)
-      .addEventListener("pointerdown", () => { this.choosing = false; this.select(null); this.redraw(); });
+      .addEventListener("pointerdown", () => { this.select(null); this.redraw(); });
     ["q", "n", "r", "b"].forEach((kind, k) => {
       const move = moves.find((each) => each[4] === kind);
       const group = draw("g", { class: "choice", tabindex: 0, role: "button", "aria-label": `promote to ${kind}` }, above);

@@ -51,8 +51,18 @@ export const toEnd = () => go(target().line.length);
 export function play(move) {
   if (asked || !state.look) return false;
   const { root, line, at, game } = state;
-  travel({ root, game, adds: true, at: at + 1, line: line[at] === move ? line : [...played(), move] });
+  travel({ root, game, adds: true, at: at + 1, line: line[at] === move ? line : [...played(), move] }, { isMove: true });
   return true;
+}
+
+// acts at once, or, while the server is asked, as soon as its answer is there; `once`: not behind a move that is awaited.
+// The last wish counts. A step to another position drops it.
+export function whenKnown(act, { once = false } = {}) {
+  if (!asked) act();
+  else if (!once || !asked.isMove) {
+    wish = act;
+    hold.release();
+  }
 }
 
 // with `headers` a game; otherwise the game stays that was opened, if this is a line of it
@@ -87,6 +97,7 @@ export function follow() {
 // ------------------------------------------------------------ asking the file
 const LINES = 5; // best moves that are shown with their line
 let asked = null; // where the page goes, and what ends the question
+let wish = null; // what is done when it is there
 let visits = 0; // positions that were shown
 let news = 0; // questions after the same position
 
@@ -102,10 +113,10 @@ export function holdKey(isOn) {
   if (!isOn) hold.release();
 }
 
-async function travel(place, { push = true, problem = "" } = {}) {
+async function travel(place, { push = true, problem = "", isMove = false } = {}) {
   asked?.question.abort();
-  const mine = { ...place, question: new AbortController() };
-  asked = mine;
+  const mine = { ...place, isMove, question: new AbortController() };
+  [asked, wish] = [mine, null];
   tell("moving");
   if (place.root === state.root && state.look && place.line.every((move) => UCI.test(move))) tell("ahead", place);
   const rest = hold.isOn ? HELD_MS : Date.now() - moved < REST_MS ? REST_MS : 0;
@@ -132,12 +143,19 @@ function arrive(place, look, push, problem) {
   if (problem) history.replaceState(null, "", addressOf());
   liveNode();
   tell("position", look);
-  addLines(look);
+  takeWish()?.();
+  if (!asked) addLines(look);
+}
+
+function takeWish() {
+  const act = wish;
+  wish = null;
+  return act;
 }
 
 // the page stays where it is; at its start that is the first position
 function stay(error) {
-  asked = null;
+  [asked, wish] = [null, null];
   state.problem = error.message;
   if (state.look) {
     history.replaceState(null, "", addressOf());

@@ -63,6 +63,12 @@ def go_to(page: Page, node: int, san: str) -> None:
     until(lambda: at(page) == san, f"{san} on the board")
 
 
+def address_with(page: Page, end: str) -> str:
+    """Returns the address of the page once it ends so, which is when the server has answered."""
+    until(lambda: page.driver.current_url.endswith(end), f"{end} in the address")
+    return str(page.driver.current_url)
+
+
 def write(page: Page, selector: str, text: str) -> None:
     script = "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
     page.run(f"{script} e.dispatchEvent(new Event('change'))", selector, text)
@@ -205,8 +211,7 @@ def test_an_address_names_a_study_and_its_move_and_the_board_stays_turned(page: 
     opened(page, number)
     go_to(page, 3, "c5")
     page.run("document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'f', bubbles: true }))")
-    address = page.driver.current_url
-    assert address.endswith(f"study={number}.3")
+    address = address_with(page, f"study={number}.3")
     page.driver.get("about:blank")
     page.driver.get(address)
     page.wait("return document.querySelector('#notation-name').textContent.startsWith('Ann')", "the study")
@@ -214,6 +219,7 @@ def test_an_address_names_a_study_and_its_move_and_the_board_stays_turned(page: 
     assert page.run('return document.querySelector("#gauge").classList.contains("flipped")')
     page.run("localStorage.removeItem('flipped')")
     go_to(page, 1, "e4")
+    address_with(page, f"study={number}.1")
     page.driver.back()
     until(lambda: at(page) == "c5", "the move before")
     assert page.driver.current_url == address

@@ -202,11 +202,7 @@ def _is_tag(name: str) -> bool:
 
 ROUTES = [
     get("/api/position", PositionWanted, _position),
-    get(
-        "/api/lines",
-        LinesWanted,
-        lambda served, it: served.answer(partial(pv, board=it.board(), lines=it.lines)),
-    ),
+    get("/api/lines", LinesWanted, _lines),
     get("/api/values", GivenPosition, lambda served, it: served.answer(partial(values, board=it.board()))),
     get("/api/parents", GivenPosition, lambda served, it: parents(served.kept, it.board())),
     get("/api/path", PathWanted, lambda served, it: path(served.kept, it.board(), limit=it.limit)),

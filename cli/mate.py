@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from graphsearch.store.record.transposition import EntryTable
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
-NO_STORE = Path("a file that is not there.graph")  # where no graph file is open, any other one is free
 STOPPING = "Stopping: finding the proven line...\n"
 WHY = {
     "visits": "the visit limit was reached",
@@ -86,8 +85,8 @@ def mate(
     if time is None and visits is None:
         time = DEFAULT_SECONDS
     limits = MateLimits(visits=visits, seconds=time, moves=within)
-    found, bad, results = 0, 0, _Results(output)
-    results.check(position, store)
+    found, bad, results = 0, 0, _Results(output, store)
+    results.check(position)
     with StopSignals(STOPPING) as signals:
         for line, text, board in _problems(position):
             if signals.stop.is_set():
@@ -118,12 +117,12 @@ def mate(
 class _Results:
     """Results of a file of positions: how many are solved, and its lines with what was found."""
 
-    def __init__(self, output: Path | None) -> None:
-        self._output = output
+    def __init__(self, output: Path | None, store: Path | None) -> None:
+        self._output, self._store = output, store
         self._solved: list[bool] = []
         self._lines: list[str] = []
 
-    def check(self, position: PositionOptions, store: Path | None) -> None:
+    def check(self, position: PositionOptions) -> None:
         """Checks before the work that its lines can be written.
 
         Raises:
@@ -138,7 +137,7 @@ class _Results:
         if not holds_positions(position.position):
             raise typer.BadParameter("-o writes the lines of a file of positions; name one")
         source = Path(position.position)
-        check_target(self._output, store=store or NO_STORE, source=source)
+        check_target(self._output, store=self._store, source=source)
 
     def add(self, text: str, result: MateResult) -> bool | None:
         """Takes a result; returns whether it is the one that its line names, None if that names none."""
@@ -163,7 +162,7 @@ class _Results:
         if self._output is not None:
             from graphsearch.exchange.output import new_output
 
-            with new_output(self._output, store=NO_STORE) as out:
+            with new_output(self._output, store=self._store) as out:
                 out.write("".join(f"{line}\n" for line in self._lines).encode())
             say(f"{self._output}: {count(len(self._lines), 'position')}")
 

@@ -9,6 +9,7 @@ from typing import Any
 import chess
 
 from ..position.board import fen_of
+from ..position.lines import sans_of
 from .epd_import import operands, read_epd
 
 _MATE = re.compile(r"#(-?\d{1,4})")
@@ -74,12 +75,5 @@ def annotated(text: str, mate: int | None, line: list[chess.Move]) -> str:
     if mate is not None and mate > 0:
         found.append(f"dm {mate};")
     if line:
-        found.append(f"pv {_sans(board, line)};")
+        found.append(f"pv {' '.join(sans_of(board, line))};")
     return " ".join(found)
-
-
-def _sans(board: chess.Board, line: list[chess.Move]) -> str:
-    at, sans = board.copy(stack=False), []
-    for move in line:
-        sans.append(at.san_and_push(move))
-    return " ".join(sans)

@@ -19,12 +19,12 @@ Target = str | os.PathLike[str] | BinaryIO
 
 
 @contextmanager
-def new_output(target: Target, *, store: Path) -> Iterator[BinaryIO]:
+def new_output(target: Target, *, store: Path | None) -> Iterator[BinaryIO]:
     """Yields what to write to: the stream itself, or `NAME.part`, which gets its name when all went well.
 
     Args:
       target: a path, or a binary stream, which is left open.
-      store: the graph file, which no output may replace, or the folder of a cluster.
+      store: the graph file, which no output may replace, or the folder of a cluster; None: none is open.
 
     Raises:
       ExportError: if the file cannot be put there.
@@ -53,11 +53,11 @@ def target_name(target: Target) -> str:
     return "-" if hasattr(target, "write") else str(target)
 
 
-def check_target(target: Target | None, *, store: Path, source: Path | None = None) -> None:
+def check_target(target: Target | None, *, store: Path | None, source: Path | None = None) -> None:
     """Checks before a long work that its output can be put there in the end.
 
     Args:
-      store: the graph file. source: what is read; neither is replaced.
+      store: the graph file, if one is open. source: what is read; neither is replaced.
 
     Raises:
       ExportError: if it cannot.
@@ -79,16 +79,17 @@ def _opened(part: Path, path: Path) -> BinaryIO:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _check(path: Path, store: Path) -> None:
+def _check(path: Path, store: Path | None) -> None:
     if path.is_dir():
         raise ExportTargetError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise ExportTargetError(f"{path.parent} does not exist; make this folder first")
-    if path.exists() and store.exists() and path.samefile(store):
+    if store is not None and path.exists() and store.exists() and path.samefile(store):
         raise ExportTargetError(f"{path} is the graph file itself; name another file")
     if path.exists() and not path.is_file():
         raise ExportTargetError(f"{path} is not a regular file; name another one")
-    _check_outside(path, store)
+    if store is not None:
+        _check_outside(path, store)
 
 
 def _check_outside(path: Path, store: Path) -> None:

@@ -32,6 +32,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _Row = TypeVar("_Row")
+_Coded = TypeVar("_Coded", int, Ints)
 
 OTHER_MOVE = 0.05  # of Q: what another best move counts among changes
 
@@ -214,17 +215,22 @@ def values_of(batch: RecordBatch) -> _Values:
     return found
 
 
+def bounds_in(coded: _Coded) -> tuple[_Coded, _Coded]:
+    """Returns the lower and the upper bounds that `diff_kernel.worth` wrote as one number."""
+    upper = (coded + 1) % 4 - 1
+    return (coded - upper) // 4, upper
+
+
 def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
     q, draw = float(values.q[i]), int(values.draws[i]) / D_SCALE
     place, coded = int(values.best[i]), int(values.bounds[i])
     move = legal_moves(board)[place] if place >= 0 else None
-    upper = (coded + 1) % 4 - 1
     return Worth(
         n=int(values.visits[i]),
         q=q,
         draw=draw,
         cp=cp_of(q, draw),
-        bounds=((coded - upper) // 4, upper),
+        bounds=bounds_in(coded),
         best_move=move.uci() if move else None,
         best_san=board.san(move) if move else None,
     )

@@ -32,7 +32,7 @@ from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import rows
 from ..store.upkeep.prune import visits_of
-from .diff import Alone, Most, alone_maker, values_of
+from .diff import Alone, Most, alone_maker, bounds_in, values_of
 
 OnProgress = Callable[[int, int], None]
 LAST = "last"  # names the last run
@@ -117,9 +117,8 @@ def since(
 
 def _is_proven(batch: RecordBatch) -> NDArray[np.bool_]:
     """Returns which positions have a proven result and are not over."""
-    coded = values_of(batch).bounds
-    upper = (coded + 1) % 4 - 1
-    found: NDArray[np.bool_] = ((coded - upper) // 4 == upper) & (batch.flags & TERMINAL_MASK == 0)
+    lower, upper = bounds_in(values_of(batch).bounds)
+    found: NDArray[np.bool_] = (lower == upper) & (batch.flags & TERMINAL_MASK == 0)
     return found
 
 

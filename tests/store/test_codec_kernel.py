@@ -15,7 +15,7 @@ from graphsearch.store.codec import bulk, compression, layout
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.bulk import encode_chunk
 from graphsearch.store.codec.compression import Dictionaries
-from graphsearch.store.index.bloom import empty_bloom, may_hold_each
+from graphsearch.store.index.bloom import empty_bloom, may_hold_each, may_hold_one
 from graphsearch.store.record.node import NodeRecord, RecordBatch
 
 from ..support.plain import in_plain_python
@@ -181,6 +181,8 @@ def test_bloom_filters_of_kernels_hold_what_was_added() -> None:
     assert may_hold_each(bloom, keys).all()
     others = np.random.default_rng(2).integers(0, 1 << 64, 3000, np.uint64)
     assert may_hold_each(bloom, others).sum() < 150
+    both = np.concatenate([keys[:500], others[:5000]])
+    assert [may_hold_one(bloom, key) for key in both.tolist()] == may_hold_each(bloom, both).tolist()
 
 
 def test_records_are_gathered_in_any_order() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..position.board import POSITION_WORDS, pack_checked
 from ..position.pgn_text import PgnGame
 from ..store.codec.bulk import board_tables
-from .movetext_kernel import FIRST, MOVES
+from .movetext_layout import FIRST, MOVES
 from .pgn_blocks import GameBlock
 from .playing import MAX_STARTS, BrokenGameError, VariantError, start_board, start_fen
 from .san_kernel import play_games

@@ -15,38 +15,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import adv, ptr
+from ..jit.pointers import ptr
 from ..jit.types import Pointer, int64, uint8
-from ..position.writing_kernel import DASH, LOWER_A, NOUGHT, PLUS, RANK_ONE, SLASH, SPACE, UPPER_A
-from .pgn_kernel import BEGINS, BRACKET, CLOSES, DOLLAR, ENDS, HASH, NEWLINE, OPENS, PERCENT
-from .text_kernel import CASTLES, EQUALS, POINT
-
-READING, ENDED, MORE, ODD = 0, 1, 2, 3  # states of the reader: at work; and why it stopped
-AT, LINE, LINE_BEGIN, BLANK, EMPTY, STATUS, WORDS, GAMES, CURSOR = range(9)  # numbers of `cursor`
-MOST_TEXT, MOST_HEADERS, MOST_MOVES, MOST_LINE, DEEPEST, LIMITS = range(6)  # numbers of `limits`
-
-# of a game: where its lines begin and end, the number of the first, its first move and how many it has, its
-# result, then of each header where the value begins, -1 if the game does not have it, and how long that is
-PLACE, END, FIRST_LINE, FIRST, MOVES, RESULT, HEADERS = range(7)
-NAMES = (
-    *("Event", "Site", "Date", "UTCDate", "Round", "White", "Black", "WhiteElo", "BlackElo", "Result", "ECO"),
-    *("FEN", "SetUp", "Variant"),
+from ..position.writing_kernel import DASH, LOWER_A, NOUGHT, PLUS, SPACE, UPPER_A
+from .move_words_kernel import NINE, SEMICOLON, is_end_of_word, read_word
+from .movetext_layout import (
+    AT,
+    BLANK,
+    DEEPEST,
+    EMPTY,
+    END,
+    ENDED,
+    FIRST,
+    FIRST_LINE,
+    GAME_FIELDS,
+    GAMES,
+    HEADERS,
+    LINE,
+    LINE_BEGIN,
+    MORE,
+    MOST_HEADERS,
+    MOST_LINE,
+    MOST_MOVES,
+    MOST_TEXT,
+    MOVES,
+    NAMES,
+    NO_WORD,
+    ODD,
+    PLACE,
+    READING,
+    RESULT,
+    STATUS,
+    WORDS,
 )
-GAME_FIELDS = HEADERS + 2 * len(NAMES)
-BEGIN, SIZE, WORD_LINE, WANTED, WORD_FIELDS = range(5)  # of a move; `WANTED` says which one it is
+from .pgn_kernel import BEGINS, BRACKET, CLOSES, ENDS, HASH, NEWLINE, OPENS, PERCENT
+from .text_kernel import EQUALS
 
-# WANTED: bits 0-2 kind of man | 3-6 file from + 1 | 7-10 rank from + 1 | 11-16 square to | 17-19 promotion
-# | 20-21 wing of castling + 1; a number that is not given is 0
-FILE_SHIFT, RANK_SHIFT, TO_SHIFT, PROMOTION_SHIFT, WING_SHIFT = 3, 7, 11, 17, 20
-WHITE_WINS, DRAW, BLACK_WINS, NO_RESULT, NO_WORD = 0, 1, 2, 3, -1
-
-PACKED_NAMES = tuple(
-    int.from_bytes(name.encode(), "little") for name in NAMES
-)  # the longest has eight letters
-TAB, RETURN, SEMICOLON, OPEN_BRACKET, BACKSLASH, QUOTE, STAR, BANG, QUESTION, NINE = b'\t\r;[\\"*!?9'
-EIGHT, LAST_FILE, UPPER_Z, LOWER_Z, LOWER_X, LOWER_E, LOWER_P, UNDERSCORE, COLON, DELETE = b"8hZzxep_:\x7f"
-PIECES, PROMOTIONS = tuple(b"NBRQK"), tuple(b"nbrqk")
-ONE_DIGIT, TWO_DIGIT = b"12"
+PACKED_NAMES = tuple(int.from_bytes(name.encode(), "little") for name in NAMES)  # of eight letters at most
+TAB, RETURN, OPEN_BRACKET, BACKSLASH, QUOTE = b'\t\r[\\"'
+UPPER_Z, LOWER_Z, UNDERSCORE, COLON, DELETE = b"Zz_:\x7f"
 
 
 # ------------------------------------------------------------------ lines
@@ -197,149 +204,6 @@ def _read_headers(
             return
 
 
-# ------------------------------------------------------------------ words
-@inner
-def _is_file(c: int64) -> bool:
-    return LOWER_A <= c <= LAST_FILE
-
-
-@inner
-def _is_rank(c: int64) -> bool:
-    return RANK_ONE <= c <= EIGHT
-
-
-@inner
-def _read_castling(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns which castling stands here, as WANTED, and where it ends; 0 if none does."""
-    c = text[at]
-    if (c != CASTLES and c != NOUGHT) or text[at + 1] != DASH or text[at + 2] != c:
-        return int64(0), at
-    if text[at + 3] == DASH and text[at + 4] == c:
-        return int64(2 << WING_SHIFT), at + 5
-    return int64(1 << WING_SHIFT), at + 3
-
-
-@inner
-def _read_promotion(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns the man that a pawn becomes, 0 if none is named, and where that ends."""
-    letter = at + 1 if text[at] == EQUALS else at
-    for i in range(len(PIECES)):
-        if text[letter] == PIECES[i] or text[letter] == PROMOTIONS[i]:
-            return int64(i + 1), letter + 1
-    return int64(0), at
-
-
-@inner
-def _read_move(text: Pointer[uint8], at: int64) -> tuple[int64, int64]:
-    """Returns the move that stands here, as WANTED, and where it ends; -1 if none does."""
-    wing, end = _read_castling(text, at)
-    if wing:
-        return wing, end
-    kind = int64(0)
-    for i in range(len(PIECES)):
-        kind = int64(i + 1) if text[at] == PIECES[i] else kind
-    at += 1 if kind else 0
-    file, rank, begin = int64(0), int64(0), at
-    if _is_file(int64(text[at])):
-        file = int64(text[at]) - LOWER_A + 1
-        at += 1
-    if _is_rank(int64(text[at])):
-        rank = int64(text[at]) - RANK_ONE + 1
-        at += 1
-    if text[at] == LOWER_X or text[at] == DASH:
-        at += 1
-    if _is_file(int64(text[at])) and _is_rank(int64(text[at + 1])):
-        to = int64(text[at]) - LOWER_A + 8 * (int64(text[at + 1]) - RANK_ONE)
-        at += 2
-    elif at == begin + 2 and file and rank:
-        to, file, rank = file - 1 + 8 * (rank - 1), int64(0), int64(0)
-    else:
-        return int64(-1), begin
-    promotion, at = _read_promotion(text, at)
-    place = (file << FILE_SHIFT) | (rank << RANK_SHIFT) | (to << TO_SHIFT)
-    return kind | place | (promotion << PROMOTION_SHIFT), at
-
-
-@inner
-def _skip_number(text: Pointer[uint8], at: int64) -> int64:
-    """Returns where a move number ends, with its points; castling in noughts is none."""
-    if text[at] == NOUGHT and text[at + 1] == DASH:
-        return at
-    while NOUGHT <= text[at] <= NINE:
-        at += 1
-    while text[at] == POINT:
-        at += 1
-    return at
-
-
-@inner
-def _skip_marks(text: Pointer[uint8], at: int64) -> int64:
-    """Returns where `e.p.`, signs of check and glyphs behind a move end."""
-    if text[at] == LOWER_E:
-        second = at + 2 if text[at + 1] == POINT else at + 1
-        if text[second] == LOWER_P:
-            at = second + 2 if text[second + 1] == POINT else second + 1
-    while text[at] == PLUS or text[at] == HASH:
-        at += 1
-    while True:
-        if text[at] == BANG or text[at] == QUESTION:
-            at += 1
-        elif text[at] == DOLLAR and NOUGHT <= text[at + 1] <= NINE:
-            at += 2
-            while NOUGHT <= text[at] <= NINE:
-                at += 1
-        else:
-            return at
-
-
-@inner
-def _result_of(text: Pointer[uint8], begin: int64, end: int64) -> int64:
-    """Returns the result that a word is, NO_WORD if it is none."""
-    first, second, third, size = int64(text[begin]), text[begin + 1], text[begin + 2], end - begin
-    if size == 1 and first == STAR:
-        return int64(NO_RESULT)
-    if (
-        size == 3
-        and second == DASH
-        and first + third == NOUGHT + ONE_DIGIT
-        and (first == NOUGHT or third == NOUGHT)
-    ):
-        return int64(BLACK_WINS if first == NOUGHT else WHITE_WINS)
-    half = first == ONE_DIGIT and second == SLASH and third == TWO_DIGIT
-    again = text[begin + 4] == ONE_DIGIT and text[begin + 5] == SLASH and text[begin + 6] == TWO_DIGIT
-    if half and (size == 3 or (size == 7 and text[begin + 3] == DASH and again)):
-        return int64(DRAW)
-    return int64(NO_WORD)
-
-
-@inner
-def _is_end_of_word(c: int64) -> bool:
-    if c <= SPACE:
-        return True
-    return c == OPENS or c == CLOSES or c == BEGINS or c == ENDS or c == SEMICOLON
-
-
-@inner
-def _read_word(text: Pointer[uint8], cursor: Pointer[int64], words: Pointer[int64]) -> int64:
-    """Reads a word of the main line; returns the result that it is, NO_WORD for any other."""
-    begin = end = cursor[AT]
-    while not _is_end_of_word(int64(text[end])):
-        end += 1
-    cursor[AT] = end
-    result = _result_of(text, begin, end)
-    if result != NO_WORD:
-        return result
-    start = _skip_number(text, begin)
-    wanted, stop = _read_move(text, start)
-    if _skip_marks(text, stop if wanted >= 0 else start) != end:
-        cursor[STATUS] = ODD
-    elif wanted >= 0:
-        word = adv(words, WORD_FIELDS * cursor[WORDS])
-        word[BEGIN], word[SIZE], word[WORD_LINE], word[WANTED] = start, stop - start, cursor[LINE], wanted
-        cursor[WORDS] += 1
-    return int64(NO_WORD)
-
-
 # ------------------------------------------------------------------ movetext
 @inner
 def _skip_comment(text: Pointer[uint8], size: int64, cursor: Pointer[int64], limits: Pointer[int64]) -> None:
@@ -423,12 +287,12 @@ def _read_moves(
             now = _pass_sign(text, size, cursor, limits, depth)
             depth = depth if now < 0 else now
             if now < 0 and depth:
-                while not _is_end_of_word(int64(text[cursor[AT]])):
+                while not is_end_of_word(int64(text[cursor[AT]])):
                     cursor[AT] += 1
             elif now < 0 and cursor[WORDS] - game[FIRST] >= limits[MOST_MOVES]:
                 cursor[STATUS] = ODD
             elif now < 0:
-                game[RESULT] = _read_word(text, cursor, words)
+                game[RESULT] = read_word(text, cursor, words)
                 if game[RESULT] != NO_WORD and _ends_line(text, size, cursor, limits):
                     cursor[STATUS] = ENDED
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from .. import limits
 from ..position.pgn_text import DEEPEST, GameReader, PgnGame
-from .movetext_kernel import (
+from .movetext_kernel import read_games
+from .movetext_layout import (
     AT,
     BEGIN,
     CURSOR,
@@ -34,14 +35,13 @@ from .movetext_kernel import (
     WORD_FIELDS,
     WORD_LINE,
     WORDS,
-    read_games,
 )
 from .sources import Input
 
 WINDOW = 1 << 18  # bytes of text that are read at once
 LARGEST = 1 << 22  # bytes of a game that the kernel reads
 GAMES_AT_ONCE = 500
-MARKERS = ("1-0", "1/2-1/2", "0-1", "*")  # by result
+RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by result, and by the first columns of a count
 _LINE = re.compile(
     rb"[^\r\n]*(?:\r\n|\n|\r(?=.))", re.DOTALL
 )  # what follows a carriage return must be at hand
@@ -69,7 +69,7 @@ class GameBlock:
             if (begin := row[HEADERS + 2 * i]) >= 0
         }
         place, size = self.base + row[PLACE], row[END] - row[PLACE]
-        return PgnGame(row[FIRST_LINE], headers, marker=MARKERS[row[RESULT]], place=place, size=size)
+        return PgnGame(row[FIRST_LINE], headers, marker=RESULT_TEXTS[row[RESULT]], place=place, size=size)
 
     def add_moves(self, game: PgnGame, row: Sequence[int]) -> PgnGame:
         """Returns the game with its moves."""

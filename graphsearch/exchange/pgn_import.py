@@ -24,7 +24,7 @@ from .importing import (
     open_for_import,
 )
 from .kept_games import PlayedGame, game_row, kept_games, played_game
-from .pgn_blocks import BlockReader, GameBlock
+from .pgn_blocks import RESULT_TEXTS, BlockReader, GameBlock
 from .playing import BrokenGameError, Player, VariantError
 from .sources import GivenFile, Input
 from .tally import BLACK, DRAWS, GAMES_AT_ONCE, UNKNOWN, WHITE, Tally
@@ -33,7 +33,6 @@ KIND = "pgn"
 
 NULL_MOVE = "a null move (--), which no game contains; the game counts up to there"
 
-RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # of the first four
 _RESULTS = {"1-0": WHITE, "0-1": BLACK, "1/2-1/2": DRAWS, "1/2": DRAWS}
 
 

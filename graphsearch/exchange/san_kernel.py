@@ -25,7 +25,7 @@ from ..position.board_kernel import (
 )
 from ..position.legality_kernel import ROOM
 from ..position.words import KINGS, PAWNS, BoardTable, Position
-from .movetext_kernel import (
+from .movetext_layout import (
     FILE_SHIFT,
     PROMOTION_SHIFT,
     RANK_SHIFT,

@@ -170,8 +170,6 @@ class GameReader:
         return self._game is None and not self._comment and not self._opened
 
     def _take_ready(self) -> list[PgnGame]:
-        if not self._ready:
-            return self._ready
         found, self._ready = self._ready, []
         return found
 
@@ -396,9 +394,7 @@ def variant_of(headers: dict[str, str]) -> str:
 @lru_cache(maxsize=100)
 def _checked_variant(name: str) -> str:
     """Returns the name of a variant, empty if it is played as standard chess."""
-    found = chess.pgn.Headers({"Variant": name})
-    try:
-        standard = found.variant() is chess.Board
-    except ValueError:
-        standard = False
-    return "" if standard else name
+    with suppress(ValueError):
+        if chess.pgn.Headers({"Variant": name}).variant() is chess.Board:
+            return ""
+    return name

@@ -10,7 +10,7 @@ import pytest
 
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import FileReport
-from graphsearch.exchange.movetext_kernel import NAMES
+from graphsearch.exchange.movetext_layout import NAMES
 from graphsearch.exchange.pgn_blocks import BlockReader, GameBlock
 from graphsearch.exchange.sources import GivenFile, Input, opened
 from graphsearch.position.pgn_text import GameReader, PgnGame

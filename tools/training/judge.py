@@ -9,7 +9,9 @@ Value: Q = win - loss of our evaluator against (w - l) / 1000. Policy: our prior
 `softmax(Q(move) / temperature)` with Q = 2 / (1 + exp(-0.00368208 cp)) - 1 (lichess's formula), a mate +-1,
 at the temperatures 0.1 and 0.05 and against the best move alone. No policy can have less cross-entropy than
 the target's own entropy, so that is printed beside it. `first_choice_*`: our highest prior is `bestmove`, or
-the first of `moves_depth10`. Speed: complete evaluations (value and all priors) a CPU-second, compiled.
+the first of `moves_depth10`. Siblings: in each position, the correlation of minus our Q behind a move with
+the engine's Q of the move, among moves that give away less than .25 of Q: what a search needs of V.
+Speed: complete evaluations (value and all priors) a CPU-second, compiled.
 """
 
 from __future__ import annotations
@@ -21,16 +23,18 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.factory import DEFAULT, create, parse_options
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch
-from graphsearch.position.board import POSITION_WORDS
+from graphsearch.position.board import POSITION_WORDS, pack, unpack
 from graphsearch.query.steps import uci_of
-from tools.evaluation_data import Positions, all_moves, policy_target, read_reference
+from tools.evaluation_data import Positions, all_moves, lichess_q, policy_target, read_reference
 
 TEMPERATURES = (0.1, 0.05)
+NEAR_BEST, LEAST_SIBLINGS = 0.25, 4  # Q that a move may give away; moves that are enough to correlate
 SPEED_EVALUATIONS = 10_000  # at least, when timing
 
 
@@ -75,6 +79,28 @@ def measure_value(positions: Positions, evaluator: Evaluator) -> dict[str, float
         "q_mean_absolute_error": float(np.abs(q - target).mean()),
         "draw_mean_absolute_error": float(np.abs(ours[:, 1] - theirs[:, 1]).mean()),
     }
+
+
+def measure_siblings(positions: Positions, evaluator: Evaluator) -> dict[str, float]:
+    """Returns the mean correlation of Q behind the good moves of a position with the engine's scores."""
+    found = []
+    for words, scores in zip(positions.words.reshape(-1, POSITION_WORDS), positions.scores, strict=True):
+        board, children, theirs = unpack(words), [], []
+        for move, score in (scores or {}).items():
+            board.push(chess.Move.from_uci(move))
+            if any(board.legal_moves):
+                children.append(pack(board))
+                theirs.append(score)
+            board.pop()
+        target = lichess_q(np.array(theirs, np.float64))
+        good = target > target.max(initial=-1) - NEAR_BEST
+        if good.sum() < LEAST_SIBLINGS:
+            continue
+        wdl = evaluate(np.concatenate(children), evaluator).wdl[good]
+        ours = wdl[:, 2] - wdl[:, 0]
+        if ours.std() and target[good].std():
+            found.append(np.corrcoef(ours, target[good])[0, 1])
+    return {"sibling_correlation": float(np.mean(found))} if found else {}
 
 
 def measure_policy(positions: Positions, evaluator: Evaluator, *temperatures: float) -> dict[str, float]:
@@ -134,7 +160,7 @@ def run(options: argparse.Namespace) -> int:
     positions, best = read_reference(options.reference)
     evaluator = create(options.evaluator, dict(parse_options(options.evaluator_option)))
     figures = {"positions": float(len(best))}
-    figures |= measure_value(positions, evaluator)
+    figures |= measure_value(positions, evaluator) | measure_siblings(positions, evaluator)
     figures |= measure_policy(positions, evaluator, *TEMPERATURES)
     figures |= measure_best(positions, best, evaluator)
     figures["evaluations_per_core_second"] = measure_speed(positions, evaluator)

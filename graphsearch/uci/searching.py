@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import chess
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ..solvers.mate.session import MateProgress, MateResult
     from ..store.record.transposition import EntryTable
 
+MEMORY_FULL = "the search ended because its memory is full; a larger RAM or a GraphFile holds more"
 UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's progress: on a clock, or not
 
 
@@ -78,7 +80,7 @@ class Searcher:
         past = history_keys(answer.board)
         wanted = answer.output.multipv
         known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
-        if known is not None:
+        if known is not None and (not listed or any(move.n for move in known.moves[:1])):
             answer.begin(Report(known, seconds=time.monotonic() - answer.began))
         if answer.go.mate is not None and not listed and not answer.done.is_set():
             self._prove_mate(graph, answer, answer.go.mate)
@@ -121,7 +123,7 @@ class Searcher:
             answer.update(progress, graph.read, lambda found: _report(graph, answer, found))
 
         self._memory.pace.plan(answer.seconds)
-        analyze(
+        result = analyze(
             graph,
             answer.board,
             limits,
@@ -132,10 +134,13 @@ class Searcher:
             searchmoves=answer.listed,
             pace=self._memory.pace if answer.is_timed else None,
             hurry=True,
+            lines=answer.output.multipv,
             mates=MateFinder(seconds=answer.planned, visits=limits.visits),
         )
-        if last and not answer.done.is_set():
-            answer.end(_report(graph, answer, last[0]))
+        if result.stop_reason == "memory":
+            self._writer.info(MEMORY_FULL)
+        if last and not answer.done.is_set():  # with the result's node: the graph keeps no `searchmoves`
+            answer.end(replace(_report(graph, answer, last[0]), node=result.node))
 
 
 def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:

@@ -175,6 +175,7 @@ def test_a_finished_game_has_no_best_move() -> None:
             "position fen 7k/8/6K1/8/8/8/8/8 b - - 0 1", "go wtime 900 btime 900", until="bestmove"
         )
         assert best_of(dead) == "h8g8"
+        assert "ERROR" not in "".join(dead)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +216,15 @@ def test_searchmoves_are_the_only_ones_to_be_played() -> None:
         assert found == {"a2a3", "h2h4"}
         lines = game.ask("go nodes 400 searchmoves e2e5", until="bestmove")
         assert any("all moves are searched" in line for line in lines)
+        mate = "position fen 6rk/6pp/8/6N1/8/8/8/K7 w - - 0 1"
+        lines = game.ask(mate, "go nodes 100 searchmoves a1a2", until="bestmove")
+        assert [line for line in lines if " pv " in line and " nodes 100 score cp -" not in line] == []
+
+
+def test_a_search_that_fills_its_memory_says_so() -> None:
+    with Played({"RAM": "8MB", "Evaluator": "uniform"}) as game:
+        lines = game.ask("go nodes 1000000", until="bestmove")
+        assert "memory is full" in "".join(lines)
 
 
 def test_a_search_for_mate_ends_when_it_is_proven() -> None:

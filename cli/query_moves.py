@@ -10,18 +10,28 @@ from .options import PositionOptions, StoreOption
 from .output import say
 from .render import count, node_summary, opening_line, proven_result
 from .scores import detailed, heading, is_white, score, seen, signed, wdl
-from .tables import LEFT, Part, table
+from .tables import WHOLE, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.query.games import Games, PlayedMove
     from graphsearch.query.moves import Moves, StoredMove
+
+# the narrowest terminal that has a column
+MOVES_LEAST = {"W D L": 75, "P": 60, "Q": 60, "Child N": 70}
+GAMES_LEAST = dict.fromkeys(("White", "Draw", "Black"), 80) | {
+    "Decided": 90,
+    "Visits": 50,
+    "Share": 60,
+    "Diff": 60,
+}
 
 
 def _moves(found: Moves) -> Iterator[Part]:
     yield found.node.position
     yield node_summary(found.node)
     white = is_white(found.node.position)
-    yield table([_move_cells(move, white=white) for move in found.moves], {"Move": LEFT, "Proven": LEFT})
+    rows = [_move_cells(move, white=white) for move in found.moves]
+    yield table(rows, {"Move": WHOLE, "Proven": WHOLE}, least=MOVES_LEAST)
 
 
 @report(
@@ -75,7 +85,8 @@ def _games(found: Games) -> Iterator[Part]:
         say("note: no imported game continues from this position; `graphsearch import` adds games")
     decided = found.results.unknown > 0
     white = is_white(found.position)
-    yield table([_game_cells(move, decided=decided, white=white) for move in found.moves], {"Move": LEFT})
+    rows = [_game_cells(move, decided=decided, white=white) for move in found.moves]
+    yield table(rows, {"Move": WHOLE}, least=GAMES_LEAST)
 
 
 @report(

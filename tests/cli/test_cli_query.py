@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -234,16 +235,16 @@ def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path) -> None:
     text = in_a_terminal([[*words, "--store", str(file)] for words in questions])
     assert text.count("Visits") == len(questions)
     assert [line for line in text.splitlines() if len(line) > 80] == []
+    narrow = [["games", "startpos", "--store", str(file)], ["lab", "moves", "startpos", "--store", str(file)]]
+    assert len(re.findall("^Move  ", in_a_terminal(narrow, columns=40), re.MULTILINE)) == 2
 
 
-def in_a_terminal(commands: list[list[str]]) -> str:
-    """Returns what commands print in a terminal of 80 columns, without its colours."""
-    import re
-
+def in_a_terminal(commands: list[list[str]], *, columns: int = 80) -> str:
+    """Returns what commands print in a terminal, without its colours."""
     code = f"from graphsearch.cli import main; assert not any([main(words) for words in {commands!r}])"
 
     parent, child = pty.openpty()
-    environment = os.environ | {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
+    environment = os.environ | {"COLUMNS": str(columns), "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=child, stderr=child, stdin=child, env=environment
     )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .errors import GraphSearchError
     from .evaluators.protocol import Evaluator
     from .graph.graph import Graph
     from .graph.view import MoveView, NodeView, show
@@ -31,6 +32,7 @@ __all__ = [
     "WDL",
     "Evaluator",
     "Graph",
+    "GraphSearchError",
     "Limits",
     "MoveView",
     "NodeView",
@@ -46,6 +48,7 @@ __all__ = [
 _HOMES = {
     "Evaluator": "evaluators.protocol",
     "Graph": "graph.graph",
+    "GraphSearchError": "errors",
     "Limits": "search.params",
     "MoveView": "graph.view",
     "NodeView": "graph.view",

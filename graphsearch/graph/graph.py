@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 import chess
 
@@ -344,6 +345,10 @@ class Graph(SavedGraph):
         if self._reader:
             self._reader.close()
         store.close()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses `pickle` and `copy`: they would copy all memory that the graph may ever take."""
+        raise TypeError("a Graph cannot be pickled or copied; open its file with Graph.open instead")
 
     def __enter__(self) -> Graph:
         return self

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -195,8 +197,11 @@ def test_a_fault_of_the_saving_thread_is_raised_where_it_is_waited_for(
         assert store.node_count == nodes
 
 
-def test_a_graph_closes_only_while_no_search_runs_on_it() -> None:
+def test_a_graph_closes_only_while_no_search_runs_on_it_and_is_never_copied() -> None:
     graph = Graph.open(None)
+    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="cannot be pickled or copied"):
+            duplicate(graph)
     with graph.held(), ThreadPoolExecutor(1) as other:
         assert "a search is running" in str(other.submit(graph.close).exception())
     graph.close()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ...errors import StoreError
+from ...errors import SchemaVersionError, StoreError
 from ...graph.sweeps.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
 from ...store.file import open_reader, real_path
 from ...store.lock import WriteLock
@@ -25,6 +25,7 @@ from ...store.upkeep import prune as pruning
 from ...store.upkeep import salvage as salvaging
 from ...store.upkeep.backup import BackupReport, copy_state
 from ...store.upkeep.compact import CompactReport
+from ...store.upkeep.damaged import open_damaged
 from ...store.upkeep.prune import PruneReport
 from ...store.upkeep.salvage import SalvageReport
 from .parting import mend, new_folder
@@ -142,23 +143,43 @@ def _on_disk(folder: Path) -> None:
 def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) -> SalvageReport:
     """Writes a new cluster from the sound part of a damaged one, which is only read.
 
-    A missing file becomes an empty one. See `store.upkeep.salvage`.
+    A file that is missing, or too damaged to begin with, becomes an empty one. See `store.upkeep.salvage`.
 
     Raises:
-      StoreError: if the manifest or a file is too damaged to begin with, or the new cluster exists already or
-        cannot be written.
+      StoreError: if the manifest or every file is too damaged to begin with, or the new cluster exists
+        already or cannot be written.
     """
-    source, manifest, report = Path(folder), read_manifest(folder), SalvageReport()
+    source, manifest, report = real_path(folder), read_manifest(folder), SalvageReport()
     check_free(new)
     with new_folder(new) as part:
         manifest.write(part)
-        there = [source / name for name in manifest.files if (source / name).exists()]
+        faults = [_why_unreadable(source / name) for name in manifest.files]
+        there = [source / name for name, fault in zip(manifest.files, faults, strict=True) if not fault]
+        if not there:
+            raise StoreError(f"{folder}: no file of this cluster can be read; {faults[0]}")
         for file, advance in in_turn(there, progress):
             new_file = part / file.name
             report.join(salvaging.salvage(file, new_file, identity=manifest.identity, progress=advance))
         for number in mend(part):
-            report.add(f"{source / manifest.files[number]} is missing; shard {number} is empty now")
+            report.add(f"{faults[number]}; shard {number} is empty now")
     return report
+
+
+def _why_unreadable(file: Path) -> str:
+    """Returns why nothing can be read from a file, empty if something can.
+
+    Raises:
+      SchemaVersionError: if its format is another one.
+    """
+    if not file.exists():
+        return f"{file} is missing"
+    try:
+        open_damaged(file).close()
+    except SchemaVersionError:
+        raise
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 def check_free(folder: Folder) -> None:

@@ -376,11 +376,14 @@ def test_a_backup_holds_what_the_cluster_held_and_is_one_itself(pair: Pair, tmp_
         upkeep.backup(pair.cluster, copy)
 
 
-def test_a_damaged_cluster_is_rescued_file_by_file(pair: Pair, tmp_path: Path) -> None:
+@pytest.mark.parametrize("break_file", [Path.unlink, lambda file: file.write_text("nothing of it is left")])
+def test_a_damaged_cluster_is_rescued_file_by_file(
+    pair: Pair, tmp_path: Path, break_file: Callable[[Path], object]
+) -> None:
     files = files_of(pair.cluster)
     held = records_of(files)
     lost = set(records_of(files[1:2]))
-    files[1].unlink()
+    break_file(files[1])
     report = upkeep.salvage(pair.cluster, tmp_path / "new.cluster")
     assert (report.found, "shard 1 is empty" in report.problems[0]) == (1, True)
     assert records_of(files_of(tmp_path / "new.cluster")) == {

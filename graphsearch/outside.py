@@ -95,6 +95,11 @@ class KeptAddress(Declared):
 
 SaveFacts = Annotated[list[SaveFact], Field(max_length=16)]
 Counts = Annotated[dict[Word, Count], Field(max_length=10_000)]
+MOST_MARKS = 20_000  # of positions
+Marks = Annotated[dict[Word, Count], Field(max_length=MOST_MARKS)]
+# evaluations and milliseconds of a position of a set: spent on it, and when its best move became right
+Spent = Annotated[tuple[Count, Count, Count | None, Count | None], Field(strict=False)]
+SpentByPosition = Annotated[dict[Word, Spent], Field(max_length=MOST_MARKS)]
 
 _T = TypeVar("_T")
 

@@ -184,7 +184,7 @@ class ReviewReport:
     """The report of a review.
 
     Attributes:
-      name: of the PGN file. store: of the graph file. visits: of every position.
+      name: of the PGN file. store: of the graph file. visits: of every position, if limited.
       chosen: number of chosen games; all: games of the file, as far as it had to be read.
       reviewed, skipped: chosen games that were judged, and that could not be.
       searched, known: positions that got visits, and that had them already.
@@ -197,7 +197,7 @@ class ReviewReport:
 
     name: str
     store: str
-    visits: int
+    visits: int | None
     choice: GameChoice
     chosen: int = 0
     all: int = 0

@@ -34,7 +34,8 @@ from ...exchange.sources import GivenFile, Input, opened
 from ...limits import WHOLE
 from ...position.openings import Opening
 from ...position.values import shown_score_type
-from ...search.params import SearchParams
+from ...search.params import Limits, SearchParams
+from ...search.results import Progress
 from ...store.file import real_path
 from ...store.sharded.files import open_to_read
 from ...store.store import Store
@@ -59,13 +60,16 @@ class ReviewSettings:
     """The settings of a review.
 
     Attributes:
-      visits: of every position, 10 or more. choice: which games.
+      visits: of every position, 10 or more; None: no such limit. choice: which games.
+      evaluations, seconds: that the search of a position may take at most.
       pgn, html: targets of the annotated games and of the report; None: not written.
       bare: whether to drop variations, comments and glyphs of the source.
       params: of the searches.
     """
 
-    visits: int = 1000
+    visits: int | None = 1000
+    evaluations: int | None = None
+    seconds: float | None = None
     choice: GameChoice = field(default_factory=GameChoice)
     pgn: Target | None = None
     html: Target | None = None
@@ -73,10 +77,15 @@ class ReviewSettings:
     params: SearchParams = field(default_factory=SearchParams)
 
     def __post_init__(self) -> None:
-        if not LEAST_VISITS <= self.visits <= WHOLE.most:
+        if self.visits is not None and not LEAST_VISITS <= self.visits <= WHOLE.most:
             raise InvalidParameterError(f"visits must be at least {LEAST_VISITS}, not {self.visits:,}")
         if (both := _file(self.pgn)) and both == _file(self.html):
             raise InvalidParameterError(f"the games and the report both go to {both}; name two files")
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of each position."""
+        return Limits(visits=self.visits, evaluations=self.evaluations, seconds=self.seconds)
 
 
 def _file(target: Target | None) -> Path | None:
@@ -160,7 +169,7 @@ class _Review:
         self.path = path
         self.report = ReviewReport("", str(path), settings.visits, settings.choice)
         self.common = SearchSettings(
-            visits=settings.visits, params=settings.params, stop=stop, note=self.report.notes.append
+            limits=settings.limits, params=settings.params, stop=stop, note=self.report.notes.append
         )
         self._settings = settings
         self._stop = stop
@@ -227,16 +236,20 @@ class _Review:
             self._write(session, file)
 
     def _search(self, session: Session, file: Input) -> None:
-        report, began = self.report, time.monotonic()
+        report, began, at = self.report, time.monotonic(), 0
 
-        def on_visits(of_position: int) -> None:
-            self._say_visits(searcher, game, of_position, time.monotonic() - began)
+        def on_progress(now: Progress) -> None:
+            self._say_visits(searcher, f"game {game.number}, {game.name}, ply {at}", now, began)
 
-        searcher = GameSearcher(session, self.common, on_visits=on_visits if self._on_progress else None)
+        def on_ply(ply: int) -> None:
+            nonlocal at
+            at = ply
+
+        searcher = GameSearcher(session, self.common, on_progress=on_progress if self._on_progress else None)
         try:
             for game in self._games(file, self._leave_out):
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]
-                if not searcher.search(game.last_board()):
+                if not searcher.search(game.last_board(), on_ply):
                     break
             session.finish()
         finally:
@@ -271,7 +284,7 @@ class _Review:
         evaluator = store.identity.kind
         if self._settings.pgn is not None:
             out = files.enter_context(new_output(self._settings.pgn, store=self.path))
-            found.append(PgnOutput(out, visits=self._settings.visits, evaluator=evaluator))
+            found.append(PgnOutput(out, limits=self._settings.limits, evaluator=evaluator))
         if self._settings.html is not None:
             out = files.enter_context(new_output(self._settings.html, store=self.path))
             found.append(files.enter_context(HtmlOutput(out, evaluator=evaluator)))
@@ -287,13 +300,14 @@ class _Review:
             self._said_at = now
             self._on_progress(ReviewProgress(stage, name, done, total, count, rate))
 
-    def _say_visits(self, searcher: GameSearcher, game: SourceGame, of_position: int, seconds: float) -> None:
+    def _say_visits(self, searcher: GameSearcher, name: str, now: Progress, began: float) -> None:
         """Reports the progress of the searches; positions that had their visits count as searched."""
-        visits = self._settings.visits
-        done = (searcher.searched + searcher.known - 1) * visits + min(of_position, visits)
-        name = f"game {game.number}, {game.name}"
-        total, rate = self._positions * visits, searcher.visits / max(seconds, 1e-9)
-        self.report_progress("Searching", name, done, total, searcher.visits, rate)
+        unit = self._settings.visits or 1
+        of_position = min(now.visits, unit) if self._settings.visits else 0
+        done = (searcher.searched + searcher.known - 1) * unit + of_position
+        visits = searcher.visits + now.new_visits
+        rate = visits / max(time.monotonic() - began, 1e-9)
+        self.report_progress("Searching", name, done, self._positions * unit, visits, rate)
 
 
 NAG_OF = {glyph: nag for nag, glyph in GLYPHS.items()}
@@ -305,10 +319,10 @@ _OWN = re.compile(r"(?:; )?graphsearch [^;]*")
 class PgnOutput:
     """Writes games to a stream, one after the other."""
 
-    def __init__(self, out: BinaryIO, *, visits: int, evaluator: str) -> None:
+    def __init__(self, out: BinaryIO, *, limits: Limits, evaluator: str) -> None:
         """Takes the stream, and the values for the header Annotator."""
         self._out = out
-        self._annotator = f"graphsearch {__version__}, {evaluator.replace(';', ',')}, {visits} visits"
+        self._annotator = f"graphsearch {__version__}, {evaluator.replace(';', ',')}, {limits_text(limits)}"
         self._first = True
 
     def add(self, game: SourceGame, review: GameReview) -> None:
@@ -335,6 +349,16 @@ class PgnOutput:
         before = _OWN.sub("", game.headers.get("Annotator", "")).strip("; ")
         yield "Annotator", f"{before}; {self._annotator}" if before else self._annotator
         yield "ScoreType", shown_score_type()  # of [%eval]
+
+
+def limits_text(limits: Limits) -> str:
+    """Returns the limits of a position in words.
+
+    >>> limits_text(Limits(visits=400, seconds=2.5))
+    '400 visits, 2.5 s'
+    """
+    names = {"visits": "visits", "evaluations": "evaluations", "seconds": "s"}
+    return ", ".join(f"{value:.15g} {names[name]}" for name, value in limits.as_dict().items())
 
 
 def annotate(tree: chess.pgn.Game, review: GameReview) -> None:

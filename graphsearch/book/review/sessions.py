@@ -1,4 +1,4 @@
-"""Search sessions of a review: over a graph file, or over the shards of a cluster."""
+"""Search sessions over many positions: in a graph file, or in the shards of a cluster."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import chess
 
@@ -18,7 +19,7 @@ from ...evaluators.factory import EvaluatorSpec, create
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
 from ...position.board import NOT_TERMINAL, history_keys, key_text, terminal_kind
-from ...search.job import Control, SearchJob
+from ...search.job import Control, SearchJob, nothing
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress, SearchResult
@@ -30,11 +31,12 @@ from ...store.sharded.manifest import is_sharded
 from ...store.store import Store
 
 KIND = "review"  # of a run
-UNKEPT = "review_unkept"  # the row of `store_info`
-MOST_UNKEPT = 20_000  # of positions
+UNKEPT, SPENT = "review_unkept", "set_spent"  # rows of `store_info`
 SAVE_SECONDS = 5.0  # between two saves of a file: the most that a kill costs
 
 OnProgress = Callable[[Progress], None]
+Spent = tuple[int, int, int | None, int | None]  # as `outside.Spent`
+_Fact = TypeVar("_Fact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +44,29 @@ class SearchSettings:
     """The settings of all searches.
 
     Attributes:
-      visits: wanted for each position. stop: ends the running search.
-      note: called with notes for the user.
+      limits: of each position; visits that it has already count, evaluations and time do not.
+      stop: ends the running search. note: called with notes for the user. kind: of the run.
+      interval: seconds between two signs of progress.
     """
 
-    visits: int
+    limits: Limits
     params: SearchParams
     stop: threading.Event
     note: Callable[[str], None]
+    kind: str = KIND
+    interval: float = 0.5
 
 
 @contextmanager
 def open_session(
-    path: Path, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
+    path: Path | None, evaluator: Evaluator | EvaluatorSpec, work: SearchSettings, *, ram_bytes: int | None
 ) -> Iterator[Session]:
-    """Yields the session of a review; `book.review.review` describes the arguments."""
+    """Yields the session of a graph file, of a cluster, or of a graph in memory.
+
+    `book.review.review` describes the arguments.
+    """
     with ExitStack() as stack:
-        if is_sharded(path):
+        if path is not None and is_sharded(path):
             if not isinstance(evaluator, EvaluatorSpec):
                 raise InvalidParameterError(
                     f"{path} is a cluster, and each of its shards makes an evaluator: give an EvaluatorSpec"
@@ -76,37 +84,45 @@ class GraphSession:
     """Searches positions in this process, all in one run.
 
     Attributes:
-      unkept: visits that positions lack and cannot get, by `_name` of the positions.
+      unkept: visits that positions lack and cannot get, by `name_of` the positions; and marks of those that
+        had their evaluations or time.
+      spent: on positions of sets, by `name_of` them.
     """
 
     def __init__(self, graph: Graph, work: SearchSettings) -> None:
         self._graph, self._work = graph, work
         self.read = graph.read
         self.unkept: dict[str, int] = {}
+        self.spent: dict[str, Spent] = {}
         self._run: int | None = None
         self._visits = self._evaluations = 0
         self._saved_at = time.monotonic()
-        graph.call(lambda store: self.unkept.update(_read_unkept(store)))
+        if graph.store:
+            graph.call(self._read_facts)
 
-    def search(self, board: chess.Board, visits: int, on_progress: OnProgress | None) -> SearchResult:
-        """Adds visits to a position; the first position of a game becomes a root in the graph's list."""
+    def _read_facts(self, store: Store) -> None:
+        self.unkept, self.spent = read_facts(store)
+
+    def search(self, board: chess.Board, limits: Limits, on_progress: OnProgress | None) -> SearchResult:
+        """Searches a position; the first position of a game becomes a root in the graph's list."""
         if not board.move_stack:
             self._graph.begin_search(board, lists=True)
         result = analyze(
             self._graph,
             board,
-            Limits(visits=visits),
+            limits,
             self._work.params,
             on_progress=on_progress,
+            interval=self._work.interval,
             stop=self._work.stop,
             hurry=True,
             lines=0,
             run=self._begun(),
-            mates=MateFinder(visits=visits),
+            mates=MateFinder(seconds=limits.seconds, visits=limits.visits or limits.evaluations),
         )
         self._visits += result.new_visits
         self._evaluations += result.evaluations
-        if time.monotonic() - self._saved_at >= SAVE_SECONDS:
+        if self._run is not None and time.monotonic() - self._saved_at >= SAVE_SECONDS:
             self._graph.note_later(self._note(finished=False))
             self._graph.save_soon()
             self._saved_at = time.monotonic()
@@ -117,11 +133,10 @@ class GraphSession:
         if self._run is not None:
             self._graph.flush(self._note(finished=True))
 
-    def _begun(self) -> int:
-        """Returns the number of the run, which begins with the first search."""
-        if self._run is None:
+    def _begun(self) -> int | None:
+        """Returns the number of the run, which begins with the first search; None without a file."""
+        if self._run is None and self._graph.store:
             self._graph.call(self._begin)
-        assert self._run is not None
         return self._run
 
     def _begin(self, store: Store) -> None:
@@ -129,11 +144,13 @@ class GraphSession:
 
     def _note(self, *, finished: bool) -> Callable[[Store], None]:
         """Returns a function that writes the state of the run, and the visits that no record keeps."""
-        run, visits, evaluations, unkept = self._begun(), self._visits, self._evaluations, dict(self.unkept)
+        run, visits, evaluations = self._run, self._visits, self._evaluations
+        unkept, spent = dict(self.unkept), dict(self.spent)
+        assert run is not None
 
         def write(store: Store) -> None:
             (store.finish_run if finished else store.update_run)(run, visits, evaluations)
-            _write_unkept(store, unkept)
+            _write_facts(store, unkept, spent)
 
         return write
 
@@ -150,12 +167,12 @@ class ClusterSession:
         self._shards: Shards | None = None
         self._run = 0
         self.read = self._files.read
-        self.unkept = _read_unkept(self._files)
+        self.unkept, self.spent = read_facts(self._files)
 
-    def search(self, board: chess.Board, visits: int, on_progress: OnProgress | None) -> SearchResult:
-        """Adds visits to a position, as `GraphSession.search`."""
+    def search(self, board: chess.Board, limits: Limits, on_progress: OnProgress | None) -> SearchResult:
+        """Searches a position, as `GraphSession.search`."""
         shards, work = self._started(), self._work
-        limits, lists = Limits(visits=visits), not board.move_stack
+        lists = not board.move_stack
         job = SearchJob(board=board, limits=limits, params=work.params, run=self._run, lists=lists)
         return shards.search(job, Control(on_progress=on_progress, stop=work.stop, on_loss=work.note)).result
 
@@ -164,7 +181,7 @@ class ClusterSession:
         if self._shards is not None:
             self._searching.close()
             with open_to_write(self._folder) as store, store.transaction():
-                _write_unkept(store, self.unkept)
+                _write_facts(store, self.unkept, self.spent)
 
     def _started(self) -> Shards:
         if self._shards is None:
@@ -180,52 +197,63 @@ Session = GraphSession | ClusterSession
 
 
 def _begin_run(store: Store, work: SearchSettings) -> int:
-    """Returns the number of a new run of a review."""
-    return store.begin_run("", Limits(visits=work.visits).as_dict(), work.params.as_dict(), kind=KIND)
+    """Returns the number of a new run."""
+    return store.begin_run("", work.limits.as_dict(), work.params.as_dict(), kind=work.kind)
 
 
-def _write_unkept(store: Store, unkept: dict[str, int]) -> None:
-    if unkept:
-        store.write_fact(UNKEPT, json.dumps(dict(list(unkept.items())[-MOST_UNKEPT:])))
+def _write_facts(store: Store, unkept: dict[str, int], spent: dict[str, Spent]) -> None:
+    from ...outside import MOST_MARKS
+
+    for name, found in ((UNKEPT, unkept), (SPENT, spent)):
+        if found:
+            store.write_fact(name, json.dumps(dict(list(found.items())[-MOST_MARKS:])))
 
 
-def _read_unkept(store: Store) -> dict[str, int]:
-    from ...outside import Counts, declared
+def read_facts(store: Store) -> tuple[dict[str, int], dict[str, Spent]]:
+    """Returns the visits that no record keeps, and the work on positions of sets; empty if unreadable."""
+    from ...outside import Marks, SpentByPosition
+
+    return _read_fact(store, UNKEPT, Marks), _read_fact(store, SPENT, SpentByPosition)
+
+
+def _read_fact(store: Store, name: str, kind: type[_Fact]) -> _Fact:
+    from ...outside import declared
 
     try:
-        return declared(Counts, store.read_fact(UNKEPT) or "{}")
+        return declared(kind, store.read_fact(name) or "{}")
     except InputFileError:
-        return {}
-
-
-OnVisits = Callable[[int], object]
+        return declared(kind, "{}")
 
 
 class GameSearcher:
-    """Searches the positions of games.
+    """Searches positions, alone or as games, each until it has reached one of the limits.
 
     If the file has fewer visits of a position after its search than wanted, the number of missing visits is
-    stored: its result is proven, or visits ended in draws by repetition in this game, which no file keeps. So
-    the position costs nothing the next time.
+    stored: its result is proven, or visits ended in draws by repetition in this game, which no file keeps. A
+    position whose search ended by its evaluations or its time gets a mark. So neither costs anything the next
+    time.
 
     Attributes:
-      searched, known: numbers of positions that were searched, and that had their visits.
+      searched, known: numbers of positions that were searched, and that had been before.
       visits, evaluations: added.
     """
 
-    def __init__(self, session: Session, work: SearchSettings, *, on_visits: OnVisits | None = None) -> None:
-        """Takes the session; `on_visits` is called now and then with the visits of the position so far."""
+    def __init__(
+        self, session: Session, work: SearchSettings, *, on_progress: OnProgress | None = None
+    ) -> None:
+        """Takes the session; `on_progress` is called now and then with the progress of a position."""
         self._session = session
-        self._visits = work.visits
+        self._limits = work.limits
         self._stop = work.stop
-        self._on_visits = on_visits
+        self._on_progress = on_progress
         self.searched = self.known = self.visits = self.evaluations = 0
 
-    def search(self, board: chess.Board) -> bool:
+    def search(self, board: chess.Board, on_ply: Callable[[int], object] = nothing) -> bool:
         """Searches a position and all before it, the last one first; returns False if it was stopped.
 
         Args:
           board: the last position, with the game on its move stack.
+          on_ply: called with the ply of each position before its search.
 
         Raises:
           EvaluatorError, StoreError: as `analyze`. What was found is saved then, or when the session is
@@ -234,35 +262,29 @@ class GameSearcher:
         """
         walk = board.copy()
         while not self._stop.is_set():
-            self._one(walk)
+            on_ply(len(walk.move_stack))
+            self.search_one(walk)
             if not walk.move_stack:
                 return not self._stop.is_set()
             walk.pop()
         return False
 
     # ---------------------------------------------------------- one position
-    def _one(self, board: chess.Board) -> None:
-        missing = self._missing(board)
-        if missing <= 0:
+    def search_one(self, board: chess.Board) -> SearchResult | None:
+        """Searches one position; returns None if nothing was left to do."""
+        limits = self._left(board)
+        if limits is None:
             self.known += 1
-            return
+            return None
         self.searched += 1
-        self._check(board, self._analyzed(board, missing))
-
-    def _analyzed(self, board: chess.Board, missing: int) -> SearchResult:
-        def show(now: Progress) -> None:
-            if self._on_visits:
-                self._on_visits(self._visits - missing + now.new_visits)
-
-        result = self._session.search(board, missing, show if self._on_visits else None)
+        result = self._session.search(board, limits, self._on_progress)
         self.visits += result.new_visits
         self.evaluations += result.evaluations
-        if self._on_visits:
-            self._on_visits(self._visits)
+        self._check(board, result)
         return result
 
     def _check(self, board: chess.Board, result: SearchResult) -> None:
-        """Stores the number of visits that a finished search has left missing.
+        """Marks a position whose search has finished with fewer visits than wanted.
 
         Raises:
           CapacityError, GraphSearchError: if it ended for a reason that stops all searches.
@@ -276,24 +298,35 @@ class GameSearcher:
             )
         record = self._session.read(board)
         assert record is not None, "a search records its root"
-        if result.stop_reason != "stop" and record.visits < self._visits:
-            self._session.unkept[_name(board)] = self._visits - record.visits
+        wanted = self._limits.visits
+        if result.stop_reason in ("evaluations", "time"):
+            self._session.unkept[self._mark(board)] = 1
+        elif result.stop_reason != "stop" and wanted is not None and record.visits < wanted:
+            self._session.unkept[name_of(board)] = wanted - record.visits
 
-    def _missing(self, board: chess.Board) -> int:
-        """Returns the missing visits of a position; 0 if the rules or a proof decide it."""
-        if terminal_kind(board) != NOT_TERMINAL:
-            return 0
+    def _mark(self, board: chess.Board) -> str:
+        """Returns the name of a position that had the evaluations or the time of these limits."""
+        return name_of(board, f"{self._limits.evaluations} {self._limits.seconds}")
+
+    def _left(self, board: chess.Board) -> Limits | None:
+        """Returns what is left of the limits; None if nothing is, or the rules or a proof decide."""
+        limits, unkept = self._limits, self._session.unkept
+        if terminal_kind(board) != NOT_TERMINAL or self._mark(board) in unkept:
+            return None
         record = self._session.read(board)
         if record is None:
-            return self._visits
+            return limits
         bounds = record.bounds_at(board.halfmove_clock)
         if bounds[0] == bounds[1] and any(edge.bounds == bounds for edge in record.edges):
-            return 0
-        missing, unkept = self._visits - record.visits, self._session.unkept
-        return missing - unkept.get(_name(board), 0) if missing > 0 and unkept else missing
+            return None
+        if limits.visits is None:
+            return limits
+        missing = limits.visits - record.visits - unkept.get(name_of(board), 0)
+        return replace(limits, visits=missing) if missing > 0 else None
 
 
-def _name(board: chess.Board) -> str:
-    """Returns a digest of a position and of the earlier ones whose repetition is a draw."""
+def name_of(board: chess.Board, more: str = "") -> str:
+    """Returns a digest of a position and of the earlier ones whose repetition is a draw, and of a text."""
     past = sorted(int(key) for key in history_keys(board))
-    return hashlib.sha256(f"{key_text(board)} {past}".encode()).hexdigest()[:16]
+    text = f"{key_text(board)} {past}{more}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

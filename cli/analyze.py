@@ -5,40 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from graphsearch.errors import UnsavedError
 
+from .analyze_many import Request, analyze_many, is_set
 from .commands import command, command_line
+from .compiling import compile_search, compile_shards
 from .options import (
-    EvaluatorOptions,
-    Json,
-    Lines,
-    Param,
-    PositionOptions,
-    Ram,
-    StoreToSave,
-    Time,
     graph_ram,
-    option,
 )
 from .output import ENDED_BY_READER, NOT_SAVED, print_json, print_parts, print_view, say
-from .progress import Screen, clock, compile_bar, progress_display
+from .progress import Screen, clock, progress_display
 from .render import count, node_view, opening_line, rate, size
 from .scores import detailed
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    import chess
     from rich.console import RenderableType
 
-    from graphsearch.evaluators.factory import EvaluatorSpec
-    from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
     from graphsearch.search.job import SearchJob
-    from graphsearch.search.params import SearchParams
     from graphsearch.search.results import Progress, SearchResult
     from graphsearch.search.shards.master import ClusterSearch
 
@@ -52,41 +40,14 @@ REASONS = {  # why a search ended before its limit
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """The options of one call."""
-
-    position: PositionOptions
-    store: StoreToSave = None
-    visits: Annotated[int | None, option("--visits N", "Stop after N more visits of the position.")] = None
-    evaluations: Annotated[int | None, option("--evaluations N", "Stop after N evaluations.")] = None
-    time: Time = None
-    ram: Ram = None
-    lines: Lines = 5
-    evaluator: EvaluatorOptions
-    shards: Annotated[
-        int | None,
-        option(
-            "--shards K",
-            "Search with K processes over a cluster: --store is its folder, made if missing. With --pool ray "
-            "they run on the machines of a Ray cluster.",
-            min=1,
-        ),
-    ] = None
-    param: Param = None
-    searchmoves: Annotated[
-        str | None,
-        option("--searchmoves MOVES", 'Search only these moves of the position: "e4 d4" or "e2e4 d2d4".'),
-    ] = None
-    json: Json = False
-
-
 @command(
     "Search a position; resume from a graph file and save to it.",
     "graphsearch analyze first.graph --time 10",
     'graphsearch analyze "1. e4 e5 2. Nf3" --visits 10k --json',
     'graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000',
     "graphsearch analyze first.graph games.pgn --game 2 --ply 30 --time 5m",
+    "graphsearch analyze first.graph games.pgn --all --visits 10k -o analyzed.pgn",
+    "graphsearch analyze first.graph positions.epd --time 10 -o solved.epd",
     views=True,
 )
 def analyze(request: Request) -> None:
@@ -94,7 +55,21 @@ def analyze(request: Request) -> None:
 
     The search stops at the first limit it reaches, or at Ctrl-C. Limits count new work only, not what the
     file already holds.
+
+    With --all, every position of the games in a PGN file is searched; a table has every move, the best one,
+    and what it lost. Of a file with a position on each line (EPD), all are searched; --game K takes one of
+    them. A table says which are solved (bm, am, dm), their points (STS), and the evaluations and the time
+    after which the best move was right and stayed so. In both, limits are those of each position, and visits
+    that it has in the file count; without limits, it gets 1,000 visits. What was searched before is passed
+    over, so the same command resumes. A line that cannot be read is named and left out; exit code 1 then.
+
+    JSON: of an EPD file one object for each position.
     """
+    if request.every or is_set(request):
+        analyze_many(request)
+        return
+    if request.output:
+        raise typer.BadParameter("-o writes games, with --all, or the lines of an EPD file")
     with StopSignals() as signals:
         try:
             if _is_sharded(request):
@@ -167,19 +142,6 @@ def _search_shards(request: Request, signals: StopSignals) -> ClusterSearch:
         )
 
 
-def compile_shards(spec: EvaluatorSpec) -> None:
-    """Compiles the kernels of a search before its clock starts; shards on other machines do so themselves."""
-    from graphsearch.evaluators.factory import EvaluatorSpec, create
-    from graphsearch.search.shards import warm
-
-    inside = spec.evaluator in (None, "builtin")  # others are no kernels, or take long to load
-    if missing := warm.kernels_missing():
-        name, options = ("builtin", (("threads", "1"),)) if inside else ("uniform", ())
-        evaluator = create(EvaluatorSpec(evaluator=name, options=options))
-        with compile_bar("cluster search", missing), closing(evaluator):
-            warm.compile_kernels(evaluator)
-
-
 def _say_endless(job: SearchJob) -> None:
     if not job.limits.as_dict():
         say("No limit is set; press Ctrl-C to stop.")
@@ -225,20 +187,6 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
             ):
                 mates = MateFinder(seconds=limits.seconds, visits=limits.visits or limits.evaluations)
                 return search(graph, job, Control(on_progress=show, stop=signals.stop, mates=mates))
-
-
-def compile_search(
-    evaluator: EvaluatorObject, params: SearchParams, *, filed: bool, board: chess.Board | None = None
-) -> None:
-    """Runs a short search in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C
-    still ends the program at once.
-    """
-    from graphsearch.search.warm import kernels_missing
-    from graphsearch.solvers.mate import beside
-
-    if missing := kernels_missing(evaluator, filed=filed):
-        with compile_bar("search", missing) as told:
-            beside.compile_search(evaluator, params, filed=filed, told=told, board=board)
 
 
 def _print_result(request: Request, result: SearchResult, whole: dict[str, Any]) -> None:

@@ -143,10 +143,12 @@ class _Results:
         """Takes a result; returns whether it is the one that its line names, None if that names none."""
         from graphsearch.exchange.epd_import import read_epd
         from graphsearch.exchange.epd_sets import annotated, is_solved
+        from graphsearch.position.lines import sans_of
 
         try:
-            _, operations = read_epd(text)
-            line = annotated(text, result.mate, list(result.pv))
+            board, operations = read_epd(text)
+            mate = str(result.mate) if result.mate is not None and result.mate > 0 else None
+            line = annotated(text, {"dm": mate, "pv": " ".join(sans_of(board, list(result.pv)))})
         except InvalidPositionError:  # no line of a file, or one with operations that cannot be read
             self._lines += [text] if text else []
             return None

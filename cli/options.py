@@ -93,6 +93,9 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 Time = Annotated[
     float | None, option("--time TIME", "Stop after this time: 30 (seconds), 5m or 2h.", parser=_seconds)
 ]
+TimeEach = Annotated[
+    float | None, option("--time TIME", "Most time for every position: 2 (seconds) or 1m.", parser=_seconds)
+]
 
 ScoreType = Annotated[
     str,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .commands import command, command_line
+from .compiling import compiled
 from .exports import STDOUT, opened_target
 from .imports import given_file
 from .options import (
@@ -21,6 +22,7 @@ from .options import (
     Side,
     Since,
     StoreToMake,
+    TimeEach,
     argument,
     graph_ram,
     option,
@@ -31,7 +33,7 @@ from .progress import titled_bar
 from .render import count, move_number, rate
 from .scores import heading, score
 from .signals import StopSignals
-from .tables import FILL, NAME, WHOLE, Cells, table
+from .tables import FILL, NAME, WHOLE, Cells, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.review.games import GameChoice
@@ -45,15 +47,16 @@ if TYPE_CHECKING:
     from graphsearch.book.review.review import ReviewSettings
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
-    from graphsearch.search.params import SearchParams
 
 MAX_PROBLEMS = 20  # listed; JSON has all
 MAX_PLAYERS = 40
+DEFAULT_VISITS = 1000  # of every position, if no limit is named
 # column -> the narrowest terminal that has it
 PLAYER_LEAST = {"Games": 58, "Moves": 50, "Loss %": 44, "Loss": 66, "!": 72}
 PLAYER_LEAST |= {"Opening": 84, "Middlegame": 84, "Endgame": 84}
 MOMENT_LEAST = {"Loss %": 30, "Better": 44, "Its score": 56}
 PACKED = {".gz", ".zst"}
+GameParts = Callable[["GameReview"], Iterable[Part]]
 _STOPPING = "Stopping: finishing the wave and saving...\n"
 
 
@@ -96,7 +99,14 @@ class Request:
 
     file: Annotated[str, argument("FILE", "Games in PGN, plain, .gz or .zst; - for standard input.")]
     store: StoreToMake
-    visits: Annotated[int, option("--visits N", "Visits of every position.", min=10)] = 1000
+    visits: Annotated[
+        int | None,
+        option("--visits N", "Visits of every position; 1,000 if no limit is named.", min=10),
+    ] = None
+    evaluations: Annotated[
+        int | None, option("--evaluations N", "Most evaluations for every position.", min=1)
+    ] = None
+    time: TimeEach = None
     output: Annotated[
         list[str] | None,
         option(
@@ -123,30 +133,41 @@ class Request:
     views=True,
 )
 def review(request: Request) -> None:
-    """Give every position of games N visits, and write what that says of their moves.
+    """Search every position of games, each within the limits, and write what that says of their moves.
 
     The annotated games have an evaluation of every move, ?!, ? and ?? for moves that lose 5, 10 and 15 % of
     the expected score, ! for an only good move, the better line as a variation, and N for the first move that
     no imported game has played. Both sides are judged, whatever --player says. A table has the accuracy, the
     mean loss and the marks of every player.
 
-    A position that has its visits in the graph file costs nothing, so games that share moves share work, and
-    after Ctrl-C or a kill the same command resumes. Files are written at the end, whole. Broken games are
-    reported with their lines and left out. Exit code 1 if the file cannot be read, or none of its games can
-    be reviewed.
+    A position that has its visits in the graph file, or had its evaluations or time, costs nothing, so games
+    that share moves share work, and after Ctrl-C or a kill the same command resumes. Files are written at the
+    end, whole. Broken games are reported with their lines and left out. Exit code 1 if the file cannot be
+    read, or none of its games can be reviewed.
 
     JSON: `games` has every move, seen by White; `players` and `problems` as in the tables.
     """
+    run_review(request, resume=command_line("review", request))
+
+
+def run_review(request: Request, *, resume: str, every: GameParts | None = None) -> None:
+    """Reviews games.
+
+    Args:
+      resume: the command line that resumes.
+      every: makes the output of a game, which then takes the place of the figures; files are written only
+        where they are named.
+    """
     from graphsearch.book.review.review import ReviewSettings
 
-    output, html = _outputs(request)
+    output, html = _outputs(request, default=every is None)
     if request.json and output == STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
     choice = request.choice.choice()
     with ExitStack() as files:
-        evaluator, params = _compiled(request, files)
+        evaluator, params = compiled(request.evaluator, request.param, request.store, files)
         settings = ReviewSettings(
-            visits=request.visits,
+            **limits_of(request.visits, request.evaluations, request.time),
             choice=choice,
             pgn=files.enter_context(opened_target(output)) if output else None,
             html=files.enter_context(opened_target(html)) if html else None,
@@ -154,18 +175,26 @@ def review(request: Request) -> None:
             params=params,
         )
         games: list[GameReview] = []
-        code, report = _reviewed(request, settings, evaluator, games)
-    _print(request, report, games, table_wanted=output != STDOUT)
+        code, report = _reviewed(request, settings, evaluator, games, every=every is not None)
+    _print(request, report, games, table_wanted=output != STDOUT, every=every)
     if report.stopped:
-        say(_stopped_line(request, report))
+        say(f"Saved: {count(report.searched, 'position')} searched; no file was written.")
+        say(f"Resume with: {resume}")
         raise typer.Exit(code)
     if report.failed:
         say(f"graphsearch: none of the {count(report.chosen, 'chosen game')} can be reviewed")
         raise typer.Exit(FAILED)
 
 
-def _outputs(request: Request) -> tuple[str | None, str | None]:
-    """Returns the file of the annotated games and that of the report, None for neither.
+def limits_of(visits: int | None, evaluations: int | None, seconds: float | None) -> dict[str, Any]:
+    """Returns the limits of each position by name; without any, visits."""
+    if (visits, evaluations, seconds) == (None, None, None):
+        visits = DEFAULT_VISITS
+    return {"visits": visits, "evaluations": evaluations, "seconds": seconds}
+
+
+def _outputs(request: Request, *, default: bool) -> tuple[str | None, str | None]:
+    """Returns the file of the annotated games, by `default` one beside theirs, and that of the report.
 
     Raises:
       typer.BadParameter: if there are two of a kind.
@@ -174,7 +203,8 @@ def _outputs(request: Request) -> tuple[str | None, str | None]:
     games = [name for name in request.output or () if name not in reports]
     if max(len(reports), len(games)) > 1:
         raise typer.BadParameter("-o takes one file of games and one report (.html)")
-    return (games[0] if games else default_output(request.file)), (reports[0] if reports else None)
+    other = default_output(request.file) if default else None
+    return (games[0] if games else other), (reports[0] if reports else None)
 
 
 def default_output(name: str) -> str | None:
@@ -190,30 +220,13 @@ def default_output(name: str) -> str | None:
     return str(path.with_name(f"{path.stem}-reviewed.pgn"))
 
 
-def _compiled(request: Request, stack: ExitStack) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
-    """Returns the evaluator, for a cluster its spec, and the parameters, after compiling the kernels."""
-    from graphsearch.search.params import SearchParams
-    from graphsearch.store.sharded.manifest import is_sharded
-
-    from .analyze import compile_search, compile_shards
-
-    if is_sharded(request.store):
-        spec, others = request.evaluator.spec(request.param or ())
-        params = SearchParams.from_options(others)
-        compile_shards(spec)
-        return spec, params
-    evaluator, others = request.evaluator.create(request.param or ())
-    stack.enter_context(closing(evaluator))
-    params = SearchParams.from_options(others)
-    compile_search(evaluator, params, filed=True)
-    return evaluator, params
-
-
 def _reviewed(
     request: Request,
     settings: ReviewSettings,
     evaluator: Evaluator | EvaluatorSpec,
     games: list[GameReview],
+    *,
+    every: bool,
 ) -> tuple[int, ReviewReport]:
     """Returns the exit code of a signal, and the report; adds the games to print to `games`."""
     from graphsearch.book.review.review import review as review_games
@@ -222,7 +235,7 @@ def _reviewed(
     given = given_file(request.file)
 
     def keep(game: GameReview) -> None:
-        if request.json or not games:
+        if request.json or every or not games:
             games.append(game)
 
     with StopSignals(_STOPPING) as signals, titled_bar("Reading", title) as show:
@@ -242,30 +255,33 @@ def _reviewed(
         return signals.exit_code, report
 
 
-def _print(request: Request, report: ReviewReport, games: list[GameReview], *, table_wanted: bool) -> None:
+def _print(
+    request: Request,
+    report: ReviewReport,
+    games: list[GameReview],
+    *,
+    table_wanted: bool,
+    every: GameParts | None,
+) -> None:
     """Prints the report: data on stdout, messages on stderr."""
     for line in _problem_lines(report):
         say(line)
     if request.json:
         found: dict[str, Any] = report.as_dict()
         print_json(found | {"games": [game.as_dict() for game in games]})
+    elif table_wanted and every:
+        for game in games:
+            print_parts(every(game))
     elif table_wanted and report.reviewed:
         print_parts([_players_table(report)])
         if report.reviewed == 1 and any(move.glyph for move in games[0].moves):
-            print_parts(["", *_game_lines(games[0]), _moments_table(games[0])])
+            print_parts(["", *game_lines(games[0]), _moments_table(games[0])])
         unlisted = len(report.players.listed()) - MAX_PLAYERS
         if unlisted > 0:
             print(f"and {unlisted:,} more players; --json has all")
         print()
     for line in _report_lines(report):
         print(line) if table_wanted and not request.json else say(line)
-
-
-def _stopped_line(request: Request, report: ReviewReport) -> str:
-    return (
-        f"Saved: {count(report.searched, 'position')} searched; no file was written."
-        f" Resume with: {command_line('review', request)}"
-    )
 
 
 def title(now: ReviewProgress) -> str:
@@ -302,7 +318,7 @@ def _decimal(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def _game_lines(game: GameReview) -> list[str]:
+def game_lines(game: GameReview) -> list[str]:
     """Returns the opening of a game, and whose view its scores are."""
     opening = [f"Opening: {game.opening}"] if game.opening else []
     return [*opening, f"({heading()})"]
@@ -318,14 +334,14 @@ def _moment_cells(move: MoveReview) -> dict[str, str]:
     better = move.better if move.loss else ""
     return {
         "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
-        "Score": _value(move.cp, move.mate, white=move.white),
+        "Score": value_text(move.cp, move.mate, white=move.white),
         "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
         "Better": better,
-        "Its score": _value(move.best_cp, move.best_mate, white=move.white) if better else "",
+        "Its score": value_text(move.best_cp, move.best_mate, white=move.white) if better else "",
     }
 
 
-def _value(cp: int, mate: int | None, *, white: bool) -> str:
+def value_text(cp: int, mate: int | None, *, white: bool) -> str:
     """Returns a score from White's view in the view that is shown."""
     if mate == 0:
         return "mate"

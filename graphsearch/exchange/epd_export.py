@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import CHECKMATE, FREE_CLOCK
-from ..position.values import shown_score_type
+from ..position.values import MATE_CE, shown_score_type
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store.codec.bulk import board_tables, columns_of
 from ..store.record.node import TERMINAL_MASK
@@ -35,7 +35,6 @@ from .walk import NOTES, OnProgress
 from .worth_kernel import best_moves
 
 MAX_PV = 12
-MATE_CE = 32767  # the largest `ce`: mated now, as the other side sees it
 UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # what is known of the best move of a record
 
 

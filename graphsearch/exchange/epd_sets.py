@@ -3,16 +3,71 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import chess
 
+from ..errors import InvalidPositionError
 from ..position.board import fen_of
-from ..position.lines import sans_of
 from .epd_import import operands, read_epd
+from .importing import Problem
 
 _MATE = re.compile(r"#(-?\d{1,4})")
+_POINTS = re.compile(r"\s*([^\s=,]+)\s*=\s*(\d{1,6})\s*")  # a move and its points, in a list with commas
+_UCI = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
+
+
+@dataclass(frozen=True, slots=True)
+class SetLine:
+    """One position of a set: its line number, the line, the position and its operations."""
+
+    number: int
+    text: str
+    board: chess.Board
+    operations: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """What the line calls itself; empty if nothing."""
+        return str(self.operations.get("id") or "")
+
+    @property
+    def points(self) -> dict[str, int]:
+        """The points of moves, by UCI; empty if the line gives none.
+
+        Two forms are read, both of the Strategic Test Suite: `c0 "f5=10, Be5+=2"`, and the points in c8 with
+        the moves in c9.
+
+        >>> forms = 'c0 "e4=10, Kd2=3";', 'c8 "10 3"; c9 "e2e4 e1d2";', 'c0 "a comment";'
+        >>> [one.points for one in read_set(f"4k3/8/8/8/8/8/4P3/4K3 w - - {form}" for form in forms)]
+        [{'e2e4': 10, 'e1d2': 3}, {'e2e4': 10, 'e1d2': 3}, {}]
+        """
+        moves, points = (str(self.operations.get(name) or "").split() for name in ("c9", "c8"))
+        if moves and len(moves) == len(points) and all(map(_UCI.fullmatch, moves)):
+            return {move: int(one) for move, one in zip(moves, points, strict=True) if one.isdecimal()}
+        found = [_POINTS.fullmatch(part) for part in str(self.operations.get("c0") or "").split(",")]
+        try:
+            return {self.board.parse_san(one[1]).uci(): int(one[2]) for one in found if one}
+        except ValueError:
+            return {}  # a comment
+
+
+def read_set(lines: Iterable[str]) -> Iterator[SetLine | Problem]:
+    """Yields the position of every line, or what is wrong with the line; blank lines and `#` are skipped.
+
+    >>> [type(one).__name__ for one in read_set(["# two", "7k/8/8/8/8/8/8/K7 w - - bm Kb2;", "e4"])]
+    ['SetLine', 'Problem']
+    """
+    for number, line in enumerate(lines, 1):
+        text = line.strip().lstrip("\ufeff")
+        if not text or text.startswith("#"):
+            continue
+        try:
+            yield SetLine(number, text, *read_epd(text))
+        except InvalidPositionError as error:
+            yield Problem(number, str(error))
 
 
 def is_solved(operations: Mapping[str, Any], mate: int | None, move: str | None) -> bool | None:
@@ -54,26 +109,19 @@ def wanted_mate(operations: Mapping[str, Any]) -> int | None:
     return int(found[1]) if found else None
 
 
-def annotated(text: str, mate: int | None, line: list[chess.Move]) -> str:
-    """Returns a line of EPD with a result: `dm` and `pv` take the place of those that it has.
-
-    Args:
-      mate: for the side to move, in moves; None, or below 1, writes no `dm`. line: the moves of the result.
+def annotated(text: str, found: Mapping[str, str | None]) -> str:
+    """Returns a line of EPD with other operations in place of those that it has; None takes one out.
 
     Raises:
       InvalidPositionError: if the text is no line of EPD.
 
-    >>> annotated("7k/8/5K2/8/8/8/8/6Q1 w - - bm Qg7#; id \\"a\\";", 1, [chess.Move.from_uci("g1g7")])
-    '7k/8/5K2/8/8/8/8/6Q1 w - - hmvc 0; fmvn 1; bm Qg7#; id "a"; dm 1; pv Qg7#;'
+    >>> annotated("7k/8/5K2/8/8/8/8/6Q1 w - - bm Qg7#; id \"a\"; dm 3;", {"dm": None, "pv": "Qg7#"})
+    '7k/8/5K2/8/8/8/8/6Q1 w - - hmvc 0; fmvn 1; bm Qg7#; id "a"; pv Qg7#;'
     """
     board, _ = read_epd(text)
     clocks = f"hmvc {board.halfmove_clock}; fmvn {board.fullmove_number};"
-    found = [" ".join(fen_of(board).split()[:4]), clocks]
+    parts = [" ".join(fen_of(board).split()[:4]), clocks]
     for name, operand in operands(text):
-        if name not in ("hmvc", "fmvn", "dm", "pv"):
-            found.append(f"{name} {operand};" if operand else f"{name};")
-    if mate is not None and mate > 0:
-        found.append(f"dm {mate};")
-    if line:
-        found.append(f"pv {' '.join(sans_of(board, line))};")
-    return " ".join(found)
+        if name not in ("hmvc", "fmvn", *found):
+            parts.append(f"{name} {operand};" if operand else f"{name};")
+    return " ".join([*parts, *(f"{name} {operand};" for name, operand in found.items() if operand)])

@@ -23,6 +23,7 @@ CP_SLOPE = 1.5637541897
 FALLBACK_FACTOR, FALLBACK_SLOPE = 45.0, 1.56728071628
 LEAST_CHANCE, MOST_CERTAIN = 0.0001, 0.996
 
+MATE_CE = 32767  # the largest `ce` of EPD: mated now, as the other side sees it
 MOST_CP = 1000  # where losses are counted, a value is at most ten pawns
 
 SCORE_TYPES = WDL_MU, CENTIPAWN = "WDL_mu", "centipawn"  # lc0's names; the first is the default

@@ -1,0 +1,63 @@
+"""Compiles the kernels of a command's search before its clock starts."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .options import EvaluatorOptions
+from .progress import compile_bar
+
+if TYPE_CHECKING:
+    import chess
+
+    from graphsearch.evaluators.factory import EvaluatorSpec
+    from graphsearch.evaluators.protocol import Evaluator
+    from graphsearch.search.params import SearchParams
+
+
+def compiled(
+    chosen: EvaluatorOptions, param: list[str] | None, store: Path | None, stack: ExitStack
+) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
+    """Returns the evaluator, for a cluster its spec, and the parameters, after compiling the kernels."""
+    from graphsearch.search.params import SearchParams
+    from graphsearch.store.sharded.manifest import is_sharded
+
+    if store is not None and is_sharded(store):
+        spec, others = chosen.spec(param or ())
+        params = SearchParams.from_options(others)
+        compile_shards(spec)
+        return spec, params
+    evaluator, others = chosen.create(param or ())
+    stack.enter_context(closing(evaluator))
+    params = SearchParams.from_options(others)
+    compile_search(evaluator, params, filed=store is not None)
+    return evaluator, params
+
+
+def compile_shards(spec: EvaluatorSpec) -> None:
+    """Compiles the kernels of a search before its clock starts; shards on other machines do so themselves."""
+    from graphsearch.evaluators.factory import EvaluatorSpec, create
+    from graphsearch.search.shards import warm
+
+    inside = spec.evaluator in (None, "builtin")  # others are no kernels, or take long to load
+    if missing := warm.kernels_missing():
+        name, options = ("builtin", (("threads", "1"),)) if inside else ("uniform", ())
+        evaluator = create(EvaluatorSpec(evaluator=name, options=options))
+        with compile_bar("cluster search", missing), closing(evaluator):
+            warm.compile_kernels(evaluator)
+
+
+def compile_search(
+    evaluator: Evaluator, params: SearchParams, *, filed: bool, board: chess.Board | None = None
+) -> None:
+    """Runs a short search in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C
+    still ends the program at once.
+    """
+    from graphsearch.search.warm import kernels_missing
+    from graphsearch.solvers.mate import beside
+
+    if missing := kernels_missing(evaluator, filed=filed):
+        with compile_bar("search", missing) as told:
+            beside.compile_search(evaluator, params, filed=filed, told=told, board=board)

@@ -1,0 +1,344 @@
+"""Searching the positions of a set, such as WAC or STS: which are solved, and after how much work.
+
+    EPD file -> its lines -> each searched within the limits, in one session -> rows -> EPD file
+
+The work that each position took is kept in the graph file, so the same command passes over what it has done,
+and prints the same again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import chess
+
+from ...answer import Answer
+from ...errors import InputFileError
+from ...evaluators.factory import EvaluatorSpec
+from ...evaluators.protocol import Evaluator
+from ...exchange.epd_sets import SetLine, annotated, is_solved, read_set
+from ...exchange.importing import Problem
+from ...exchange.output import check_target, new_output
+from ...graph.view import NodeView, view
+from ...limits import text_lines
+from ...position.board import NOT_TERMINAL, terminal_kind
+from ...position.lines import sans_of
+from ...position.values import MATE_CE, cp_of
+from ...search.params import Limits, SearchParams
+from ...search.results import Progress
+from .sessions import GameSearcher, SearchSettings, Session, Spent, name_of, open_session
+
+KIND = "set"  # of a run
+INTERVAL = 0.02  # seconds between two looks at the best move; a slice of a search takes 0.03
+NOTHING: Spent = (0, 0, None, None)
+JUDGING = ("bm", "am", "dm")  # operations that name a result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSettings:
+    """The settings of a set.
+
+    Attributes:
+      limits: of each position; visits that it has already count. params: of the searches.
+      output: the EPD file to write; None for none.
+    """
+
+    limits: Limits
+    params: SearchParams = field(default_factory=SearchParams)
+    output: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRow(Answer):
+    """One position after its search. Values are seen by the side to move.
+
+    Attributes:
+      line, id, position: its line number, what the line calls it, FEN.
+      best: the best move in UCI; None if the game is over. pv: the best line, in SAN.
+      solved: whether that is the result that the line names; None if it names none.
+      wanted: that result, as the line has it.
+      points, most_points: of the best move, and of the line; None if it gives none.
+      q, cp, mate, visits: of the position; mate in moves, None if none is proven.
+      evaluations, seconds: that were spent on it, in earlier calls too.
+      solved_evaluations, solved_seconds: until the best move became right and stayed so; None if it is not.
+      known: whether it had been searched before.
+    """
+
+    line: int
+    id: str
+    position: str
+    best: str | None
+    pv: tuple[str, ...]
+    solved: bool | None
+    wanted: str
+    points: int | None
+    most_points: int | None
+    q: float
+    cp: int
+    mate: int | None
+    visits: int
+    evaluations: int
+    seconds: float
+    solved_evaluations: int | None
+    solved_seconds: float | None
+    known: bool
+
+
+@dataclass(slots=True)
+class SetReport:
+    """The report of a set.
+
+    Attributes:
+      total: lines with a position. done: how many were searched or known.
+      solved, judged: how many are right, and how many name a result. points, most_points: of all.
+      searched, known, evaluations, seconds: of this call.
+      problems: lines that were skipped. notes: for the user. stopped: whether it was stopped.
+    """
+
+    total: int = 0
+    done: int = 0
+    solved: int = 0
+    judged: int = 0
+    points: int = 0
+    most_points: int = 0
+    searched: int = 0
+    known: int = 0
+    evaluations: int = 0
+    seconds: float = 0.0
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    stopped: bool = False
+
+    def add(self, row: SetRow) -> None:
+        """Counts a row."""
+        self.done += 1
+        self.judged += row.solved is not None
+        self.solved += bool(row.solved)
+        self.points += row.points or 0
+        self.most_points += row.most_points or 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetProgress:
+    """The progress of a set: positions done, of how many; the present one; evaluations per second."""
+
+    done: int
+    total: int
+    solved: int
+    name: str
+    rate: float
+
+
+def read_lines(file: BinaryIO, name: str) -> tuple[list[SetLine], list[Problem]]:
+    """Returns the positions of an EPD file, and what is wrong with its other lines.
+
+    Raises:
+      InputFileError: if it has no position.
+    """
+    lines, problems = list[SetLine](), list[Problem]()
+    for one in read_set(text_lines(file, name)):
+        if isinstance(one, Problem):
+            problems.append(one)
+        elif terminal_kind(one.board) != NOT_TERMINAL:
+            problems.append(Problem(one.number, "the game is over in this position"))
+        else:
+            lines.append(one)
+    if not lines:
+        first = f"; line {problems[0].place}: {problems[0].reason}" if problems else ""
+        raise InputFileError(f"{name} has no position{first}")
+    return lines, problems
+
+
+def search_set(
+    path: str | os.PathLike[str] | None,
+    lines: list[SetLine],
+    settings: SetSettings,
+    *,
+    evaluator: Evaluator | EvaluatorSpec,
+    ram_bytes: int | None = None,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[SetProgress], object] | None = None,
+    on_row: Callable[[SetRow], object] | None = None,
+) -> SetReport:
+    """Searches the positions of a set in turn, and returns a report; a position that had its limits is known.
+
+    Args:
+      path: the graph file, made if it is missing, or the folder of a cluster; None: in memory.
+      stop: set it, from any thread or a signal handler, to save and return; no EPD file is written then.
+      evaluator, ram_bytes: as for `book.review.review`.
+
+    Raises:
+      ExportError: if the EPD file cannot be written. Others as `book.review.review`.
+    """
+    store = None if path is None else Path(path)
+    check_target(settings.output, store=store)
+    report = SetReport(total=len(lines))
+    stop = stop or threading.Event()
+    work = SearchSettings(
+        limits=settings.limits,
+        params=settings.params,
+        stop=stop,
+        note=report.notes.append,
+        kind=KIND,
+        interval=INTERVAL,
+    )
+    texts: list[str] = []
+    with open_session(store, evaluator, work, ram_bytes=ram_bytes) as session:
+        searched = _Set(session, work, report, on_progress)
+        for line, row in searched.rows(lines):
+            report.add(row)
+            texts.append(annotated(line.text, _operations(row)))
+            if on_row:
+                on_row(row)
+        searched.finish()
+    report.stopped = stop.is_set() and report.done < report.total
+    if settings.output and not report.stopped:
+        with new_output(settings.output, store=store) as out:
+            out.write("".join(f"{text}\n" for text in texts).encode())
+    return report
+
+
+class _Set:
+    """The searches of one set."""
+
+    def __init__(
+        self,
+        session: Session,
+        work: SearchSettings,
+        report: SetReport,
+        on_progress: Callable[[SetProgress], object] | None,
+    ) -> None:
+        self._session, self._stop, self._report = session, work.stop, report
+        self._on_progress = on_progress
+        self._searcher = GameSearcher(session, work, on_progress=self._look)
+        self._began = time.monotonic()
+        self._watch: _Watch | None = None
+
+    def rows(self, lines: list[SetLine]) -> Iterator[tuple[SetLine, SetRow]]:
+        """Yields the lines whose searches are finished, each with its row."""
+        for line in lines:
+            if self._stop.is_set():
+                return
+            searched, spent = self._search(line)
+            if self._stop.is_set() and searched:
+                return  # perhaps not to its end
+            node = view(self._session.read, line.board, lines=1)
+            yield line, _row(line, node, spent, known=not searched)
+
+    def _search(self, line: SetLine) -> tuple[bool, Spent]:
+        """Returns whether a position was searched, and the work on it."""
+        name = name_of(line.board, " ".join(str(line.operations.get(one)) for one in JUDGING))
+        self._watch = _Watch(line, self._session.spent.get(name, NOTHING))
+        result = self._searcher.search_one(line.board)
+        if result is not None:
+            self._watch.count(result.evaluations, result.seconds, result.node)
+            self._session.spent[name] = self._watch.spent
+        return result is not None, self._watch.spent
+
+    def _look(self, now: Progress) -> None:
+        assert self._watch is not None
+        self._watch.count(now.evaluations, now.seconds, now.node(0))
+        if self._on_progress:
+            report = self._report
+            rate = (self._searcher.evaluations + now.evaluations) / max(time.monotonic() - self._began, 1e-9)
+            name = self._watch.line.id or f"line {self._watch.line.number}"
+            self._on_progress(SetProgress(report.done, report.total, report.solved, name, rate))
+
+    def finish(self) -> None:
+        """Saves, and completes the report."""
+        self._session.finish()
+        report, searcher = self._report, self._searcher
+        report.searched, report.known, report.evaluations = (
+            searcher.searched,
+            searcher.known,
+            searcher.evaluations,
+        )
+        report.seconds = time.monotonic() - self._began
+
+
+class _Watch:
+    """The work on one position, and when its best move became right."""
+
+    def __init__(self, line: SetLine, before: Spent) -> None:
+        self.line, self.spent = line, before
+        self._evaluations, self._milliseconds = before[:2]
+
+    def count(self, evaluations: int, seconds: float, node: NodeView) -> None:
+        """Takes what the search of this call has done so far, and the position's present state."""
+        done = self._evaluations + evaluations, self._milliseconds + round(1000 * seconds)
+        since = None
+        if _solved(self.line, node):
+            since = done if self.spent[2] is None else self.spent[2:]
+        self.spent = *done, *(since or (None, None))
+
+
+def _solved(line: SetLine, node: NodeView) -> bool | None:
+    best = node.moves[0].move.uci() if node.moves else None
+    return is_solved(line.operations, node.mate, best)
+
+
+def _row(line: SetLine, node: NodeView | None, spent: Spent, *, known: bool) -> SetRow:
+    """Returns the row of a position."""
+    assert node is not None, "a search records its root"
+    solved, points = _solved(line, node), line.points
+    best = node.moves[0] if node.moves else None
+    return SetRow(
+        line=line.number,
+        id=line.id,
+        position=node.position,
+        best=best.move.uci() if best else None,
+        pv=tuple(sans_of(line.board, best.pv)) if best else (),
+        solved=solved,
+        wanted=_wanted(line),
+        points=points.get(best.move.uci(), 0) if points and best else None,
+        most_points=max(points.values()) if points else None,
+        q=node.q,
+        cp=cp_of(node.q, node.wdl.draw),
+        mate=node.mate,
+        visits=node.visits,
+        evaluations=spent[0],
+        seconds=spent[1] / 1000,
+        solved_evaluations=spent[2] if solved else None,
+        solved_seconds=None if spent[3] is None or not solved else spent[3] / 1000,
+        known=known,
+    )
+
+
+def _wanted(line: SetLine) -> str:
+    """Returns the result that a line names, moves in SAN: `bm Qg6`, `am Kh1`, `dm 3`."""
+    parts = []
+    for name in JUDGING:
+        value = line.operations.get(name)
+        if isinstance(value, list):
+            value = " ".join(line.board.san(chess.Move.from_uci(move)) for move in value)
+        parts += [f"{name} {value}"] if value is not None else []
+    return ", ".join(parts)
+
+
+def _operations(row: SetRow) -> dict[str, str]:
+    """Returns what a search adds to the line of its position."""
+    found = {
+        "acd": str(len(row.pv)),
+        "acn": str(row.visits),
+        "acs": str(round(row.seconds)),
+        "ce": str(_ce(row.cp, row.mate)),
+    }
+    found |= {"dm": str(row.mate)} if row.mate and row.mate > 0 else {}
+    return found | {"pv": " ".join(row.pv)}
+
+
+def _ce(cp: int, mate: int | None) -> int:
+    """Returns the operand of `ce`: centipawns, or 32767 less the plies of a mate.
+
+    >>> _ce(31, None), _ce(0, 1), _ce(0, -2)
+    (31, 32766, -32763)
+    """
+    if not mate:
+        return cp
+    return MATE_CE - (2 * mate - 1) if mate > 0 else -MATE_CE - 2 * mate

@@ -182,6 +182,11 @@ class Tables:
     def __init__(self, store: Store, book: int | None, weigh: Weigh | None) -> None:
         self._store, self._book, self._weigh = store, book, weigh
 
+    @property
+    def are_lines(self) -> bool:
+        """Whether they have games or imported entries: a position that they lack is where these end."""
+        return self._book is None
+
     def ask(self, words: Words) -> Told:
         """Returns what is said of positions, `[R, 10]`.
 

@@ -242,7 +242,8 @@ class Walk:
         held = known if told is None else told.held
         roots = int((~held & (self._depth.values[rows] == 0)).sum())
         self._report.left_out["roots"] += roots
-        self._report.left_out["missing"] += int((~held).sum()) - roots
+        if not (self._tables and self._tables.are_lines):
+            self._report.left_out["missing"] += int((~held).sum()) - roots
         n = visits_of(batch)
         few = held & known & (n < self._limits.min_visits)
         self._report.left_out["few_visits"] += int(few.sum())

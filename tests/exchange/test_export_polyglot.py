@@ -251,6 +251,7 @@ def test_games_are_followed_from_where_they_begin_whatever_was_searched(tmp_path
     add_games(path, {"e4 e5 Nf3": (0, 1, 0), "d4 d5 c4": (0, 1, 0)})
     report = export_polyglot(path, tmp_path / "book.bin", weights="games")
     assert (report.positions, report.moves) == (5, 6)
+    assert report.left_out_lines() == []  # where the games end, nothing is missing
 
 
 def test_games_without_a_result_weigh_one_point_and_leave_no_position_out(tmp_path: Path) -> None:

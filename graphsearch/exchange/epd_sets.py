@@ -115,7 +115,7 @@ def annotated(text: str, found: Mapping[str, str | None]) -> str:
     Raises:
       InvalidPositionError: if the text is no line of EPD.
 
-    >>> annotated("7k/8/5K2/8/8/8/8/6Q1 w - - bm Qg7#; id \"a\"; dm 3;", {"dm": None, "pv": "Qg7#"})
+    >>> annotated('7k/8/5K2/8/8/8/8/6Q1 w - - bm Qg7#; id "a"; dm 3;', {"dm": None, "pv": "Qg7#"})
     '7k/8/5K2/8/8/8/8/6Q1 w - - hmvc 0; fmvn 1; bm Qg7#; id "a"; pv Qg7#;'
     """
     board, _ = read_epd(text)

@@ -13,13 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import chess
+import numpy as np
+from numpy.typing import NDArray
 
 ENTRY = struct.Struct(">QHHI")  # key, raw move, weight, learn
 ENTRY_BYTES = 8 + 2 + 2 + 4
 MAX_WEIGHT = (1 << 16) - 1
-assert ENTRY.size == ENTRY_BYTES
+ENTRIES = np.dtype([("key", ">u8"), ("move", ">u2"), ("weight", ">u2"), ("learn", ">u4")])
+assert ENTRY.size == ENTRIES.itemsize == ENTRY_BYTES
+HALF, SLIGHTLY = 0.5, 1e-9  # what is next to a half goes down, whatever the last bit says
 
-_CASTLING = {  # from and to as they are written, and the square the king goes to
+CASTLING = {  # from and to as they are written, and the square the king goes to
     (chess.E1, chess.H1): chess.G1,
     (chess.E1, chess.A1): chess.C1,
     (chess.E8, chess.H8): chess.G8,
@@ -51,6 +55,24 @@ def unpack(data: bytes) -> Iterator[PolyglotEntry]:
         yield PolyglotEntry(*row)
 
 
+def fitted(
+    weights: NDArray[np.float64], largest: NDArray[np.float64] | NDArray[np.int64], *, fill: bool = False
+) -> NDArray[np.int64]:
+    """Returns weights in 16 bits: as they are, or scaled if the largest of their position does not fit.
+
+    Args:
+      largest: of the position of each. fill: make the largest 65,535 in any case.
+
+    >>> fitted(np.array([3.0, 1.0]), np.array([3, 3])).tolist()
+    [3, 1]
+    >>> fitted(np.array([131070.0, 2.0, 1.0]), np.array([131070] * 3)).tolist()
+    [65535, 1, 0]
+    """
+    scales = (largest > MAX_WEIGHT) | fill
+    factor = np.where(scales, MAX_WEIGHT / np.where(largest > 0, largest, 1.0), 1.0)
+    return np.floor(weights * factor + HALF - SLIGHTLY).astype(np.int64)
+
+
 def written_move(raw: int) -> chess.Move | None:
     """Returns a raw move as it is written, castling as e1h1; None if its bits are no move at all.
 
@@ -69,7 +91,7 @@ def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
     move = written_move(raw)
     if move is None:
         return None
-    king = _CASTLING.get((move.from_square, move.to_square))
+    king = CASTLING.get((move.from_square, move.to_square))
     if king is not None and board.kings & chess.BB_SQUARES[move.from_square]:
         castling = chess.Move(move.from_square, king)
         if board.is_castling(castling) and board.is_legal(castling):

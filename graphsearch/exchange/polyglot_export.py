@@ -16,7 +16,6 @@ q and minimax give the best move 65,535. A weight that rounds to 0 leaves the bo
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from .centipawns import cps_from_q
 from .choices import Moves, PolyglotRow, Weights, all_entries, has_rows, tables_of
 from .columns import Floats
 from .output import ExportReport, new_output, scratch_folder
-from .polyglot import ENTRY, MAX_WEIGHT
+from .polyglot import ENTRIES, ENTRY, MAX_WEIGHT, fitted
 from .pool import Ints, Words
 from .selection import Selection, plan
 from .tree import Tree
@@ -46,9 +45,7 @@ from .walk import OnProgress, Visits, Walk
 WEIGHTS: tuple[Weights, ...] = ("n", "q", "minimax", "games", "imported")
 BY_VALUE = ("q", "minimax")
 HALVING_CP = 25.0  # a move that loses so many centipawns has half the weight
-HALF, SLIGHTLY = 0.5, 1e-9  # what is next to a half goes down, whatever the last bit says
 AT_ONCE = 1 << 18  # positions that are sorted together
-ENTRIES = np.dtype([("key", ">u8"), ("move", ">u2"), ("weight", ">u2"), ("learn", ">u4")])
 _IMPORTED = {
     "games": ("game_move", "no imported games; `graphsearch import` brings some"),
     "imported": ("polyglot_entry", "no imported entries; `graphsearch import BOOK.bin` brings some"),
@@ -236,8 +233,7 @@ class GraphBook(Tree):
         fill = weights in BY_VALUE
         largest = np.maximum.reduceat(numbers, begins)
         too_large = largest > MAX_WEIGHT
-        factor = np.where(too_large | fill, MAX_WEIGHT / np.where(largest > 0, largest, 1.0), 1.0)
-        scaled = np.floor(numbers * factor[of] + HALF - SLIGHTLY).astype(np.int64)
+        scaled = fitted(numbers, largest[of], fill=fill)
         scaled = np.maximum(scaled, (numbers == largest[of]) & (numbers > 0))
         kept = np.flatnonzero(scaled)
         kept = kept[np.lexsort((-scaled[kept], of[kept]))]
@@ -312,8 +308,9 @@ def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
     largest = max(weights, default=0)
     if largest <= 0:
         return [0] * len(weights)
-    factor = MAX_WEIGHT / largest if fill or largest > MAX_WEIGHT else 1.0
-    return [max(int(w == largest), math.floor(w * factor + HALF - SLIGHTLY)) for w in weights]
+    numbers = np.array(weights, np.float64)
+    found = np.maximum(fitted(numbers, np.full(len(weights), largest), fill=fill), numbers == largest)
+    return [int(number) for number in found]
 
 
 # ------------------------------------------------------------------ of imported entries

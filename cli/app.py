@@ -16,6 +16,7 @@ from .program import PROGRAM
 SECTIONS = {  # heading of the help -> command -> module and name there; a group's is `app`
     "Search": {
         "analyze": "analyze.analyze",
+        "watch": "watch.watch",
         "mate": "mate.mate",
         "alphabeta": "alphabeta.alphabeta",
         "uci": "uci.uci",

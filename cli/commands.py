@@ -344,7 +344,7 @@ def command_line(name: str, bundle: object) -> str:
     options: list[str] = []
     for declared, value in _set_values(bundle):
         if isinstance(declared, ArgumentInfo):
-            arguments.append(str(value))
+            arguments += map(str, value) if isinstance(value, list) else [str(value)]
         else:
             options += _option_words(str(declared.default), value)  # where Annotated keeps the first name
     return shlex.join([*program_name().split(), name, *arguments, *options])

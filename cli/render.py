@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from .scores import detailed, heading, is_white, score, signed, wdl
@@ -98,6 +99,28 @@ def way_text(way: Way | None, position: str) -> str:
         return position
     start = "" if way.start is None else f"{way.start}: "
     return f"{start}{numbered(way.start, way.line)}" if way.line else "start"
+
+
+def position_heading(store: Path, position: str) -> Iterator[str]:
+    """Yields the line to a position of a file, if one is known, and its FEN."""
+    from graphsearch.query.routes import routes
+
+    line = way_text(routes(store, [position]).get(position), position)
+    if line != position:
+        yield line
+    yield position
+
+
+def game_text(board: chess.Board) -> str:
+    """Returns the line to a position, as it was given: `1. e4 e5`, `start`; its FEN without one."""
+    import chess
+
+    from graphsearch.position.lines import sans_of
+    from graphsearch.query.routes import Way
+
+    root = board.root()
+    start = None if root.fen() == chess.STARTING_FEN else root.fen()
+    return way_text(Way(start, sans_of(root, board.move_stack), None), board.fen())
 
 
 def way_cells(way: Way | None, position: str) -> dict[str, str]:

@@ -9,8 +9,7 @@ import chess
 import pytest
 
 from graphsearch.graph.view import show
-from graphsearch.web.jobs.tasks import Root
-from graphsearch.web.jobs.turns import Turns
+from graphsearch.search.turns import Root, Turns
 
 from .conftest import Client, until
 from .test_page import Page

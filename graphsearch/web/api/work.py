@@ -20,8 +20,9 @@ from ...limits import UPLOAD, byte_count, check_size
 from ...position.board import fen_of
 from ...position.notation import read_moves
 from ...search.params import LEAST_RAM, Limits, SearchParams
+from ...search.turns import Root
 from ..jobs.task_queue import DONE
-from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, FollowTask, ImportTask, Root, SearchTask
+from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, FollowTask, ImportTask, SearchTask
 from ..served_file import ServedFile
 from .asking import error_of, post, served_by
 from .requests import (

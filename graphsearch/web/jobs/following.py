@@ -9,14 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphSearchError, UnsavedError
+from ...search.turns import Turns
 from .reporting import UPDATE_SECONDS, Reports
 from .searching import memory_of, open_graph
-from .turns import Turns
 
 if TYPE_CHECKING:
     from ...graph.graph import Graph
     from ...search.results import SearchResult
-    from .tasks import FollowTask, Requests, Root, SendProgress
+    from ...search.turns import Root
+    from .tasks import FollowTask, Requests, SendProgress
 
 IDLE_SECONDS = 0.03  # between two looks at requests while no root needs a search
 
@@ -66,23 +67,16 @@ class _Follower:
         self._graph.save_soon()
 
     def _result(self, root: Root) -> SearchResult:
-        import chess
-
-        from ...search.job import Control, SearchJob
+        from ...search.job import Control
         from ...search.loop import search
-        from ...search.params import Limits
         from ...solvers.mate.beside import MateFinder
 
-        limits = Limits(seconds=self._turns.seconds(root))
-        moves = tuple(chess.Move.from_uci(move) for move in root.searchmoves)
-        job = SearchJob(
-            board=root.board, limits=limits, params=self._task.params, searchmoves=moves, hurry=True, lines=0
-        )
+        job = self._turns.job(root, self._task.params)
         control = Control(
             on_progress=self._reports.show,
             interval=UPDATE_SECONDS,
             stop=self._requests.turn,
-            mates=MateFinder(seconds=limits.seconds),
+            mates=MateFinder(seconds=job.limits.seconds),
             on_slice=self._answer,
         )
         return search(self._graph, job, control)

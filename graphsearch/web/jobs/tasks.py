@@ -16,6 +16,7 @@ from ...book.review.games import GameChoice
 from ...evaluators.factory import EvaluatorSpec, create
 from ...exchange.selection import Selection
 from ...search.params import Limits, SearchParams
+from ...search.turns import Root
 from .memory import Question, answer_of
 
 if TYPE_CHECKING:
@@ -66,21 +67,6 @@ class SearchTask(Searching):
     boards: tuple[chess.Board, ...]
     until: int | None = None
     limits: Limits = field(default_factory=Limits)
-    searchmoves: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A position that is searched in turn with others.
-
-    Attributes:
-      board: the position, with the game before it. title: for people.
-      share: of the time, in proportion to the others. searchmoves: in UCI; empty: all moves.
-    """
-
-    board: chess.Board
-    title: str
-    share: float = 1.0
     searchmoves: tuple[str, ...] = ()
 
 

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from ...position.board import fen_of
+import chess
 
-if TYPE_CHECKING:
-    from .tasks import Root
+from ..position.board import fen_of
+from .job import SearchJob
+from .params import Limits, SearchParams
 
 ROUND_SECONDS = 30.0  # in which each root has its turn
 LEAST_SECONDS = 3.0  # of a turn: each begins a run of the file
 GOES_ON = {"time", "stop"}  # reasons after which a root has another turn
 
 
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A position that is searched in turn with others.
+
+    Attributes:
+      board: the position, with the game before it. title: for people.
+      share: of the time, in proportion to the others. searchmoves: in UCI; empty: all moves.
+    """
+
+    board: chess.Board
+    title: str
+    share: float = 1.0
+    searchmoves: tuple[str, ...] = ()
+
+
 class Turns:
     """The roots, the seconds that each has had, and those that need no more search."""
 
-    def __init__(self, roots: Sequence[Root]) -> None:
+    def __init__(self, roots: Sequence[Root], *, round_seconds: float = ROUND_SECONDS) -> None:
+        """Takes the roots, and the time in which each has its turn."""
         self._roots = tuple(roots)
+        self._round = round_seconds
         self._had: dict[str, float] = {}  # seconds divided by the share, by position and moves
         self._ended: dict[str, str] = {}  # why it needs no more search
 
@@ -42,7 +61,29 @@ class Turns:
         open_ = [one for one in self._roots if _key(one) not in self._ended]
         if len(open_) < 2:
             return None
-        return max(LEAST_SECONDS, ROUND_SECONDS * root.share / sum(one.share for one in open_))
+        least = min(LEAST_SECONDS, self._round / len(open_))
+        return max(least, self._round * root.share / sum(one.share for one in open_))
+
+    def job(self, root: Root, params: SearchParams, limits: Limits | None = None) -> SearchJob:
+        """Returns the search of a root's turn; `limits`: what is left for all of them."""
+        left = limits or Limits()
+        times = [seconds for seconds in (self.seconds(root), left.seconds) if seconds is not None]
+        return SearchJob(
+            board=root.board,
+            limits=Limits(seconds=min(times, default=None), evaluations=left.evaluations),
+            params=params,
+            searchmoves=tuple(chess.Move.from_uci(move) for move in root.searchmoves),
+            hurry=True,
+            lines=0,
+        )
+
+    def had(self, root: Root) -> float:
+        """Returns the seconds that a root has had."""
+        return self._had.get(_key(root), 0.0) * root.share
+
+    def ended(self, root: Root) -> str:
+        """Returns why a root needs no more search; empty if it does."""
+        return self._ended.get(_key(root), "")
 
     def count(self, root: Root, seconds: float, reason: str) -> None:
         """Counts a search of a root, which ended for a reason."""
@@ -58,8 +99,8 @@ class Turns:
                 "title": root.title,
                 "position": fen_of(root.board),
                 "share": root.share,
-                "seconds": round(self._had.get(_key(root), 0.0) * root.share, 1),
-                "ended": self._ended.get(_key(root), ""),
+                "seconds": round(self.had(root), 1),
+                "ended": self.ended(root),
             }
             for root in self._roots
         ]

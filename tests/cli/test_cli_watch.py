@@ -1,0 +1,55 @@
+"""`graphsearch watch`: turns of several positions, their shares, and what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..conftest import Cli, sql
+
+MATE = "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_every_position_has_its_turn_and_is_listed_in_the_file(cli: Cli, tmp_path: Path) -> None:
+    store = tmp_path / "a.graph"
+    done = cli("watch", store, "1. e4 e5", MATE, "1. d4", "--time", 2).ends(
+        0, "Resume with: graphsearch watch"
+    )
+    assert "'1. e4 e5'" in done.err
+    lines = {line.split("  ")[0]: line for line in done.out.splitlines()}
+    assert {"1. e4 e5", MATE, "1. d4"} <= set(lines)
+    assert "proven" in lines[MATE]
+    assert len(sql(store, "SELECT * FROM root")) == 3
+    again = rows(cli("watch", store, "--time", 1, "--json").ends(0).out)
+    assert {row["line"] for row in again} == {"1. e4 e5", MATE, "1. d4"}
+    assert [row["ended"] for row in again if row["line"] == MATE] == ["proven"]
+
+
+def test_a_limit_of_evaluations_is_that_of_all_turns(cli: Cli, tmp_path: Path) -> None:
+    found = rows(cli("watch", tmp_path / "a.graph", "1. e4", "--evaluations", 50, "--json").ends(0).out)
+    assert (len(found), found[0]["best"] is not None) == (1, True)
+    ((evaluations,),) = sql(tmp_path / "a.graph", "SELECT SUM(evaluations) FROM run")
+    assert 50 <= evaluations < 100
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name positions; there is no file"),
+        (("1. e4", "--share", "1", "--share", "2"), "--share is there 2 times"),
+        (("1. e4", "--share", "0"), "above 0"),
+        (("1. e5",), "is illegal in"),
+    ],
+)
+def test_wrong_use_is_one_line(cli: Cli, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    done = cli("watch", tmp_path / "a.graph", *words)
+    assert done.code == 2
+    assert said in done.faults[0]
+    assert not (tmp_path / "a.graph").exists()

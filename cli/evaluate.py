@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from io import BytesIO
 from itertools import groupby, islice
@@ -15,7 +15,7 @@ from .commands import command
 from .options import EvaluatorOptions, Json, LineOptions, Param, argument
 from .output import FAILED, say
 from .progress import Advance, progress_bar
-from .render import TERMINAL_NAMES
+from .render import TERMINAL_NAMES, game_text, named
 from .scores import heading, is_white, look, score, signed, wdl
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -
     for many, texts in groupby(positions, lambda text: text == STDIN or holds_positions(text)):
         if not many:
             boards = [LineOptions().board_after(text) for text in texts]
-            _answer(engine, BoardSource(boards), None, json=json)
+            _answer(engine, BoardSource(boards), None, json=json, names=map(game_text, boards))
             continue
         for name in texts:
             with _open(name) as lines, progress_bar("Positions", streaming=True) as advance:
@@ -97,27 +97,35 @@ def _open(name: str) -> Iterator[TextLines]:
         yield TextLines(file, name)
 
 
-def _answer(engine: protocol.Evaluator, source: Source, advance: Advance | None, *, json: bool) -> None:
-    """Prints the evaluations of positions, in their order."""
+def _answer(
+    engine: protocol.Evaluator,
+    source: Source,
+    advance: Advance | None,
+    *,
+    json: bool,
+    names: Iterable[str] = (),
+) -> None:
+    """Prints the evaluations of positions, in their order; `names`: the lines to the first of them."""
     from graphsearch.evaluators.assess import assess_all
 
-    done = 0
+    done, lines = 0, iter(names)
     for answers in assess_all(engine, source):
         if json:
             print(answers.json_lines(), end="")
         else:
             for assessment in answers.assessments():
-                print(_text(assessment))
+                print(_text(assessment, next(lines, "")))
         sys.stdout.flush()
         done += len(answers)
         if advance:
             advance(done, None)
 
 
-def _text(a: assessing.Assessment) -> str:
+def _text(a: assessing.Assessment, line: str) -> str:
     white = is_white(a.position)
     worth = f"{score(a.cp, None, white=white)}   W D L {wdl(a.wdl, white=white)}   ({heading()})"
     value = TERMINAL_NAMES.get(a.terminal) or worth
     more = f"Q {signed(a.q, white=white)}" if look.details and a.terminal not in TERMINAL_NAMES else ""
     priors = "  ".join(f"{move} {100 * p:.1f}%" for move, p in islice(a.priors.items(), TOP))
-    return "\n  ".join(part for part in (a.position, value, more, priors) if part)
+    heads = named(line or a.position, a.position)
+    return "\n  ".join(part for part in (*heads, value, more, priors) if part)

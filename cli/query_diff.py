@@ -23,7 +23,17 @@ from .options import (
 from .output import print_json, print_parts, say, say_if_unfinished
 from .polyglot import diff_of_books, is_book
 from .progress import progress_bar
-from .render import WAY, WAY_LEAST, count, moment, numbered, opening_line, proven_result, way_cells
+from .render import (
+    WAY,
+    WAY_LEAST,
+    count,
+    moment,
+    numbered,
+    opening_line,
+    position_heading,
+    proven_result,
+    way_cells,
+)
 from .scores import detailed, heading, is_white, score, signed, wdl
 from .tables import FILL, LEFT, WHOLE, Cells, Part, table
 
@@ -311,7 +321,7 @@ def history(
     if json:
         print_json(found.as_dict() | {"points": [point.as_dict() for point in points]})
     else:
-        print_parts(_history_parts(found, points))
+        print_parts(_history_parts(found, points, store))
     if not points:
         say("note: no search of this position was saved")
     elif plot:
@@ -321,11 +331,11 @@ def history(
         say(f"wrote {plot}")
 
 
-def _history_parts(found: History, points: Sequence[HistoryPoint]) -> Iterator[Part]:
+def _history_parts(found: History, points: Sequence[HistoryPoint], store: Path) -> Iterator[Part]:
     from graphsearch.position.board import board_of
     from graphsearch.position.openings import opening_at
 
-    yield found.position
+    yield from position_heading(store, found.position)
     yield from opening_line(opening_at(board_of(found.position)))
     yield f"({heading()})"
     yield table([_point_cells(point, found.position) for point in points], POINT_KINDS, least=POINT_LEAST)

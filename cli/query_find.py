@@ -151,6 +151,9 @@ def _print_json(found: Iterable[Found]) -> int:
     return number
 
 
+WALKED_FIRST, WALKED_EACH = 4000, 2  # positions read for lines: at first, and for each row; 0.8 ms each
+
+
 def _print_found(store: Path, found: Iterable[Found]) -> int:
     """Prints positions as they come, each with a line to it where one is found; returns how many."""
     from graphsearch.position.board import board_of
@@ -159,11 +162,12 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
 
     number = 0
     with opened(store) as source:
-        finder = Finder(source)
+        finder = Finder(source, budget=WALKED_FIRST)
         for number, row in enumerate(found, 1):
             if number == 1:
                 print(f"({heading()})")
                 print(f"{'Score':>7}  {'Visits':>12}  {'Best':<7}  {'Proven':<11}  Line")
+            finder.budget += WALKED_EACH
             way = finder.way(board_of(row.position))
             print(_found_line(row, way), flush=number % 64 == 0)
     return number

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from graphsearch.position.values import cp_from_q
@@ -13,7 +14,7 @@ from graphsearch.position.values import cp_from_q
 from .commands import report
 from .options import Depth, Lines, PositionOptions, StoreOption, option
 from .output import console, say, speaks_unicode
-from .render import count, move_number, numbered, opening_cells, opening_line, steps_table
+from .render import count, move_number, numbered, opening_cells, opening_line, position_heading, steps_table
 from .scores import detailed, heading, is_white, look, pawns, score, seen_of_white, signed, wdl
 from .tables import LEFT, WHOLE, Part, table
 
@@ -108,8 +109,8 @@ def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1, by
     return pv(store, position.board(), lines=lines or MAX_MOVES, by=by)
 
 
-def _tree(found: Tree) -> Iterator[Part]:
-    yield found.root.position
+def _tree(found: Tree, store: Path) -> Iterator[Part]:
+    yield from position_heading(store, found.root.position)
     yield _drawing(found)
     yield (
         f"{count(found.positions, 'position')}, {count(found.transpositions, 'transposition')};"

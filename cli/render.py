@@ -106,9 +106,18 @@ def position_heading(store: Path, position: str) -> Iterator[str]:
     from graphsearch.query.routes import routes
 
     line = way_text(routes(store, [position]).get(position), position)
-    if line != position:
-        yield line
-    yield position
+    yield from named(line, position)
+
+
+def named(line: str, position: str) -> Iterator[str]:
+    """Yields the line to a position and its FEN, each once; the start position needs no FEN.
+
+    >>> list(named("start", "FEN")), list(named("1. e4", "FEN")), list(named("FEN", "FEN"))
+    (['start'], ['1. e4', 'FEN'], ['FEN'])
+    """
+    yield line
+    if line not in ("start", position):
+        yield position
 
 
 def game_text(board: chess.Board) -> str:

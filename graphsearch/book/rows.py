@@ -10,7 +10,8 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, StoreError
-from ..position.lines import numbered, ply_of
+from ..exchange.selection import games_of_roots, without_clocks
+from ..position.lines import numbered, ply_of, sans_of
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables import games, history
@@ -286,9 +287,22 @@ class BookSnapshot:
         return self.positions[self.numbers[line.keys[0]]]
 
     def text(self, line: BookLine, *further: str) -> str:
-        """Returns a line with move numbers, `2. c4 e6`, and further SANs; without moves the root's FEN."""
-        fen, sans = self.root(line).fen, (*line.sans, *further)
-        return numbered(sans, ply_of(fen)) if sans else fen
+        """Returns a line as `whole_line`, and further SANs; without moves the root's FEN."""
+        fen = self.root(line).fen
+        return whole_line(self.config, fen, (*line.sans, *further)) or fen
+
+
+def whole_line(config: str, root: str, sans: Sequence[str]) -> str:
+    """Returns moves below a root of a book with move numbers, after those that lead to it; empty without any.
+
+    Args:
+      config: the TOML text of the book; it may say by which moves its roots are reached. root: FEN.
+    """
+    before = games_of_roots(config).get(without_clocks(root))
+    if before is None:
+        return numbered(sans, ply_of(root)) if sans else ""
+    start = before.root()
+    return numbered((*sans_of(start, before.move_stack), *sans), ply_of(start.fen()))
 
 
 def read_snapshot(store: Store, name: str) -> BookSnapshot:

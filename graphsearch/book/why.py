@@ -10,8 +10,7 @@ from typing import Any
 import chess
 
 from ..answer import picked
-from ..position.board import board_of, check, fen_of, key_text
-from ..position.lines import numbered
+from ..position.board import check, fen_of, key_text
 from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -33,7 +32,8 @@ class Why:
     Attributes:
       book: its name. position: FEN. key: as `key_text` has it.
       found: whether the book has it. state: `leaf`, `open` or `end`; None if it has not.
-      ply: in the book; None if it is not there. line: a shortest line from a root, in SAN; empty for a root.
+      ply: in the book; None if it is not there. line: a shortest line, in SAN, from the start of
+        the game where the moves to the root are known, else from the root; empty for a root without moves.
       searches, n: number of its searches, node N then. value: of the book, for the side to move.
       outside, outside_san: best value among the moves outside the book, and that move.
       priority, rank, leaves: of a leaf: its cost, its rank in that order from 1, the number of leaves.
@@ -79,7 +79,7 @@ class LeftAt:
 
     Attributes:
       position: FEN of the last position of the book. move: SAN of the next move.
-      line: from a root to that position. verdict: on the move; None without a decision.
+      line: to that position, as `Why.line`. verdict: on the move; None without a decision.
       state: of that position.
     """
 
@@ -133,7 +133,7 @@ class _BookReader:
         found = rows.roots_of(store, book.id)
         self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
         self._roots = tuple(fen for _, fen, _ in found)
-        self._plies = {key: board_of(fen).ply() for key, fen, _ in found}
+        self._fens = {key: fen for key, fen, _ in found}
         self.tree.update(self.tree.positions)
         self._growth = Growth(self.config, self.tree, 0, store.read, self._games)
 
@@ -188,7 +188,9 @@ class _BookReader:
         if line is None:
             return ""
         root = line.keys[0]
-        return numbered(line.sans, self._plies.get(root, self.tree.positions[root].ply))
+        return rows.whole_line(
+            self.config.text, self._fens.get(root, self.tree.positions[root].fen), line.sans
+        )
 
     def _left_at(self, board: chess.Board) -> LeftAt | None:
         """Returns where the game of a board leaves the book; None if it was never there."""

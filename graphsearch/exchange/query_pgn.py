@@ -26,7 +26,7 @@ def export_diff(found: Difference, target: Target) -> int:
     """Writes a game for each changed position that is listed; returns how many.
 
     Each begins with the position. The main line is that of the newer file, the variation that of the older
-    one; comments have N, centipawns and bounds of both.
+    one; comments have N, centipawns for White and what is proven in both.
 
     Raises:
       ExportError: if the file cannot be written.
@@ -62,17 +62,17 @@ def _write(
     """Writes the newer line, and the older one as a variation of its first move."""
     if new:
         _moves(text, board, new[:1])
-        text.comment(_said("now", now))
+        text.comment(_said("now", now, board))
     if old and old[:1] != new[:1]:
         if new:
             text.open()
         _moves(text, board, old[:1])
-        text.comment(_said("before", then))
+        text.comment(_said("before", then, board))
         _moves(text, board, old[1:], skip=1)
         if new:
             text.close()
     elif old:
-        text.comment(_said("before", then))
+        text.comment(_said("before", then, board))
     _moves(text, board, new[1:], skip=1)
 
 
@@ -85,9 +85,11 @@ def _moves(text: MoveText, board: chess.Board, sans: Sequence[str], *, skip: int
         text.word(san)
 
 
-def _said(when: str, worth: Worth) -> list[str]:
-    bounds = {(1, 1): ["won"], (0, 0): ["drawn"], (-1, -1): ["lost"]}.get(worth.bounds, [])
-    return [f"{when}:", "N", f"{worth.n:,},", f"{worth.cp:+d}", "cp", *bounds]
+def _said(when: str, worth: Worth, board: chess.Board) -> list[str]:
+    us, them = ("White", "Black") if board.turn else ("Black", "White")
+    bounds = {(1, 1): [us, "wins"], (0, 0): ["draw"], (-1, -1): [them, "wins"]}.get(worth.bounds, [])
+    cp = worth.cp if board.turn else -worth.cp
+    return [f"{when}:", "N", f"{worth.n:,},", f"{cp:+d}", "cp", *bounds]
 
 
 # ------------------------------------------------------------------ preparations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 import chess
@@ -106,12 +107,18 @@ def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> Export
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
-    games = _games(_lines(book.config)) if book else {}
+    games = games_of_roots(book.config) if book else {}
     return ExportPlan(selection, _distinct(boards), book is None, side, number, games)
 
 
 def _games(boards: Iterable[chess.Board]) -> dict[str, chess.Board]:
     return {without_clocks(fen_of(board)): board for board in boards if board.move_stack}
+
+
+@lru_cache(maxsize=4)
+def games_of_roots(config: str) -> dict[str, chess.Board]:
+    """Returns the roots of a book's TOML text that are lines, with their moves, by FEN without clocks."""
+    return _games(_lines(config))
 
 
 def without_clocks(fen: str) -> str:

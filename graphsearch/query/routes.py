@@ -64,10 +64,15 @@ class _Met:
 
 
 class Finder:
-    """Finds lines from the roots of a file."""
+    """Finds lines from the roots of a file.
 
-    def __init__(self, source: RecordSource) -> None:
+    Attributes:
+      budget: how many positions may be read for all lines; raise it for a long list.
+    """
+
+    def __init__(self, source: RecordSource, *, budget: int = WALKED) -> None:
         """Takes an open file; reads nothing yet."""
+        self.budget = budget
         self._source = source
         self._roots = [board_of(root.position) for root in source.store.roots()]
         self._met: dict[str, _Met] = {}
@@ -84,7 +89,7 @@ class Finder:
             return Way(None, (), None)
         key = key_text(board)
         met = self._met.get(key)
-        while (met is None or met.move is None) and self._walked < WALKED and self._heap:
+        while (met is None or met.move is None) and self._walked < self.budget and self._heap:
             self._expand()
             met = met or self._met.get(key)
             if met is not None and met.move is not None:

@@ -90,7 +90,7 @@ def test_why_gives_a_reason_for_every_legal_move(book: Path, cli: Cli) -> None:
     assert 1 <= len(taken) < len(found["moves"])
     assert taken[0]["rule"] == "best"
     assert all(move["since_run"] == 1 for move in taken)
-    assert found["line"] == ""
+    assert found["line"] == "1. d4"
     text = cli("book", "why", "startpos", "--moves", "d4", "--store", book).out
     assert "the best reply" in text
 

@@ -86,6 +86,8 @@ WRITE = (
     ("book", "build", "white.toml", "--evaluations", "16", "--ram", "64MB", "--store", "{}"),
     ("import", "--format", "epd", "a.epd", "--store", "{}"),
     ("review", "a.pgn", "--visits", "10", "--ram", "64MB", "--store", "{}", "-o", "out.pgn"),
+    ("analyze", "a.epd", "--visits", "10", "--ram", "64MB", "--store", "{}", "-o", "out.epd"),
+    ("watch", "{}", "1. e4", "--evaluations", "20", "--ram", "64MB"),
 )
 
 

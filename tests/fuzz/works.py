@@ -83,6 +83,8 @@ WORKS = (
         )
         for threads in ("2", "5")
     ),
+    Work("analyze, a set", _on("analyze", "{}/b.epd", "--visits", "300", *SMALL), grows={"run": 1}),
+    Work("watch", _on("watch", "1. e4", "--evaluations", "200", *SMALL), grows={"run": 1}),
     Work("alphabeta", _on("alphabeta", "startpos", "--depth", "3", "--ram", "8MB"), grows={"entry_run": 1}),
     Work("mate", _on("mate", MATE_IN_4, "--visits", "3000")),
     Work("uci", ("uci", *SMALL, "--store", "{}/a.graph"), lines=SESSION),

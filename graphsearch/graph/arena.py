@@ -6,7 +6,6 @@ address space once and take pages as nodes come; only the hash table is replaced
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,14 +18,14 @@ from ..errors import CapacityError
 from ..jit.apart import apart
 from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
 from ..position.tables import load_tables
-from ..store.codec.bulk import columns_of, newest_in_order
+from ..store.codec.bulk import columns_of, segment_order
 from ..store.codec.layout import BLOCK
 from ..store.record import transposition_kernel
 from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.node_layout import CAPACITIES, CAPACITY, WIDE
 from ..store.sizes import SIZES
 from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
-from .memory import default_budget, reserve
+from .memory import default_budget, give_back, reserve
 from .single_copies import SingleCopies
 
 Words = NDArray[np.uint64]
@@ -194,17 +193,15 @@ class Arena:
         return self.bytes_used + growth <= self.max_bytes
 
     def evict(self, free_bytes: int, nodes: int, pinned: Sequence[Words] = ()) -> bool:
-        """Drops clean records until so many bytes are free and at most `nodes` nodes are left.
+        """Drops clean records until so many bytes are free and `nodes` nodes left; returns whether it could.
 
         Args:
-          free_bytes: half of them for records, half for blocks.
+          free_bytes: for records and for blocks, as what both take.
           pinned: slots of records that stay, those of waves under way; 0 is none.
 
-        Returns:
-          whether enough could be dropped.
         """
         with self._pinned(pinned):
-            return bool(evict_kernel.evict(self.arrays, free_bytes // 16, free_bytes // 8, nodes))
+            return bool(evict_kernel.evict(self.arrays, free_bytes, nodes))
 
     def forget(self, words: Words, pinned: Sequence[Words] = ()) -> int:
         """Drops the clean records of some positions, `[R, 10]`; returns how many there were."""
@@ -225,16 +222,25 @@ class Arena:
             for slots in pinned:
                 evict_kernel.pin(self.arrays, slots, False)
 
+    def shrink(self, max_bytes: int) -> None:
+        """Drops clean records at the ends of memory, until the rest takes so many bytes if they suffice."""
+        c, heaps = self.counters, [arena_kernel.RECORD_WORDS, arena_kernel.BLOCK_WORDS]
+        now = 8 * int(c[heaps[0]]) + 4 * int(c[heaps[1]])
+        share = max(0.0, 1 + (max_bytes - self.bytes_used) / now)
+        evict_kernel.cut(self.arrays, *(c[heaps] * share).astype(int).tolist())
+        for memory, words, size in zip(self._memory, c[heaps].tolist(), (8, 4), strict=True):
+            give_back(memory, size * words)
+
     def reset(self) -> bool:
         """Gives all memory of records back if there are none; returns whether that was so."""
         if self.node_count:
             return False
-        counters = self.counters
-        counters[arena_kernel.RECORD_WORDS] = counters[arena_kernel.BLOCK_WORDS] = 1
-        counters[[arena_kernel.HAND, arena_kernel.FREED_WORDS, arena_kernel.FREED_RECORD_WORDS]] = 0
-        counters[arena_kernel.BLOCK_LISTS :] = 0
+        c = self.counters
+        c[arena_kernel.RECORD_WORDS] = c[arena_kernel.BLOCK_WORDS] = 1
+        c[[arena_kernel.HAND, arena_kernel.FREED_WORDS, arena_kernel.FREED_RECORD_WORDS]] = 0
+        c[arena_kernel.BLOCK_LISTS :] = 0
         for memory in self._memory:
-            memory.madvise(mmap.MADV_DONTNEED)
+            give_back(memory, 0)
         return True
 
     def reserve_log(self, rows: int, *, spare: int = 0) -> None:
@@ -273,13 +279,7 @@ class Arena:
         overlay = self.arrays.overlay
         if 4 * length < len(overlay):
             return
-        items, inverse = np.unique(overlay[0 : 2 * length : 2], return_inverse=True)
-        sums = np.zeros(len(items), np.int64)
-        np.add.at(sums, inverse, overlay[1 : 2 * length : 2])
-        folded = np.zeros(max(len(overlay), 8 * len(items)), np.int64)
-        folded[0 : 2 * len(items) : 2] = items
-        folded[1 : 2 * len(items) : 2] = sums
-        self.counters[arena_kernel.OVERLAY_LENGTH] = len(items)
+        folded, self.counters[arena_kernel.OVERLAY_LENGTH] = overlay_kernel.folded(overlay, length)
         self.arrays = self.arrays._replace(overlay=folded)
 
     def reserve_overlay(self, notes: int) -> None:
@@ -353,13 +353,7 @@ class Arena:
         keys = np.empty(count, np.uint64)
         transfer_kernel.log_sort_keys(self.arrays, keys)
         rows = self.arrays.log[: count * arena_kernel.LOG_WORDS].reshape(count, arena_kernel.LOG_WORDS)
-        places = np.argsort(keys)  # quicksort: a quarter of the time of a stable sort, which the ties need
-        is_tied = np.zeros(count, np.bool_)
-        ties = np.flatnonzero(np.diff(keys[places]) == 0)
-        is_tied[ties] = is_tied[ties + 1] = True
-        tied = places[is_tied]
-        places[is_tied] = tied[newest_in_order(rows[tied, :POSITION_WORDS], keys[tied])]
-        return places
+        return segment_order(rows, keys)
 
     def end_saving(self, saving: Saving) -> None:
         """Notes that the file holds what was saved."""

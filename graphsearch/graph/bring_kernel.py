@@ -21,6 +21,7 @@ from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers
 from .guards_kernel import ThreadArrays, pointers_of_thread
 from .heap_kernel import find
+from .space_kernel import has_freed
 from .transfer_kernel import enter_record, has_room_for_record
 
 BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
@@ -29,15 +30,8 @@ BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
 @inner
 def _has_room(A: ArenaPointers, budget: int64) -> bool:
     """Returns whether one more record may be entered without evicting any."""
-    counters = A.space
-    records = 8 * counters[arena.RECORD_WORDS]
-    blocks = 4 * counters[arena.BLOCK_WORDS]
-    free_records = 8 * counters[arena.FREED_RECORD_WORDS]
-    free_blocks = 4 * counters[arena.FREED_WORDS]
-    wanted = 8 * int64(A.size) + records + blocks + BYTES_PER_NODE - budget  # that must be free
-    if wanted > free_records + free_blocks:
-        return False
-    if wanted > BYTES_PER_NODE and min(free_records, free_blocks) < wanted // 2:  # in pieces of no use
+    used = 8 * (int64(A.size) + A.space[arena.RECORD_WORDS]) + 4 * A.space[arena.BLOCK_WORDS]
+    if not has_freed(A, used + BYTES_PER_NODE - budget):
         return False
     return has_room_for_record(A)
 

@@ -17,22 +17,18 @@ from ..store.record.node_kernel import add_state, block_class_of, block_of, clea
 from ..store.record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, overlay_slot, pointers
+from .blocks_kernel import block_words as words_of_class
 from .blocks_kernel import give_block
 from .heap_kernel import find, remove
-from .space_kernel import give_words, join_pieces, piece_words
+from .space_kernel import give_end, give_words, has_freed, join_pieces, piece_words
 
 STAYS = DIRTY | SAVING | PINNED | HELD
 HAND_ROUNDS = 2  # the first may only find what was visited
 
 
 @inner
-def _enough(A: ArenaPointers, record_words: int64, block_words: int64, nodes: int64) -> bool:
-    counters = A.counters
-    return (
-        counters[arena.FREED_RECORD_WORDS] >= record_words
-        and counters[arena.FREED_WORDS] >= block_words
-        and counters[arena.NODES] <= nodes
-    )
+def _enough(A: ArenaPointers, wanted: int64, nodes: int64) -> bool:
+    return A.counters[arena.NODES] <= nodes and has_freed(A, wanted)
 
 
 @inner
@@ -55,8 +51,8 @@ def _switch(A: ArenaPointers, rec: int64, bit: int64, on: bool) -> None:
 
 
 @kernel
-def evict(A: ArenaArrays, record_words: int64, block_words: int64, nodes: int64) -> bool:
-    """Moves the hand until so many words are free and at most `nodes` are left, or it has gone round twice.
+def evict(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
+    """Moves the hand until so many bytes are free and at most `nodes` are left, or it has gone round twice.
 
     Returns whether that was reached.
     """
@@ -66,7 +62,7 @@ def evict(A: ArenaArrays, record_words: int64, block_words: int64, nodes: int64)
     before = int64(0)  # free piece that ends at the hand
     left = HAND_ROUNDS * end
     while left > 0:
-        if _enough(Ap, record_words, block_words, nodes):
+        if _enough(Ap, wanted, nodes):
             break
         if hand < 1 or hand >= end:
             hand = int64(1)
@@ -89,7 +85,43 @@ def evict(A: ArenaArrays, record_words: int64, block_words: int64, nodes: int64)
         hand += words
         left -= words
     Ap.counters[arena.HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
-    return _enough(Ap, record_words, block_words, nodes)
+    return _enough(Ap, wanted, nodes)
+
+
+@inner
+def _lies_within(A: ArenaPointers, rec: int64, words: int64, record_words: int64, block_words: int64) -> bool:
+    """Returns whether a record of so many words and its block lie in the first words of both heaps."""
+    if rec + words > record_words:
+        return False
+    return (
+        not has_block(A, rec) or block_of(A, rec) + words_of_class(A, block_class_of(A, rec)) <= block_words
+    )
+
+
+@kernel
+def cut(A: ArenaArrays, record_words: int64, block_words: int64) -> None:
+    """Drops what may go and lies beyond so many words of records or of blocks, and ends both there."""
+    Ap = pointers(A)
+    end = Ap.counters[arena.RECORD_WORDS]
+    at = int64(1)
+    before = int64(0)  # free piece that ends there
+    while at < end:
+        words = piece_words(Ap, at)
+        state = state_of(Ap, at)
+        if state & FREE:
+            if before:
+                join_pieces(Ap, before, at)
+            else:
+                before = at
+        elif state & STAYS or _lies_within(Ap, at, words, record_words, block_words):
+            before = int64(0)
+        else:
+            before = _drop(Ap, at, words, before)
+            words = piece_words(Ap, before) - (at - before)
+        at += words
+    if before:
+        give_end(Ap, before)
+    Ap.counters[arena.HAND] = int64(1)
 
 
 @kernel

@@ -281,7 +281,7 @@ class Graph(SavedGraph):
         """
         if self.pager.has_shrunk:
             self.flush()
-            self.pager.start_over()
+            self.pager.shrink()
         if self.pager.make_room(nodes, need):
             return
         self.settle(wait=True)

@@ -55,6 +55,13 @@ def reserve(words: int) -> mmap.mmap:
         return memory
 
 
+def give_back(memory: mmap.mmap, used: int) -> None:
+    """Gives the pages behind the first `used` bytes back to the system, until they are written to again."""
+    begin = -(-used // mmap.PAGESIZE) * mmap.PAGESIZE
+    if begin < len(memory):
+        memory.madvise(mmap.MADV_DONTNEED, begin, len(memory) - begin)
+
+
 def _mapped(words: int) -> mmap.mmap:
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
     return mmap.mmap(-1, 8 * words, flags=flags)

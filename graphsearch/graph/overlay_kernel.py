@@ -5,6 +5,9 @@ Those that only the history of its game made draws, and those that it forced ove
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..jit.compiler import kernel
 from ..jit.types import int64
 from ..store.record.node_kernel import (
@@ -19,6 +22,17 @@ from ..store.record.node_kernel import (
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, overlay_draws, overlay_edge, overlay_slot, pointers
 from .statistics_kernel import refresh
+
+
+def folded(overlay: NDArray[np.int64], length: int) -> tuple[NDArray[np.int64], int]:
+    """Returns an overlay of `length` notes with the notes of one item summed up, and its length."""
+    items, inverse = np.unique(overlay[0 : 2 * length : 2], return_inverse=True)
+    sums = np.zeros(len(items), np.int64)
+    np.add.at(sums, inverse, overlay[1 : 2 * length : 2])
+    found = np.zeros(max(len(overlay), 8 * len(items)), np.int64)
+    found[0 : 2 * len(items) : 2] = items
+    found[1 : 2 * len(items) : 2] = sums
+    return found, len(items)
 
 
 @kernel

@@ -273,13 +273,21 @@ class Pager:
     def has_shrunk(self) -> bool:
         """Whether the memory of nodes is too large for what index and log have left of the budget.
 
-        Eviction frees words between others; only starting over gives them back, which must wait until no wave
-        is under way. What waves need beyond the budget does not count: the next wave would take it again.
+        Eviction frees words between others; only `shrink` gives them back, which must wait until no wave is
+        under way. What waves need beyond the budget does not count: the next wave would take it again.
         """
         if self._reader is None or self.under_way:
             return False
         over = self._arena.bytes_used - self.budget
         return over > self.budget // OVER_SHARE + self._passed and not self._arena.has_overlay
+
+    def shrink(self) -> None:
+        """Gives memory back until some of the budget is left; everything must be saved."""
+        self.complete = False
+        self.evictions += 1
+        self._arena.shrink(self.budget - self.budget // OVER_SHARE)
+        if self.has_shrunk:
+            self.start_over()
 
     def start_over(self) -> bool:
         """Drops everything that is saved and the waste between records; returns whether that was all."""

@@ -26,6 +26,21 @@ RESERVE = 1024  # words that one of several threads takes at once, some 35 recor
 
 
 @inner
+def has_freed(A: ArenaPointers, wanted: int64) -> bool:
+    """Returns whether so many bytes are free, and in neither heap much fewer than its part of them.
+
+    Those of one heap alone are of little use: the other would grow.
+    """
+    counters = A.space
+    free_records, free_blocks = 8 * counters[arena.FREED_RECORD_WORDS], 4 * counters[arena.FREED_WORDS]
+    if wanted > free_records + free_blocks:
+        return False
+    records, blocks = 8 * counters[arena.RECORD_WORDS], 4 * counters[arena.BLOCK_WORDS]
+    least = wanted // 2 * records // (records + blocks)
+    return free_records >= least and free_blocks >= wanted // 2 - least
+
+
+@inner
 def piece_words(A: ArenaPointers, slot: int64) -> int64:
     """Returns the words of what begins at a slot: a record, or a free piece."""
     if state_of(A, slot) & FREE:
@@ -162,6 +177,13 @@ def give_words(A: ArenaPointers, slot: int64, words: int64, before: int64) -> in
         end += _unlink(A, end)
     _push(A, begin, end - begin)
     return begin
+
+
+@inner
+def give_end(A: ArenaPointers, slot: int64) -> None:
+    """Takes a free piece at the end out of the heap."""
+    _unlink(A, slot)
+    A.space[arena.RECORD_WORDS] = slot
 
 
 @inner

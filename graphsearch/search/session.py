@@ -32,7 +32,7 @@ FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first 
 FLUSH_GROWTH = 3  # from one interval to the next: what changes in both is written twice
 COPY_BYTES = 320  # of a node while it is saved: its copy and position, the order, and what it is encoded to
 MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and encodes: 15 to 19 MB for 1,024
-RESERVED_PARTS = 3  # a budget is at least so many times the memory reserved for both
+RESERVED_PARTS = 4  # a budget is at least so many times the memory reserved for both
 LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
 

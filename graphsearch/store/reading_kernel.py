@@ -19,8 +19,8 @@ from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.words import BoardTable, Position
-from .codec.batch_kernel import END, FAILED, Columns, header_at, pointers, records_in
-from .codec.extracting_kernel import Bench, copy_record, find_in_block, open_plain
+from .codec.batch_kernel import END, FAILED, Columns, header_at, pointers
+from .codec.extracting_kernel import Bench, copy_record, find_plain
 from .codec.packing_kernel import PADDING, Workshop, unpack_block
 from .codec.soundness_kernel import is_sound
 from .index.locate_kernel import FilterPointers, first_piece, next_chunk, sort_key
@@ -90,10 +90,9 @@ def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Positi
     if reader[END] == 0:
         return int64(REFUSED)
     header = header_at(plain, int64(0))
-    rows = open_plain(plain, reader, header, bench, ptr(R.start, 0))
+    rows, k = find_plain(plain, reader, header, bench, ptr(R.start, 0), s)
     if reader[FAILED]:
         return int64(REFUSED)
-    k = find_in_block(s, bench, records_in(header))
     if k < 0:
         return int64(NOT_THERE)
     copy_record(plain, reader, bench, k, header, rows, s, pointers(R.columns), int64(0))

@@ -81,8 +81,8 @@ def outcome(
         (ENDGAME, "hash", 3_600, 300_000, {"minibatch_size": 16}),
         (ENDGAME, "hash", 3_600, 300_000, {"minibatch_size": 16, "gather": "classic"}),
         (chess.STARTING_FEN, "uniform", 4_500, 500_000, {"minibatch_size": 32, "gather": "classic"}),
-        (chess.STARTING_FEN, "uniform", 4_500, 500_000, {"minibatch_size": 32, "gather": "budget"}),
-        (chess.STARTING_FEN, "uniform", 4_500, 500_000, {"minibatch_size": 32, "gather": "exclude"}),
+        (chess.STARTING_FEN, "uniform", 4_500, 400_000, {"minibatch_size": 32, "gather": "budget"}),
+        (chess.STARTING_FEN, "uniform", 4_500, 400_000, {"minibatch_size": 32, "gather": "exclude"}),
     ],
     ids=[
         "waves",

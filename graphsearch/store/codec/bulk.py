@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnfitRecordError
+from ...position.board import POSITION_WORDS as PW
 from ..index.bloom import empty_bloom
 from ..ordered_work import in_order, thread_count
 from ..record.node import COLUMNS, MAX_MOVES, RecordBatch
@@ -201,6 +202,21 @@ def sort_keys(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     keys = np.empty(len(words), np.uint64)
     fill_sort_keys(owned(words, np.uint64).reshape(-1), keys)
     return keys
+
+
+def segment_order(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Returns the order of different records in a segment.
+
+    Args:
+      words: `[R, 10]` and more, their positions. keys: their sort keys.
+    """
+    places = np.argsort(keys)  # quicksort: a quarter of the time of a stable sort, which the ties need
+    is_tied = np.zeros(len(keys), np.bool_)
+    ties = np.flatnonzero(np.diff(keys[places]) == 0)
+    is_tied[ties] = is_tied[ties + 1] = True
+    tied = places[is_tied]
+    places[is_tied] = tied[newest_in_order(words[tied, :PW], keys[tied])]
+    return places
 
 
 def newest_in_order(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -36,6 +36,7 @@ from .batch_kernel import (
     header_at,
     is_drawn,
     pointers,
+    read_varint,
     records_in,
 )
 from .decoding_kernel import (
@@ -69,25 +70,32 @@ class Bench(NamedTuple):
 
 
 @inner
-def _read_positions(
-    data: Bytes, reader: Reader, rows: int64, size: int64, bench: Bench, start: Position
+def _read_position(
+    data: Bytes, reader: Reader, rows: int64, k: int64, size: int64, bench: Bench, start: Position
 ) -> None:
-    """Reads the positions of a block, without their keys, and the runs of its records."""
-    for k in range(size):
-        row = adv(data, rows + k)
-        back = int64(row[size * layout.REFERENCE])
-        moves, edges = int64(row[size * layout.MOVES]), int64(row[size * layout.EDGES])
-        if back > k or moves > MAX_MOVES or edges > moves:
-            reader[FAILED] = 1
-            return
-        s = adv(bench.words, PW * k)
-        base = adv(bench.words, PW * (k - back)) if back else start
-        read_board(data, reader, row, size, s, base)
-        if reader[FAILED]:
-            return
-        s[META] = U(read_meta(data, reader, row, size, base))
-        run = bench.runs[k - back] if back else uint32(0)
-        bench.runs[k] = read_run(data, reader, int64(row[size * layout.META]), run)
+    """Reads position `k` of a block, without its key, and the run of its record; those before it are read."""
+    row = adv(data, rows + k)
+    back = int64(row[size * layout.REFERENCE])
+    moves, edges = int64(row[size * layout.MOVES]), int64(row[size * layout.EDGES])
+    if back > k or moves > MAX_MOVES or edges > moves:
+        reader[FAILED] = 1
+        return
+    s = adv(bench.words, PW * k)
+    base = adv(bench.words, PW * (k - back)) if back else start
+    read_board(data, reader, row, size, s, base)
+    if reader[FAILED]:
+        return
+    s[META] = U(read_meta(data, reader, row, size, base))
+    run = bench.runs[k - back] if back else uint32(0)
+    bench.runs[k] = read_run(data, reader, int64(row[size * layout.META]), run)
+
+
+@inner
+def _skip_runs(data: Bytes, reader: Reader, rows: int64, begin: int64, size: int64) -> None:
+    """Passes over the runs of the records of a block from `begin` on."""
+    for at in range(rows + size * layout.META + begin, rows + size * layout.META + size):
+        if int64(data[at]) & layout.HAS_RUN:
+            read_varint(data, reader)
 
 
 @inner
@@ -163,16 +171,39 @@ def copy_record(
 def open_plain(data: Bytes, reader: Reader, header: int64, bench: Bench, start: Position) -> int64:
     """Reads the positions of an unpacked block; returns where its rows begin."""
     reader[FAILED] = 0
-    rows = open_block(data, reader, int64(0), header)
-    if not reader[FAILED]:
-        _read_positions(data, reader, rows, records_in(header), bench, start)
-        if not _ends_with_counts(data, reader, header):
-            reader[FAILED] = 1
+    rows, size = open_block(data, reader, int64(0), header), records_in(header)
+    for k in range(size):
+        if not reader[FAILED]:
+            _read_position(data, reader, rows, k, size, bench, start)
+    if not reader[FAILED] and not _ends_with_counts(data, reader, header):
+        reader[FAILED] = 1
     return rows
 
 
 @inner
-def find_in_block(s: Position, bench: Bench, size: int64) -> int64:
+def find_plain(
+    data: Bytes, reader: Reader, header: int64, bench: Bench, start: Position, s: Position
+) -> tuple[int64, int64]:
+    """Returns where the rows of an unpacked block begin, and which of its positions is `s`, -1 for none.
+
+    Of the positions behind it nothing is read.
+    """
+    reader[FAILED] = 0
+    rows, size = open_block(data, reader, int64(0), header), records_in(header)
+    for k in range(size):
+        if reader[FAILED]:
+            break
+        _read_position(data, reader, rows, k, size, bench, start)
+        if not reader[FAILED] and is_same(s, adv(bench.words, PW * k)):
+            _skip_runs(data, reader, rows, k + 1, size)
+            if not _ends_with_counts(data, reader, header):
+                reader[FAILED] = 1
+            return rows, int64(k)
+    return rows, int64(-1)
+
+
+@inner
+def _find_in_block(s: Position, bench: Bench, size: int64) -> int64:
     """Returns which position of a block is `s`, -1 for none."""
     for k in range(size):
         if is_same(s, adv(bench.words, PW * k)):
@@ -225,7 +256,7 @@ def extract(
             if reader[FAILED]:
                 break
             s = ptr(words, PW * asked[i])
-            k = find_in_block(s, bench, records_in(header))
+            k = _find_in_block(s, bench, records_in(header))
             if k >= 0:
                 copy_record(plain, reader, bench, k, header, rows, s, c, found)
                 hits[found] = i

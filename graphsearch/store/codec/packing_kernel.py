@@ -37,7 +37,8 @@ class Workshop(NamedTuple):
 
     Attributes:
       decompress, frame_size: addresses of functions of libzstd (`jit.libzstd.Libzstd`), 0 without it.
-      context: address of this thread's decompression context.
+      context, column_context: addresses of this thread's decompression contexts, for P codes and for columns:
+        one that changes dictionaries with every frame takes them for cold, and works more slowly.
       dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks
         without dictionaries; then two for each slot: for P codes, for columns.
       frame: `[FRAME_ROOM]` uint8, working memory that begins with `layout.FRAME_START`.
@@ -47,6 +48,7 @@ class Workshop(NamedTuple):
     decompress: int64
     frame_size: int64
     context: int64
+    column_context: int64
     dictionaries: Pointer[int64]
     frame: Pointer[uint8]
     crc: Pointer[uint32]
@@ -93,6 +95,7 @@ def crc32(data: Pointer[uint8], at: int64, end: int64, table: Pointer[uint32]) -
 @inner
 def _expand(
     shop: Workshop,
+    context: int64,
     data: Pointer[uint8],
     at: int64,
     end: int64,
@@ -109,7 +112,7 @@ def _expand(
         shop.frame[CUT + k] = data[at + k]
     if call_c(shop.frame_size, (shop.frame, size)) != size:  # cut short, or something stands behind it
         return int64(-1)
-    found = call_c(shop.decompress, (shop.context, adv(out, to), limit - to, shop.frame, size, dictionary))
+    found = call_c(shop.decompress, (context, adv(out, to), limit - to, shop.frame, size, dictionary))
     return to + found if found >= 0 else int64(-1)
 
 
@@ -143,10 +146,13 @@ def unpack_block(
         out[to + HEADER + k] = data[low + k]
     dictionary = adv(shop.dictionaries, 2 + 2 * slot)
     middle = begin + codes
-    if codes and _expand(shop, data, first, second, dictionary[0], out, begin, middle) != middle:
+    if (
+        codes
+        and _expand(shop, shop.context, data, first, second, dictionary[0], out, begin, middle) != middle
+    ):
         return to
     limit = middle + RECORD_BYTES * records_in(header) + EDGE_BYTES * edges_in(header)
-    reached = _expand(shop, data, second, end, dictionary[1], out, middle, limit)
+    reached = _expand(shop, shop.column_context, data, second, end, dictionary[1], out, middle, limit)
     return reached if reached >= 0 else to
 
 

@@ -39,13 +39,14 @@ class Unpacker:
 
     def __init__(self, *, direct: bool = True) -> None:
         self._library = libzstd() if direct else None
-        self._context = self._library.new_context() if self._library else None
+        self._contexts = [self._library.new_context() for _ in range(2)] if self._library else []
         self._dictionaries = np.zeros(2 + 2 * SLOTS, np.int64)  # as the workshop has them
         frame = np.frombuffer(bytearray(FRAME_START.ljust(FRAME_ROOM, b"\0")), np.uint8)
         self.workshop = Workshop(
             self._library.decompress if self._library else 0,
             self._library.frame_size if self._library else 0,
-            self._context.address if self._context else 0,
+            self._contexts[0].address if self._contexts else 0,
+            self._contexts[1].address if self._contexts else 0,
             ptr(self._dictionaries, 0),
             ptr(frame, 0),
             ptr(crc_tables(), 0),

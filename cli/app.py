@@ -40,7 +40,7 @@ SECTIONS = {  # heading of the help -> command -> module and name there; a group
         "novelties": "query_novelties.novelties",
     },
     "Books": {"book": "book.app"},
-    "Studies": {"study": "study.app", "note": "note.app"},
+    "Studies": {"study": "study.app", "note": "note.app", "repertoire": "repertoire.app"},
     "Files": {"export": "exports.export", "store": "store.app"},
     "Evaluators": {"evaluate": "evaluate.evaluate", "reevaluate": "reevaluate.reevaluate"},
     "More": {

@@ -93,6 +93,7 @@ STUDIES = Limit("STUDIES", 1000, "games", "one import into studies", "`import` t
 STUDY_MOVES = Limit(
     "STUDY_MOVES", 200_000, "moves", "one import into studies, and one study", "they are held in memory"
 )
+REPERTOIRE = Limit("REPERTOIRE", 50_000, "moves", "the repertoire of one side", "it is held in memory")
 TOML = Limit(
     "TOML", 1 << 20, BYTES, "a BOOK.toml", "each byte may take 300 in memory; games go into a PGN file"
 )

@@ -532,3 +532,45 @@ CREATE TABLE note (
   revision INTEGER NOT NULL,
   changed TEXT NOT NULL
 ) WITHOUT ROWID;
+
+CREATE TABLE repertoire_position (
+  side TEXT NOT NULL,
+  key TEXT NOT NULL,
+  fen TEXT NOT NULL,
+  root INTEGER NOT NULL,
+  box INTEGER NOT NULL,
+  due TEXT,
+  asked INTEGER NOT NULL,
+  failed INTEGER NOT NULL,
+  PRIMARY KEY (side, key)
+) WITHOUT ROWID;
+
+CREATE TABLE repertoire_move (
+  side TEXT NOT NULL,
+  key TEXT NOT NULL,
+  move TEXT NOT NULL,
+  child TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  PRIMARY KEY (side, key, move)
+) WITHOUT ROWID;
+
+CREATE INDEX repertoire_move_key ON repertoire_move (key);
+
+CREATE TABLE visit (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  began TEXT NOT NULL,
+  ended TEXT NOT NULL
+);
+
+CREATE TABLE seen (
+  visit INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  fen TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  q REAL NOT NULL,
+  draw REAL NOT NULL,
+  lower INTEGER NOT NULL,
+  upper INTEGER NOT NULL,
+  best_move TEXT,
+  PRIMARY KEY (visit, key)
+) WITHOUT ROWID;

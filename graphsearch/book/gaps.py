@@ -11,14 +11,13 @@ import chess
 
 from ..errors import BookConfigError
 from ..position.board import board_of, key_text, legal_moves
+from ..query.games import reply_share
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.rows import checked
 from .positions import LEAF, OPEN, BookMove
 from .rows import BOTH, BookSnapshot
 from .toml import stored_config
-
-TRUSTED_GAMES = 20  # at a position, from which on shares of games count instead of P
 
 Games = Mapping[str, Mapping[str, int]]  # key -> move -> imported games
 
@@ -104,23 +103,11 @@ def reaches(snapshot: BookSnapshot, games: Games) -> tuple[dict[int, float], dic
         for move, child in snapshot.edges(number):
             if child is None or not snapshot.leads_on(number, child):
                 continue
-            there = here if certain else here * share(counts, move.move, move.p)
+            there = here if certain else here * reply_share(counts, move.move, move.p)
             if there > found.get(child, -1.0):
                 found[child] = there
                 parents[child] = (number, move)
     return found, parents
-
-
-def share(counts: Mapping[str, int], move: str, p: float | None) -> float:
-    """Returns the probability of a reply: its share of the games here if they are 20 or more, else its P.
-
-    >>> share({"e7e5": 15, "c7c5": 5}, "c7c5", 0.4), share({"e7e5": 1}, "c7c5", 0.4)
-    (0.25, 0.4)
-    """
-    total = sum(counts.values())
-    if total >= TRUSTED_GAMES:
-        return counts.get(move, 0) / total
-    return p or 0.0
 
 
 class _Searcher:
@@ -161,7 +148,7 @@ class _Searcher:
         for move, p in self._replies(board):
             name, games = move.uci(), counts.get(move.uci(), 0)
             if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
-                likely = reach * share(counts, name, p)
+                likely = reach * reply_share(counts, name, p)
                 gaps.append(Gap(number, name, board.san(move), likely, p, games))
         return gaps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import chess
@@ -15,6 +16,8 @@ from ..store.record.node import NodeRecord
 from ..store.record.ranking import edge_of, node_mean
 from ..store.tables import games as tables
 from .source import RecordSource, opened
+
+TRUSTED_GAMES = 20  # at a position, from which on shares of games count instead of P
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +184,15 @@ def _row(
         cp=None if edge is None or q is None else cp_of(q, edge.draws),
         difference=None if score is None or q is None else 2 * score - 1 - q,
     )
+
+
+def reply_share(counts: Mapping[str, int], move: str, p: float | None) -> float:
+    """Returns the probability of a reply: its share of the games here if they are 20 or more, else its P.
+
+    >>> reply_share({"e7e5": 15, "c7c5": 5}, "c7c5", 0.4), reply_share({"e7e5": 1}, "c7c5", 0.4)
+    (0.25, 0.4)
+    """
+    total = sum(counts.values())
+    if total >= TRUSTED_GAMES:
+        return counts.get(move, 0) / total
+    return p or 0.0

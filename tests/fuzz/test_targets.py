@@ -29,6 +29,7 @@ EXECUTIONS = {
     "uci": 12,
     "cluster": 12,
     "graph-schema": 21,
+    "graph-rows": 21,
 }
 FEW = 20  # of all others
 FEWEST = 14  # graph files: each is opened by several commands

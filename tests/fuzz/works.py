@@ -30,6 +30,7 @@ TABLES = (
     "study",
     "study_move",
     "note",
+    "repertoire_move",
 )
 State = dict[str, int]  # what a file holds: numbers that must not fall, records by position among them
 
@@ -120,6 +121,11 @@ WORKS = (
     ),
     Work("study import", _on("study", "import", "{}/b.pgn"), grows={"study": 1, "study_move": 2}),
     Work("note write", _on("note", "write", "startpos", "--text", "a note"), grows={"note": 1}),
+    Work(
+        "repertoire import",
+        _on("repertoire", "import", "{}/b.pgn", "--side", "white"),
+        grows={"repertoire_move": 2},
+    ),
     Work("import pgn --players", _on("import", "{}/b.pgn", "--players"), grows={"source": 1, "game": 2}),
     Work("import pgn, players later", _on("import", "{}/a.pgn", "--players"), "counted", {"game": 2}),
     Work(

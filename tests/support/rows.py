@@ -13,7 +13,7 @@ _GOOD = (
     chess.STARTING_FEN,
     "{}",
     *("pgn", "white", "leaf", "waiting", "exact", "1-0", "2024-03-15"),
-    *(3, 0.5, b"x", ""),
+    *(3, 1, 0.5, b"x", ""),
 )
 HOSTILE = (
     *("NULL", "''", "'x'", "'\xe4'", "x'00ff'", "-1", "0", "1"),

@@ -25,6 +25,7 @@ MAX_CHUNK_BLOCKS = 2048
 MAX_CHUNK_RECORDS = 32 * MAX_CHUNK_BLOCKS
 MAX_BLOCK_BYTES = 1 << 18  # as stored; 32 records take less than 1 << 17 before they are compressed
 MAX_PIECE_ENTRIES = 1 << 16
+MOST_BOX = 9  # of the drill
 MAX_GAME_MOVES = 1 << 16  # half-moves; by the 75-move rule no game has 18,000
 
 _BY_NAME = [
@@ -33,7 +34,7 @@ _BY_NAME = [
     (of.FEN, "fen position"),
     (of.Q, "q second_q value outside"),
     (of.SHARE, "p win draw loss second_draw"),
-    (of.ID, "id segment merged_into source number book book_run event study revision"),
+    (of.ID, "id segment merged_into source number book book_run event study revision visit"),
     (of.RUN, "run"),
     (of.EVALUATOR, "evaluator"),
     (of.PLY, "ply depth"),
@@ -42,14 +43,20 @@ _BY_NAME = [
     (of.DURATION, "seconds"),
     (of.NUMBER, "rest priority"),
     (of.OBJECT, "options identity limits params operations headers"),
-    (of.DATE, "date"),
+    (of.DATE, "date due"),
     (of.NAGS, "nags"),
     (WORD, "name kind program san ended rule changed round eco text"),
-    (ANY_TEXT, "digest mapping started finished last_searched created updated since expires added saved"),
+    (
+        ANY_TEXT,
+        "digest mapping started finished last_searched created updated since expires added saved began",
+    ),
     (ANY_TEXT, "config origin moves note evaluation pv site before comment"),
     (COUNT, "n age visits evaluations taken skipped players place bytes workers worker pid"),
     (COUNT, "white draws black unknown variations games white_elo black_elo"),
-    (COUNT, "last parent positions searched searches nodes hits stored_hits cutoffs first_cutoffs"),
+    (
+        COUNT,
+        "asked failed last parent positions searched searches nodes hits stored_hits cutoffs first_cutoffs",
+    ),
     (of.ANY_INTEGER, "frontier first_key"),
     (integer(1, MOST - MAX_CHUNK_BLOCKS), "first_block"),
     (integer(1, MAX_CHUNK_BLOCKS), "blocks"),
@@ -57,6 +64,9 @@ _BY_NAME = [
     (integer(0, MAX_CHUNK_RECORDS), "records"),
     (integer(1, MAX_PIECE_ENTRIES), "entries"),
     (integer(-FAR, FAR), "alpha beta"),
+    (integer(-1, 1), "lower upper"),
+    (integer(0, 1), "root"),
+    (integer(0, MOST_BOX), "box"),
     (blob(8 * MAX_CHUNK_BLOCKS), "keys"),
     (blob(1 << 20), "dictionary"),
     (blob(1 << 24), "bloom"),
@@ -70,6 +80,8 @@ _RANGES |= {  # of names that mean something else in one table
     "evaluator.id": of.EVALUATOR,
     "run.id": of.RUN,
     "run.position": of.FEN_OR_NONE,
+    "repertoire_position.side": one_of("white", "black"),
+    "repertoire_move.side": one_of("white", "black"),
     "top_edge.n": integer(0, MAX_VISITS),
     "block.data": blob(MAX_BLOCK_BYTES),
     "opinion.run": integer(0, MAX_RUN),
@@ -124,4 +136,4 @@ def _tables() -> Iterator[tuple[str, Table]]:
 
 TABLES: dict[str, Table] = dict(_tables())
 # files that were made before these lack them: a reader takes them for empty, a writer makes them
-LATER = ("study", "study_move", "note")
+LATER = ("study", "study_move", "note", "repertoire_position", "repertoire_move", "visit", "seen")

@@ -80,6 +80,8 @@ KEYED: dict[str, Rule] = {
     "polyglot_entry": Rule(refs={"source": "source"}, by=("fen",)),  # one that has a name
     "epd_position": Rule(refs={"source": "source"}),
     "book_root": Rule(refs={"book": "book"}),
+    "repertoire_position": Rule(by=("root", "asked")),
+    "repertoire_move": Rule(),
 }
 
 # tables that a module of their own unites: `numbers.py`, `imports.py`, `books.py`, `entries.py`,
@@ -91,8 +93,8 @@ OWN = frozenset(
     }
 )
 
-# facts of one file; what follows from the records and is written anew; leases of builds that run now
-LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease"})
+# facts of one file; what follows from the records and is written anew; leases of builds that run now; visits
+LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease", "visit", "seen"})
 
 
 Row = tuple[Any, ...]

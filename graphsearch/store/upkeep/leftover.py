@@ -11,7 +11,7 @@ from ..connection import connect
 # each has a row where a search, an import or a person has put something into the file
 CONTENTS = (
     *("segment", "entry_piece", "game_move", "polyglot_entry", "epd_position", "game", "book_queue"),
-    *("opinion", "study", "note"),
+    *("opinion", "study", "note", "repertoire_move"),
 )
 PARTS = ("", "-wal", "-shm", "-journal")
 

@@ -1,0 +1,79 @@
+"""Repertoires: the tables `repertoire_position` and `repertoire_move`. Writers begin a transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+
+from .columns import TABLES
+from .rows import insert, rows
+
+_POSITION, _MOVE = (tuple(TABLES[name].columns) for name in ("repertoire_position", "repertoire_move"))
+
+
+@dataclass(frozen=True, slots=True)
+class RepertoirePosition:
+    """A row of `repertoire_position`, its side left out; `due` is None for what was never asked."""
+
+    key: str
+    fen: str
+    root: int
+    box: int = 0
+    due: str | None = None
+    asked: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RepertoireMove:
+    """A row of `repertoire_move`, its side left out."""
+
+    key: str
+    move: str
+    child: str
+    place: int
+
+
+def positions_of(connection: sqlite3.Connection, side: str) -> list[RepertoirePosition]:
+    """Returns the positions of a side's repertoire."""
+    found = rows(connection, "repertoire_position", _POSITION[1:], "WHERE side = ?", (side,))
+    return [RepertoirePosition(*row) for row in found]
+
+
+def moves_of(connection: sqlite3.Connection, side: str) -> list[RepertoireMove]:
+    """Returns the moves of a side's repertoire, those of one position in the order in which they came."""
+    where = "WHERE side = ? ORDER BY key, place, move"
+    return [RepertoireMove(*row) for row in rows(connection, "repertoire_move", _MOVE[1:], where, (side,))]
+
+
+def moves_at(connection: sqlite3.Connection, key: str) -> dict[str, list[str]]:
+    """Returns the moves of a position that are in repertoires, by side."""
+    found: dict[str, list[str]] = {}
+    for side, move in rows(connection, "repertoire_move", ("side", "move"), "WHERE key = ?", (key,)):
+        found.setdefault(side, []).append(move)
+    return found
+
+
+def put_positions(connection: sqlite3.Connection, side: str, found: Iterable[RepertoirePosition]) -> None:
+    """Writes positions, in place of those of the same key."""
+    insert(connection, "repertoire_position", _POSITION, ((side, *astuple(one)) for one in found))
+
+
+def put_moves(connection: sqlite3.Connection, side: str, found: Iterable[RepertoireMove]) -> None:
+    """Writes moves, in place of the same ones."""
+    insert(connection, "repertoire_move", _MOVE, ((side, *astuple(one)) for one in found))
+
+
+def drop_positions(connection: sqlite3.Connection, side: str, keys: Iterable[str]) -> None:
+    """Takes positions away, with their moves."""
+    pairs = [(side, key) for key in keys]
+    for table in ("repertoire_position", "repertoire_move"):
+        connection.executemany(f"DELETE FROM {table} WHERE side = ? AND key = ?", pairs)  # noqa: S608 (constants)
+
+
+def drop_move(connection: sqlite3.Connection, side: str, key: str, move: str) -> None:
+    """Takes a move away."""
+    connection.execute(
+        "DELETE FROM repertoire_move WHERE side = ? AND key = ? AND move = ?", (side, key, move)
+    )

@@ -1,0 +1,1 @@
+"""Repertoires: positions with own moves and the replies that they meet, surveyed, written and drilled."""

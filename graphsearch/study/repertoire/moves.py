@@ -1,0 +1,304 @@
+"""A repertoire: its positions and moves, to which lines are added, and from which moves are taken.
+
+It consists of positions, keyed as the graph is. So a line that transposes into it goes on with what is known
+there. Own moves and the replies that they meet are both moves of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import gettempdir
+
+import chess
+
+from ...answer import Answer
+from ...deadline import check_time
+from ...errors import InvalidParameterError, InvalidPositionError
+from ...exchange.sources import GivenFile, opened
+from ...limits import REPERTOIRE, STUDY_MOVES
+from ...position.board import board_of, check, fen_of, key_text
+from ...store.beside import changing, opened_to_read
+from ...store.tables import repertoire as rows
+from ...store.tables.repertoire import RepertoireMove, RepertoirePosition
+from ...store.upkeep.verify import Problems
+from ..pgn import ReadGame, read_games
+from ..tree import START
+
+AnyPath = str | os.PathLike[str]
+SIDES = WHITE, BLACK = ("white", "black")
+
+
+@dataclass(frozen=True, slots=True)
+class RepertoireChange(Answer):
+    """What a change of a repertoire did: its side, moves that came, moves that went, and all moves now."""
+
+    side: str
+    added: int
+    removed: int
+    moves: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ImportedRepertoire(Problems):
+    """What an import into a repertoire did; `problems` lists what was left out, with its reason."""
+
+    side: str
+    games: int = 0
+    added: int = 0
+    moves: int = 0
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the JSON object of `graphsearch repertoire import`."""
+        facts = {name: getattr(self, name) for name in ("side", "games", "added", "moves")}
+        return facts | {"left_out": self.problems, "found": self.found}
+
+
+@dataclass(slots=True)
+class Repertoire:
+    """The repertoire of a side, in memory.
+
+    Attributes:
+      side: white or black.
+      positions: by key. moves: by key of the position, and by move.
+    """
+
+    side: str
+    positions: dict[str, RepertoirePosition] = field(default_factory=dict)
+    moves: dict[str, dict[str, RepertoireMove]] = field(default_factory=dict)
+
+    @property
+    def turn(self) -> chess.Color:
+        """The color whose repertoire it is."""
+        return self.side == WHITE
+
+    @property
+    def size(self) -> int:
+        """Number of moves."""
+        return sum(map(len, self.moves.values()))
+
+    def is_own(self, key: str) -> bool:
+        """Returns whether the side is to move in a position."""
+        return (self.positions[key].fen.split(" ", 2)[1] == "w") == self.turn
+
+    def behind(self, key: str) -> Iterable[RepertoireMove]:
+        """Returns the moves of a position."""
+        return self.moves.get(key, {}).values()
+
+    def is_answered(self, key: str) -> bool:
+        """Returns whether the repertoire has a move in a position."""
+        return bool(self.moves.get(key))
+
+    def cards(self) -> Iterator[RepertoirePosition]:
+        """Yields the positions that are drilled: those with an own move."""
+        return (one for key, one in self.positions.items() if self.is_answered(key) and self.is_own(key))
+
+    def roots(self) -> list[str]:
+        """Returns the positions where lines begin, the start position first."""
+        found = [key for key, one in self.positions.items() if one.root]
+        return sorted(found, key=lambda key: (self.positions[key].fen != chess.STARTING_FEN, key))
+
+    def reached(self) -> set[str]:
+        """Returns the positions that lines from a root with moves reach."""
+        waiting = [key for key in self.roots() if self.is_answered(key)]
+        found = set(waiting)
+        while waiting:
+            new = {move.child for move in self.behind(waiting.pop())} - found
+            found |= new
+            waiting += new
+        return found
+
+
+def checked_side(side: str) -> str:
+    """Returns the side of a repertoire.
+
+    Raises:
+      InvalidParameterError: if it is none.
+    """
+    if side not in SIDES:
+        raise InvalidParameterError(f"a repertoire is white's or black's, not {side or 'nobody'!r}")
+    return side
+
+
+def load(path: AnyPath, side: str) -> Repertoire:
+    """Returns the repertoire of a side.
+
+    Raises:
+      InvalidParameterError: if the side is none.
+      StoreError: if the file cannot be read.
+    """
+    with opened_to_read(path) as connection:
+        return load_from(connection, side)
+
+
+def load_from(connection: sqlite3.Connection, side: str) -> Repertoire:
+    """Returns the repertoire of a side from an open file; as `load`."""
+    found = Repertoire(checked_side(side))
+    found.positions = {one.key: one for one in rows.positions_of(connection, side)}
+    for move in rows.moves_of(connection, side):
+        if move.key in found.positions and move.child in found.positions:  # not so after a damage
+            found.moves.setdefault(move.key, {})[move.move] = move
+    return found
+
+
+# ------------------------------------------------------------------ adding
+@dataclass(slots=True)
+class _Growth:
+    """Adds moves to a repertoire, and keeps what has to be written."""
+
+    repertoire: Repertoire
+    positions: dict[str, RepertoirePosition] = field(default_factory=dict)
+    moves: list[RepertoireMove] = field(default_factory=list)
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Counts what is there."""
+        self.size = self.repertoire.size
+
+    def begin(self, board: chess.Board) -> str:
+        """Returns the key of the position that a line begins with; it becomes a root unless it is known."""
+        return self._position(board, root=1)
+
+    def _position(self, board: chess.Board, *, root: int = 0) -> str:
+        key = key_text(board)
+        if key not in self.repertoire.positions:
+            made = RepertoirePosition(key, fen_of(board), root)
+            self.repertoire.positions[key] = self.positions[key] = made
+        return key
+
+    def add(self, key: str, move: chess.Move, child: chess.Board) -> str:
+        """Adds a move of a known position; returns the key of the position behind it.
+
+        Raises:
+          InvalidParameterError: if it is one too many.
+        """
+        known = self.repertoire.moves.setdefault(key, {})
+        behind = self._position(child)
+        if move.uci() not in known:
+            if self.size == REPERTOIRE.most:
+                raise InvalidParameterError(
+                    f"more than {REPERTOIRE.most:,} moves, the most for {REPERTOIRE.what}{REPERTOIRE.hint}"
+                )
+            place = 1 + max((one.place for one in known.values()), default=-1)
+            known[move.uci()] = made = RepertoireMove(key, move.uci(), behind, place)
+            self.moves.append(made)
+            self.size += 1
+        return behind
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Writes what came."""
+        rows.put_positions(connection, self.repertoire.side, self.positions.values())
+        rows.put_moves(connection, self.repertoire.side, self.moves)
+
+
+def add_line(path: AnyPath, side: str, board: chess.Board) -> RepertoireChange:
+    """Adds the moves that led to a position to a side's repertoire: own moves, and the replies they meet.
+
+    Raises:
+      InvalidParameterError: if the side is none, or there is no move to add.
+      InvalidPositionError: if the position is illegal.
+      StoreError: if the file cannot be written.
+    """
+    check(board)
+    checked_side(side)
+    if not board.move_stack:
+        raise InvalidParameterError("name a line: there is no move to add")
+    with changing(path) as connection:
+        growth = _Growth(load_from(connection, side))
+        walk = board.root()
+        key = growth.begin(walk)
+        for move in board.move_stack:
+            walk.push(move)
+            key = growth.add(key, move, walk)
+        growth.write(connection)
+        return RepertoireChange(side, len(growth.moves), 0, growth.size)
+
+
+def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoire:
+    """Adds all lines of a PGN file, packed or not, or of a stream, to a side's repertoire.
+
+    Raises:
+      ImportFileError: if it cannot be read.
+      InvalidParameterError: if the side is none, there is no game, or there are too many moves.
+      StoreError: if the file cannot be written; nothing is added then.
+    """
+    checked_side(side)
+    report = ImportedRepertoire(side=side)
+    with opened(given, Path(gettempdir())) as file:
+        games = _games_of(file.lines(), given.name)
+    if not games:
+        raise InvalidParameterError(f"{given.name} has no games")
+    for reason in (reason for game in games for reason in game.left_out):
+        report.add(reason)
+    report.games = len(games)
+    with changing(path) as connection:
+        growth = _Growth(load_from(connection, side))
+        for game in games:
+            check_time()
+            _add_game(growth, game)
+        growth.write(connection)
+        report.added, report.moves = len(growth.moves), growth.size
+    return report
+
+
+def _games_of(lines: Iterable[str], name: str) -> list[ReadGame]:
+    """Returns the games of a text.
+
+    Raises:
+      InvalidParameterError: if they have more moves than fit into memory.
+    """
+    games, moves = [], 0
+    for game in read_games(lines, name):
+        check_time()
+        games.append(game)
+        moves += len(game.moves)
+        if moves > STUDY_MOVES.most:
+            most = f"{STUDY_MOVES.most:,} moves"
+            raise InvalidParameterError(f"{name} has more than {most}, variations included; split it")
+    return games
+
+
+def _add_game(growth: _Growth, game: ReadGame) -> None:
+    if not game.moves:
+        return
+    start = board_of(game.fen or chess.STARTING_FEN)
+    at = {START: (growth.begin(start), fen_of(start))}
+    for one in game.moves:
+        key, fen = at[one.parent]
+        board, move = board_of(fen), chess.Move.from_uci(one.move)
+        board.push(move)
+        at[one.id] = growth.add(key, move, board), fen_of(board)
+
+
+# ------------------------------------------------------------------ removing
+def remove_move(path: AnyPath, side: str, board: chess.Board) -> RepertoireChange:
+    """Takes the last move of a line out of a side's repertoire, with all that only it reached.
+
+    Raises:
+      InvalidParameterError: if the side is none, or the line has no moves.
+      InvalidPositionError: if the repertoire does not have the move.
+      StoreError: if the file cannot be written.
+    """
+    checked_side(side)
+    if not board.move_stack:
+        raise InvalidParameterError("name a line, whose last move is removed")
+    before = board.copy()
+    move = before.pop()
+    key, san = key_text(before), before.san(move)
+    with changing(path) as connection:
+        found = load_from(connection, side)
+        if move.uci() not in found.moves.get(key, {}):
+            raise InvalidPositionError(f"{side}'s repertoire does not have {san} in {fen_of(before)}")
+        size = found.size
+        del found.moves[key][move.uci()]
+        rows.drop_move(connection, side, key, move.uci())
+        if not found.is_answered(key):  # another own move is another card
+            kept = replace(found.positions[key], box=0, due=None, asked=0, failed=0)
+            rows.put_positions(connection, side, [kept])
+        gone = found.positions.keys() - found.reached()
+        rows.drop_positions(connection, side, gone)
+        left = sum(len(moves) for key, moves in found.moves.items() if key not in gone)
+        return RepertoireChange(side, 0, size - left, left)

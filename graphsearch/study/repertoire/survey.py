@@ -1,0 +1,360 @@
+"""A repertoire beside the graph: how likely its positions are, the replies it lacks, its doubtful moves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+import chess
+
+from ...answer import Answer
+from ...deadline import check_time
+from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
+from ...position.board import board_of, key_text, legal_moves
+from ...position.openings import Opening, opening_at
+from ...position.values import cp_of
+from ...query.games import reply_share
+from ...query.line import worth_of
+from ...query.source import RecordSource, Step, after, opened, steps_of
+from ...store.tables import games as game_tables
+from .moves import Repertoire, load
+
+LEAST_SHARE, LEAST_REACH = 0.05, 0.01  # of a reply, and of the line with it, to be a gap
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedMove(Answer):
+    """A move of a repertoire; values are seen by the side that plays it.
+
+    Attributes:
+      move, san: UCI and SAN. child: key of the position behind it.
+      n, q, cp: edge N, Q and centipawns; None where the graph has none.
+      share: how likely a reply is (1 of own moves). games: imported games with it.
+      loss: of Q against the best move, None if it cannot be judged. nag: ?!, ? or ?? by this loss, else None.
+      best: the best move in SAN, if it is another one.
+    """
+
+    move: str
+    san: str
+    child: str
+    n: int | None
+    q: float | None
+    cp: int | None
+    share: float
+    games: int
+    loss: float | None = None
+    nag: int | None = None
+    best: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedPosition(Answer):
+    """A position of a repertoire.
+
+    Attributes:
+      own: whether its side is to move. reach: probability of the likeliest line there, own moves counting 1.
+      line: this line in SAN, from the root; moves: the same in UCI.
+      root: FEN of the root. opening: of the position; None if it has no name.
+      box, due: of the drill. replies: the moves that the repertoire has here, the likeliest first.
+    """
+
+    key: str
+    position: str
+    own: bool
+    reach: float
+    root: str
+    line: tuple[str, ...]
+    moves: tuple[str, ...]
+    opening: str | None
+    box: int
+    due: str | None
+    replies: tuple[SurveyedMove, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(Answer):
+    """A likely reply without an answer.
+
+    Attributes:
+      position: FEN. root, line, moves: as of a position.
+      reply, san: the reply, UCI and SAN. reach: of the line with it; share, p, n, games: of the reply,
+        None or 0 where they are unknown.
+    """
+
+    position: str
+    root: str
+    line: tuple[str, ...]
+    moves: tuple[str, ...]
+    reply: str
+    san: str
+    reach: float
+    share: float
+    p: float | None
+    n: int
+    games: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeakSpot(Answer):
+    """An own move that loses clearly against the best one (`nag`), or that no search knows (no `q`)."""
+
+    position: str
+    root: str
+    line: tuple[str, ...]
+    moves: tuple[str, ...]
+    move: SurveyedMove
+    reach: float
+
+
+@dataclass(frozen=True, slots=True)
+class Survey(Answer):
+    """A repertoire as it stands.
+
+    Attributes:
+      side: white or black. own: own moves; moves: all.
+      positions: each after one that leads to it, the likeliest first.
+      gaps, weak: the likeliest first.
+    """
+
+    side: str
+    own: int
+    moves: int
+    positions: tuple[SurveyedPosition, ...]
+    gaps: tuple[Gap, ...]
+    weak: tuple[WeakSpot, ...]
+
+
+@dataclass(slots=True)
+class Place:
+    """A position on the likeliest line to it; `line` and `moves` are SAN and UCI from the root."""
+
+    board: chess.Board
+    reach: float
+    root: str
+    line: tuple[str, ...] = ()
+    moves: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Surveyor:
+    """Looks a repertoire up in a graph file; shares of replies are asked once for each position."""
+
+    repertoire: Repertoire
+    source: RecordSource
+    _games: dict[str, dict[str, int]] = field(default_factory=dict)
+    _shares: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Reads the imported games of all positions at once."""
+        found = game_tables.counts(self.source.store, self.repertoire.positions)
+        self._games = {key: {row.move: row.games for row in moves} for key, moves in found.items()}
+
+    def games(self, key: str) -> Mapping[str, int]:
+        """Returns the imported games of a position by move."""
+        return self._games.get(key, {})
+
+    def shares(self, key: str, board: chess.Board) -> dict[str, float]:
+        """Returns how likely the moves of a position are, by games or by P and N of the graph.
+
+        Where 20 games or more are known, their share counts; else the greater of P and the share of N. Moves
+        of the repertoire of which nothing is known share alike.
+        """
+        if key not in self._shares:
+            likely = self._likely(board)
+            games = self.games(key)
+            found = {move: reply_share(games, move, p) for move, p in likely.items()}
+            own = list(self.repertoire.moves.get(key, ()))
+            if not any(found.get(move) for move in own):
+                found |= dict.fromkeys(own, 1 / len(own) if own else 0.0)
+            self._shares[key] = found
+        return self._shares[key]
+
+    def _likely(self, board: chess.Board) -> dict[str, float]:
+        """Returns the greater of P and the share of N, by move."""
+        moves = [move.uci() for move in legal_moves(board)]
+        record = self.source.read(board)
+        if record is None or not record.codes:
+            return dict.fromkeys(moves, 0.0)
+        visits = max(1, sum(edge.n for edge in record.edges))
+        found = {moves[place]: record.priors[place] for place in record.order}
+        for place, edge in zip(record.order, record.edges, strict=False):
+            found[moves[place]] = max(found[moves[place]], edge.n / visits)
+        return found
+
+    def places(self) -> Iterator[tuple[str, Place]]:
+        """Yields the positions, each once on its likeliest line, after one that leads to it."""
+        heap: list[tuple[float, int, int, str, Place]] = []
+        serial, met = count(), set[str]()
+        for key in self.repertoire.roots():
+            board = board_of(self.repertoire.positions[key].fen)
+            fen = self.repertoire.positions[key].fen
+            heappush(heap, (-1.0, 0, next(serial), key, Place(board, 1.0, fen)))
+        while heap:
+            check_time()
+            _, plies, _, key, place = heappop(heap)
+            if key in met:
+                continue
+            met.add(key)
+            yield key, place
+            for child, there in self._behind(key, place):
+                if child not in met:
+                    heappush(heap, (-there.reach, plies + 1, next(serial), child, there))
+
+    def _behind(self, key: str, place: Place) -> Iterator[tuple[str, Place]]:
+        is_own = self.repertoire.is_own(key)
+        shares = {} if is_own else self.shares(key, place.board)
+        for row in self.repertoire.behind(key):
+            move = chess.Move.from_uci(row.move)
+            if not place.board.is_legal(move):
+                continue  # of a damaged file
+            reach = place.reach * (1.0 if is_own else shares.get(row.move, 0.0))
+            line, moves = (*place.line, place.board.san(move)), (*place.moves, row.move)
+            yield row.child, Place(after(place.board, move), reach, place.root, line, moves)
+
+
+def survey(path: str | os.PathLike[str], side: str) -> Survey:
+    """Returns the repertoire of a side with what the graph and imported games say of it.
+
+    Raises:
+      InvalidParameterError: if the side is none.
+      StoreError: if the file cannot be read.
+    """
+    repertoire = load(path, side)
+    with opened(path) as source:
+        surveyor = Surveyor(repertoire, source)
+        found = [_Look(surveyor, key, place) for key, place in surveyor.places()]
+        positions = tuple(look.position() for look in found)
+        gaps = [gap for look in found for gap in look.gaps()]
+    weak = [_weak(one, move) for one in positions if one.own for move in one.replies if _is_weak(move)]
+    return Survey(
+        side=side,
+        own=sum(len(one.replies) for one in positions if one.own),
+        moves=repertoire.size,
+        positions=positions,
+        gaps=tuple(sorted(gaps, key=lambda gap: (-gap.reach, len(gap.line)))),
+        weak=tuple(sorted(weak, key=lambda spot: (-spot.reach, len(spot.line)))),
+    )
+
+
+def _is_weak(move: SurveyedMove) -> bool:
+    return move.nag is not None or move.q is None
+
+
+def _weak(one: SurveyedPosition, move: SurveyedMove) -> WeakSpot:
+    return WeakSpot(one.position, one.root, one.line, one.moves, move, one.reach)
+
+
+@dataclass(slots=True)
+class _Look:
+    """One position of a survey."""
+
+    surveyor: Surveyor
+    key: str
+    place: Place
+    steps: list[Step] = field(init=False)
+    is_own: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Reads its record."""
+        record = self.surveyor.source.read(self.place.board)
+        self.steps = steps_of(record, self.place.board) if record else []
+        self.is_own = self.surveyor.repertoire.is_own(self.key)
+
+    def position(self) -> SurveyedPosition:
+        """Returns the position with its moves."""
+        row = self.surveyor.repertoire.positions[self.key]
+        moves = (self._move(one.move, one.child) for one in self.surveyor.repertoire.behind(self.key))
+        opening = opening_at(self.place.board)
+        return SurveyedPosition(
+            key=self.key,
+            position=row.fen,
+            own=self.is_own,
+            reach=self.place.reach,
+            root=self.place.root,
+            line=self.place.line,
+            moves=self.place.moves,
+            opening=_text(opening),
+            box=row.box,
+            due=row.due,
+            replies=tuple(sorted(filter(None, moves), key=lambda move: -move.share)),
+        )
+
+    def _move(self, text: str, child: str) -> SurveyedMove | None:
+        board, move = self.place.board, chess.Move.from_uci(text)
+        if not board.is_legal(move):
+            return None
+        source, step = self.surveyor.source, self._step(text)
+        worth = worth_of(source, board, move, self.steps)
+        behind = source.read(after(board, move))
+        n = step.edge.n if step else behind.visits if behind else None
+        loss, best = self._loss(move, worth, n or 0) if self.is_own else (None, None)
+        share = 1.0 if self.is_own else self.surveyor.shares(self.key, board).get(text, 0.0)
+        return SurveyedMove(
+            move=text,
+            san=board.san(move),
+            child=child,
+            n=n,
+            q=worth[0] if worth else None,
+            cp=cp_of(*worth) if worth else None,
+            share=share,
+            games=self.surveyor.games(self.key).get(text, 0),
+            loss=loss,
+            nag=None if loss is None else mistake_of(loss),
+            best=best,
+        )
+
+    def _step(self, text: str) -> Step | None:
+        return next((step for step in self.steps if step.move.uci() == text), None)
+
+    def _loss(
+        self, move: chess.Move, worth: tuple[float, float] | None, n: int
+    ) -> tuple[float | None, str | None]:
+        """Returns what an own move loses of Q against the best one, and that one if it is another."""
+        if not self.steps or worth is None or n < JUDGED_VISITS:
+            return None, None
+        best = self.steps[0].move
+        of_best = worth_of(self.surveyor.source, self.place.board, best, self.steps)
+        assert of_best is not None
+        return max(0.0, of_best[0] - worth[0]), None if best == move else self.place.board.san(best)
+
+    def gaps(self) -> Iterator[Gap]:
+        """Yields the replies without an answer."""
+        if self.is_own:
+            return
+        repertoire, board = self.surveyor.repertoire, self.place.board
+        known = repertoire.moves.get(self.key, {})
+        shares = self.surveyor.shares(self.key, board)
+        for move in legal_moves(board):
+            text = move.uci()
+            share = shares.get(text, 0.0)
+            likely = share >= LEAST_SHARE and share * self.place.reach >= LEAST_REACH
+            child = after(board, move)
+            if not (likely or text in known) or repertoire.is_answered(key_text(child)):
+                continue
+            if any(child.legal_moves):
+                yield self._gap(move, share)
+
+    def _gap(self, move: chess.Move, share: float) -> Gap:
+        text, board = move.uci(), self.place.board
+        record, step = self.surveyor.source.read(board), self._step(text)
+        p = record.priors[legal_moves(board).index(move)] if record and record.codes else None
+        return Gap(
+            position=self.surveyor.repertoire.positions[self.key].fen,
+            root=self.place.root,
+            line=self.place.line,
+            moves=self.place.moves,
+            reply=text,
+            san=board.san(move),
+            reach=share * self.place.reach,
+            share=share,
+            p=p,
+            n=step.edge.n if step else 0,
+            games=self.surveyor.games(self.key).get(text, 0),
+        )
+
+
+def _text(opening: Opening | None) -> str | None:
+    return str(opening) if opening else None

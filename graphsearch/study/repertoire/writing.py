@@ -1,0 +1,135 @@
+"""A repertoire as PGN, from move one, and as the TOML of a book that fills its gaps."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import chess
+
+from ...errors import InvalidParameterError
+from ...position.board import board_of, fen_of
+from ...position.lines import numbered, ply_of
+from ...query.source import opened
+from ...store.tables.studies import Study, StudyMove
+from ..pgn import text_of
+from ..tree import START, Tree
+from .moves import Repertoire, load
+from .survey import LEAST_SHARE, Place, Surveyor
+
+FURTHER_PLIES = 4  # that a book goes beyond the repertoire
+AnyPath = str | os.PathLike[str]
+Places = dict[str, Place]
+
+
+def _places(path: AnyPath, side: str) -> tuple[Repertoire, Places, dict[str, list[str]]]:
+    """Returns a repertoire, its positions on their likeliest lines, and the moves of each in their order.
+
+    Raises:
+      InvalidParameterError: if it is empty.
+    """
+    found = load(path, side)
+    if not found.size:
+        raise InvalidParameterError(
+            f"{side}'s repertoire is empty; `graphsearch repertoire add` adds a line to it"
+        )
+    with opened(path) as source:
+        surveyor = Surveyor(found, source)
+        places = dict(surveyor.places())
+        moves = {
+            key: sorted(found.moves.get(key, ()), key=lambda move, likely=likely: -likely.get(move, 0.0))
+            for key, place in places.items()
+            for likely in [{} if found.is_own(key) else surveyor.shares(key, place.board)]
+        }
+    return found, places, moves
+
+
+# ------------------------------------------------------------------ PGN
+def pgn_of_repertoire(path: AnyPath, side: str) -> str:
+    """Returns the repertoire of a side as PGN: a game for each root, replies and alternatives as variations.
+
+    A position is expanded once, on its likeliest line; elsewhere a comment says where.
+
+    Raises:
+      InvalidParameterError: if the side is none, or its repertoire is empty.
+      StoreError: if the file cannot be read, or an illegal move stands in it.
+    """
+    repertoire, places, moves = _places(path, side)
+    games = []
+    for number, key in enumerate(repertoire.roots(), start=1):
+        if moves.get(key):
+            headers = {"Event": f"{side.capitalize()} repertoire", "Round": str(number)}
+            games.append(_game(repertoire, places, moves, key, headers))
+    return "\n".join(games)
+
+
+def _game(
+    repertoire: Repertoire,
+    places: Places,
+    moves: dict[str, list[str]],
+    root: str,
+    headers: dict[str, str],
+) -> str:
+    """Returns the game of one root."""
+    found: list[StudyMove] = []
+    waiting = [(root, START)]
+    while waiting:
+        key, parent = waiting.pop()
+        line = places[key].moves
+        for place, text in enumerate(moves[key]):
+            child = repertoire.moves[key][text].child
+            there = places.get(child)
+            if there is None:
+                continue  # of a damaged file
+            comment, number = "", len(found) + 1
+            if there.root == places[key].root and there.moves == (*line, text):
+                waiting.append((child, number))
+            elif moves[child]:
+                comment = f"transposes to {_line_text(there)}"
+            found.append(StudyMove(number, parent, place, "", text, "", "", comment, ""))
+    fen = repertoire.positions[root].fen
+    study = Study(
+        id=1,
+        name=headers["Event"],
+        fen=None if fen == chess.STARTING_FEN else fen,
+        headers=headers,
+        comment="",
+        last=len(found),
+        revision=1,
+        created="",
+        changed="",
+    )
+    return text_of(study, Tree(found))
+
+
+def _line_text(place: Place) -> str:
+    return numbered(place.line, ply_of(place.root)) if place.line else "the first position"
+
+
+# ------------------------------------------------------------------ TOML
+def toml_of_repertoire(path: AnyPath, side: str, name: str) -> str:
+    """Returns the TOML of a book that keeps to a repertoire and answers the likely replies that it lacks.
+
+    Own moves are forced, and no other one is added beside them. The replies of the repertoire are forced.
+
+    Raises:
+      InvalidParameterError: if the side is none, or its repertoire is empty.
+      StoreError: if the file cannot be read.
+    """
+    repertoire, places, moves = _places(path, side)
+    deepest = max(len(place.moves) + ply_of(place.root) for place in places.values())
+    parts = [f'[book]\nname = {json.dumps(name)}\nside = "{side}"\nmax_ply = {deepest + FURTHER_PLIES}\n']
+    parts += [f"[[root]]\n{_position(places[key])}" for key in repertoire.roots() if moves.get(key)]
+    parts.append(f"[[window]]\nreply_p = {LEAST_SHARE}\n")
+    for key, place in places.items():
+        if moves[key]:
+            only = "only = true\n" if repertoire.is_own(key) else ""
+            names = ", ".join(f'"{move}"' for move in moves[key])
+            parts.append(f"[[force]]\n{_position(place)}play = [{names}]\n{only}")
+    return "\n".join(parts)
+
+
+def _position(place: Place) -> str:
+    root = board_of(place.root)
+    start = "" if fen_of(root) == chess.STARTING_FEN else f'fen = "{place.root}"\n'
+    return f'{start}moves = "{_line_text(place)}"\n' if place.line else start or 'fen = "startpos"\n'

@@ -1,0 +1,191 @@
+"""Repertoires: positions and not lines; what is added, removed, surveyed, written and read again."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import chess
+import chess.pgn
+import pytest
+
+from graphsearch.book.toml import parse_config
+from graphsearch.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.exchange.sources import GivenFile
+from graphsearch.position.board import chess960_start, key_text
+from graphsearch.store.upkeep.verify import verify
+from graphsearch.study.repertoire.moves import add_line, import_file, load, remove_move
+from graphsearch.study.repertoire.survey import Survey, survey
+from graphsearch.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
+
+from ..query.handmade import LINES, board_after, graph_file
+
+MORE = LINES | {"e4 c5": {"Nf3": (18, 0.2), "d4": (12, -0.15)}}
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    return graph_file(tmp_path / "a.graph", MORE)
+
+
+def added(path: Path, *lines: str, side: str = "white") -> Survey:
+    for line in lines:
+        add_line(path, side, board_after(line))
+    return survey(path, side)
+
+
+def lines_of(found: Survey) -> set[str]:
+    return {" ".join((*one.line, move.san)) for one in found.positions for move in one.replies}
+
+
+# ------------------------------------------------------------------ moves
+def test_a_line_adds_its_own_moves_and_the_replies_they_meet_once(graph: Path) -> None:
+    board = board_after("e4 e5 Nf3")
+    assert add_line(graph, "white", board).as_dict() == {
+        "side": "white",
+        "added": 3,
+        "removed": 0,
+        "moves": 3,
+    }
+    assert add_line(graph, "white", board).added == 0
+    assert add_line(graph, "white", board_after("e4 c5 Nf3")).added == 2
+    found = survey(graph, "white")
+    assert (found.own, found.moves) == (3, 5)
+    assert lines_of(found) == {"e4", "e4 e5", "e4 e5 Nf3", "e4 c5", "e4 c5 Nf3"}
+    assert survey(graph, "black").moves == 0
+    assert verify(graph).problems == []
+
+
+def test_a_transposition_is_one_position_and_goes_on_with_what_is_known_there(graph: Path) -> None:
+    found = added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4")
+    keys = [one.key for one in found.positions]
+    assert len(keys) == len(set(keys))
+    assert key_text(board_after("Nf3 e5 e4")) == key_text(board_after("e4 e5 Nf3"))
+    load_ = load(graph, "white")
+    assert load_.is_answered(key_text(board_after("Nf3 e5 e4 Nc6")))
+
+
+def test_a_removed_move_takes_along_what_only_it_reached(graph: Path) -> None:
+    added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Nf3")
+    change = remove_move(graph, "white", board_after("e4 e5 Nf3"))
+    assert (change.removed, change.moves) == (1, 9)
+    assert "Nf3 e5 e4 Nc6 Bb5" in lines_of(survey(graph, "white"))  # reached by the other order, too
+    change = remove_move(graph, "white", board_after("Nf3"))
+    assert lines_of(survey(graph, "white")) == {"e4", "e4 e5", "e4 c5", "e4 c5 Nf3"}
+    with pytest.raises(InvalidPositionError, match="white's repertoire does not have Nf3 in "):
+        remove_move(graph, "white", board_after("Nf3"))
+    remove_move(graph, "white", board_after("e4"))
+    found = load(graph, "white")
+    assert (found.positions, found.moves) == ({}, {})
+
+
+def test_wrong_use_is_named(graph: Path) -> None:
+    for act in (add_line, remove_move):
+        with pytest.raises(InvalidParameterError, match="name a line"):
+            act(graph, "white", chess.Board())
+        with pytest.raises(InvalidParameterError, match="white's or black's, not 'nobody'"):
+            act(graph, "", board_after("e4"))
+    with pytest.raises(InvalidParameterError, match="is empty; `graphsearch repertoire add`"):
+        pgn_of_repertoire(graph, "black")
+    with pytest.raises(InvalidParameterError, match="has no games"):
+        import_file(graph, "white", GivenFile("-", io.BytesIO(b"")))
+
+
+def test_too_many_moves_are_refused(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_MAX_REPERTOIRE", "3")
+    added(graph, "e4 e5 Nf3")
+    with pytest.raises(InvalidParameterError, match=r"more than 3 moves.*GRAPHSEARCH_MAX_REPERTOIRE"):
+        add_line(graph, "white", board_after("e4 e5 Nf3 Nc6"))
+    assert load(graph, "white").size == 3
+
+
+# ------------------------------------------------------------------ survey
+def test_a_likely_reply_without_an_answer_is_a_gap_with_its_weight(graph: Path) -> None:
+    found = added(graph, "e4 e5 Nf3")
+    gaps = {(*gap.line, gap.san): gap for gap in found.gaps}
+    sicilian = gaps["e4", "c5"]
+    assert (sicilian.n, sicilian.games) == (19, 0)
+    assert sicilian.share == sicilian.reach == sicilian.p
+    assert ("e4", "e5") not in gaps
+    assert ("e4", "e5", "Nf3", "Nc6") in gaps  # where the line ends
+    assert ("e4", "c5") not in {(*gap.line, gap.san) for gap in added(graph, "e4 c5 Nf3").gaps}
+
+
+def test_a_reply_that_transposes_into_an_answer_is_no_gap(graph: Path) -> None:
+    found = added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4")
+    assert {gap.san for gap in found.gaps if gap.line == ("Nf3", "e5", "e4")} == set()
+    assert {gap.san for gap in found.gaps if gap.line == ("e4", "e5", "Nf3")} == set()
+
+
+def test_a_reply_of_the_repertoire_without_an_answer_is_a_gap_however_rare(graph: Path) -> None:
+    found = added(graph, "e4 a6")
+    assert ("a6", 0) in {(gap.san, gap.n) for gap in found.gaps}
+
+
+def test_a_losing_and_an_unsearched_own_move_are_weak_spots(graph: Path) -> None:
+    found = added(graph, "e4 c5 d4", "e4 e5 Nf3", "e4 e5 Bc4")
+    weak = {(*spot.line, spot.move.san): spot.move for spot in found.weak}
+    assert (weak["e4", "c5", "d4"].nag, weak["e4", "c5", "d4"].best) == (4, "Nf3")
+    assert weak["e4", "c5", "d4"].loss == pytest.approx(0.35)
+    assert weak["e4", "e5", "Bc4"].q is None
+    assert ("e4", "e5", "Nf3") not in weak
+
+
+def test_black_has_a_repertoire_of_his_own(graph: Path) -> None:
+    found = added(graph, "e4 e5", side="black")
+    assert [one.own for one in found.positions] == [False, True, False]
+    assert {gap.san for gap in found.gaps if not gap.line} == {"d4", "Nf3"}
+
+
+# ------------------------------------------------------------------ files
+def test_a_repertoire_goes_out_as_pgn_and_comes_in_again(graph: Path, tmp_path: Path) -> None:
+    added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Nf3", "e4 c5 d4")
+    text = pgn_of_repertoire(graph, "white")
+    game = chess.pgn.read_game(io.StringIO(text))
+    assert game is not None
+    assert not game.errors
+    assert game.board() == chess.Board()
+    assert text.count("transposes to 1. Nf3 e5 2. e4") == 1
+    assert text.count("Bb5") == 1
+    other = graph_file(tmp_path / "b.graph", MORE)
+    report = import_file(other, "white", GivenFile("a.pgn", io.BytesIO(text.encode())))
+    assert (report.games, report.problems) == (1, [])
+    assert load(other, "white").moves.keys() == load(graph, "white").moves.keys()
+    assert lines_of(survey(other, "white")) == lines_of(survey(graph, "white"))
+    assert pgn_of_repertoire(other, "white") == text
+
+
+def test_what_cannot_be_kept_of_a_pgn_is_listed(graph: Path) -> None:
+    report = import_file(graph, "white", GivenFile("x.pgn", io.BytesIO(b"1. e4 e5 2. Nd5 *\n")))
+    assert report.as_dict()["added"] == 2
+    assert "the line ends before 'Nd5'" in report.problems[0]
+
+
+def test_lines_from_other_positions_are_games_of_their_own(graph: Path) -> None:
+    start = chess960_start(0)
+    board = start.copy()
+    board.push(next(iter(board.legal_moves)))
+    add_line(graph, "white", board)
+    added(graph, "e4")
+    text = io.StringIO(pgn_of_repertoire(graph, "white"))
+    first, second = chess.pgn.read_game(text), chess.pgn.read_game(text)
+    assert first is not None
+    assert second is not None
+    assert (first.board(), second.board()) == (chess.Board(), start)
+
+
+def test_a_circle_of_moves_ends(graph: Path) -> None:
+    found = added(graph, "Nf3 Nf6 Ng1 Ng8 Nf3")
+    assert len(found.positions) == 4
+    assert "transposes to the first position" in pgn_of_repertoire(graph, "white")
+
+
+def test_the_toml_is_a_book_that_keeps_to_the_repertoire(graph: Path, tmp_path: Path) -> None:
+    added(graph, "e4 e5 Nf3", "e4 c5 Nf3")
+    config = parse_config(toml_of_repertoire(graph, "white", "mine"), tmp_path, "mine.toml")
+    assert (config.name, config.side, config.max_ply) == ("mine", "white", 3 + 4)
+    assert len(config.roots) == 1
+    forced = {key_text(one.board): ({move.uci() for move in one.moves}, one.only) for one in config.forced}
+    assert forced[key_text(board_after("e4"))] == ({"c7c5", "e7e5"}, False)
+    assert forced[key_text(board_after("e4 c5"))] == ({"g1f3"}, True)
+    assert config.notes == ()

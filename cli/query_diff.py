@@ -39,12 +39,13 @@ from .tables import FILL, LEFT, WHOLE, Cells, Part, table
 
 if TYPE_CHECKING:
     from graphsearch.book.changes import BookChanges
-    from graphsearch.query.diff import Alone, Difference, Worth
+    from graphsearch.query.diff import Alone, Change, Difference, Worth
     from graphsearch.query.history import History, HistoryPoint
     from graphsearch.query.routes import Way
     from graphsearch.query.since import RootThen, Since
 
 TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
+VISIT = "visit"
 # column -> the narrowest terminal that has it
 LEAST = WAY_LEAST | {
     "Score before": 80,
@@ -67,7 +68,8 @@ When = Annotated[
     str | None,
     option(
         "--since MOMENT",
-        "Instead of a second file: a run's number, last, or a time such as 2026-01-31T12:00 (UTC).",
+        "Instead of a second file: a run's number, last, a time such as 2026-01-31T12:00 (UTC), or "
+        "visit: your last look, on the page or by this.",
     ),
 ]
 
@@ -78,6 +80,7 @@ When = Annotated[
     "graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json",
     "graphsearch diff first.graph --since last",
     "graphsearch diff old.bin new.bin --lines 5",
+    "graphsearch diff first.graph --since visit",
     views=True,
 )
 def diff(
@@ -103,6 +106,9 @@ def diff(
     Two Polyglot books (.bin) are compared by the share of each move in the weights of its position; the
     largest differences come first, then the heaviest positions of one book alone.
 
+    With --since visit, best moves, values and proofs of up to 1,000 positions are compared with those of your
+    last visit. This look is a visit, too.
+
     JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
     `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
     file alone.
@@ -113,7 +119,10 @@ def diff(
     if other is None:
         if output or kind:
             raise typer.BadParameter("-o and --kind compare two files")
-        _since(store, str(since), top=top, json=json)
+        if since == VISIT:
+            _since_visit(store, top=top, json=json)
+        else:
+            _since(store, str(since), top=top, json=json)
         return
     if is_book(store) and is_book(other):
         if output or kind:
@@ -145,6 +154,28 @@ def diff(
     print_parts(_books(other, books))
 
 
+def _since_visit(file: Path, *, top: int, json: bool) -> None:
+    from graphsearch.errors import StoreError
+    from graphsearch.query.routes import routes
+    from graphsearch.study.visits import LEAST_CP, changes_since_visit, note_visit
+
+    found = changes_since_visit(file)
+    found.changes = found.changes[:top]
+    try:
+        note_visit(file)
+    except StoreError as error:
+        say(f"note: this visit is not kept: {error}")
+    if json:
+        print_json(found.as_dict())
+    elif found.since is None:
+        print(f"{file}: nobody has looked at it before; the next time shows what changed")
+    else:
+        changed = f"{count(found.compared, 'position')} compared; changed: {_counted(found.counts, LEAST_CP)}"
+        print(f"{file}: since {moment(found.since)} (UTC), {changed}")
+        ways = routes(file, [row.position for row in found.changes])
+        print_parts([f"({heading()})", _changes(found.changes, ways)])
+
+
 def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
     from graphsearch.book.changes import changes_since
     from graphsearch.query.routes import routes
@@ -172,20 +203,11 @@ def _difference(found: Difference) -> Iterator[Part]:
 
     if found.evaluators[0] != found.evaluators[1]:
         say(f"note: the files have different evaluators: {found.evaluators[0]} and {found.evaluators[1]}")
-    names = {"best": "best move", "q": f"{found.cp / 100:.2f} or more", "bounds": "proven", "n": "visits"}
-    changed = ", ".join(f"{names[name]} {number:,}" for name, number in found.counts.items())
+    changed = _counted(found.counts, found.cp)
     yield f"{count(found.both, 'common position')}: {found.same:,} the same; changed: {changed}"
     yield f"({heading()})"
     ways = routes(found.new, [row.position for row in found.changes] + [row.position for row in found.come])
-    rows = [
-        {
-            **way_cells(ways.get(row.position), row.position),
-            **_before_and_now(row.old, row.new, row.position),
-            "Proven": _bounds(row.old, row.new, row.position),
-        }
-        for row in found.changes
-    ]
-    yield table(rows, TEXTS, least=LEAST, title="Changed")
+    yield _changes(found.changes, ways)
     old_ways = routes(found.old, [row.position for row in found.gone])
     for title, number, alone, of in (
         (f"Only in {found.old}", found.only_old, found.gone, old_ways),
@@ -193,6 +215,25 @@ def _difference(found: Difference) -> Iterator[Part]:
     ):
         yield f"{title}: {count(number, 'position')}"
         yield _alone("The most visited", alone, of)
+
+
+def _counted(counts: Mapping[str, int], cp: int) -> str:
+    """Returns how many positions changed, by kind."""
+    names = {"best": "best move", "q": f"{cp / 100:.2f} or more", "bounds": "proven", "n": "visits"}
+    return ", ".join(f"{names[name]} {number:,}" for name, number in counts.items())
+
+
+def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Cells:
+    """Returns the table of positions that changed."""
+    rows = [
+        {
+            **way_cells(ways.get(row.position), row.position),
+            **_before_and_now(row.old, row.new, row.position),
+            "Proven": _bounds(row.old, row.new, row.position),
+        }
+        for row in found
+    ]
+    return table(rows, TEXTS, least=LEAST, title="Changed")
 
 
 def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dict[str, str]:

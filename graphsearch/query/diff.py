@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 
 _Row = TypeVar("_Row")
 _Coded = TypeVar("_Coded", int, Ints)
+_Figure = TypeVar("_Figure", float, Floats)
 
 OTHER_MOVE = 0.05  # of Q: what another best move counts among changes
 
@@ -334,11 +335,21 @@ class _Comparison:
 
 
 def _weights(a: _Values, b: _Values, best: NDArray[np.bool_]) -> Floats:
-    """Returns how much changes matter: by how much Q changed, times the visits that both values have.
+    """Returns how much changes matter, as `matter`."""
+    visits = np.minimum(a.visits, b.visits).astype(np.float64)
+    return matter(visits, (b.q - a.q).astype(np.float64), best.astype(np.float64))
 
-    Another best move counts like a change of Q by `OTHER_MOVE`, so those of few visits come late.
+
+def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
+    """Returns how much changes matter, of numbers or arrays: the change of Q times the visits of both values.
+
+    Another best move (`best` is 1 then, else 0) counts like a change of Q by `OTHER_MOVE`, so those of few
+    visits come late.
+
+    >>> matter(100.0, -0.25, 1.0)
+    30.0
     """
-    found: Floats = np.minimum(a.visits, b.visits) * (np.abs(b.q - a.q) + OTHER_MOVE * best)
+    found: _Figure = visits * (abs(change) + OTHER_MOVE * best)
     return found
 
 

@@ -1,0 +1,76 @@
+"""When a person looked at a file, and what it said then: the tables `visit` and `seen`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+
+from .columns import TABLES
+from .rows import insert, rows
+
+_VISIT, _SEEN = (tuple(TABLES[name].columns) for name in ("visit", "seen"))
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A row of `visit`."""
+
+    id: int
+    began: str
+    ended: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A row of `seen`, its visit left out; values are seen by the side to move."""
+
+    key: str
+    fen: str
+    n: int
+    q: float
+    draw: float
+    lower: int
+    upper: int
+    best_move: str | None
+
+
+def visits(connection: sqlite3.Connection) -> list[Visit]:
+    """Returns the visits that are kept, the last one first."""
+    return [Visit(*row) for row in rows(connection, "visit", _VISIT, "ORDER BY id DESC")]
+
+
+def begin_visit(connection: sqlite3.Connection, moment: str) -> int:
+    """Returns the number of a new visit."""
+    found = connection.execute("INSERT INTO visit (began, ended) VALUES (?, ?)", (moment, moment))
+    return found.lastrowid or 0
+
+
+def end_visit(connection: sqlite3.Connection, number: int, moment: str) -> None:
+    """Says until when a visit went on, so far."""
+    connection.execute("UPDATE visit SET ended = ? WHERE id = ?", (moment, number))
+
+
+def drop_visits(connection: sqlite3.Connection, kept: Iterable[int]) -> None:
+    """Takes all visits but some away, with what was seen."""
+    numbers = tuple(kept)
+    marks = ", ".join("?" * len(numbers))
+    connection.execute(f"DELETE FROM seen WHERE visit NOT IN ({marks})", numbers)  # noqa: S608 (marks)
+    connection.execute(f"DELETE FROM visit WHERE id NOT IN ({marks})", numbers)  # noqa: S608 (marks)
+
+
+def seen_in(connection: sqlite3.Connection, number: int) -> list[Seen]:
+    """Returns what a visit has seen."""
+    return [Seen(*row) for row in rows(connection, "seen", _SEEN[1:], "WHERE visit = ?", (number,))]
+
+
+def put_seen(connection: sqlite3.Connection, number: int, found: Iterable[Seen]) -> None:
+    """Writes what a visit has seen, in place of what it had."""
+    connection.execute("DELETE FROM seen WHERE visit = ?", (number,))
+    insert(connection, "seen", _SEEN, ((number, *astuple(one)) for one in found))
+
+
+def most_visited(connection: sqlite3.Connection, most: int) -> list[str]:
+    """Returns the FENs of the most visited positions."""
+    found = rows(connection, "top_position", ("fen",), "ORDER BY n DESC LIMIT ?", (most,))
+    return [fen for (fen,) in found]

@@ -15,6 +15,7 @@ from ..position.board import check, fen_of, key_text
 from ..position.values import cp_of, wdl_from_q
 from ..store.file import sql_errors
 from ..store.tables import opinions
+from ..store.tables.repertoire import moves_at
 from ..store.tables.rows import checked
 from .games import Results, counts_at
 from .moves import Moves, moves_in
@@ -66,7 +67,7 @@ class Position:
       moves: the node with its moves; None if the file does not hold the position.
       origin: source of its V and P; None likewise.
       games: results of imported games, by move in UCI. books: those that have the position.
-      opinions: those of other evaluators.
+      opinions: those of other evaluators. repertoire: moves of White's and Black's, by side, in UCI.
     """
 
     position: str
@@ -76,6 +77,7 @@ class Position:
     games: dict[str, Results]
     books: tuple[InBook, ...]
     opinions: tuple[SecondOpinion, ...]
+    repertoire: dict[str, list[str]]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of a page on a position; `graphsearch show` has `node` in it."""
@@ -85,7 +87,7 @@ class Position:
             node = self.moves.as_dict()
             node["moves"] = [move | {"pv": pvs[move["move"]]} for move in node["moves"]]
             found["node"] = node | {"mate": self.moves.node.mate} | self.origin.as_dict()
-        return found | picked(self, "games books opinions")
+        return found | picked(self, "games books opinions repertoire")
 
 
 def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:
@@ -110,12 +112,18 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             games=counts_at(source, board),
             books=tuple(_books(source, board)),
             opinions=tuple(_opinions(source, board)),
+            repertoire=_repertoire(source, board),
         )
 
 
 def unknown(board: chess.Board) -> Position:
     """Returns the answer for an unknown position."""
-    return Position(fen_of(board), key_text(board), None, None, {}, (), ())
+    return Position(fen_of(board), key_text(board), None, None, {}, (), (), {})
+
+
+def _repertoire(source: RecordSource, board: chess.Board) -> dict[str, list[str]]:
+    with source.store.reading() as connection:
+        return moves_at(connection, key_text(board))
 
 
 def _origin(source: RecordSource, found: Moves) -> Origin:

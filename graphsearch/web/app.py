@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from .api import comparing, events, positions, review, studies, tables, work
+from .api import comparing, events, positions, repertoire, review, studies, tables, work
 from .assets import asset, page
 from .served_file import ServedFile
 
@@ -27,6 +27,7 @@ def application(served: ServedFile) -> Starlette:
             *work.ROUTES,
             *review.ROUTES,
             *studies.ROUTES,
+            *repertoire.ROUTES,
             *events.ROUTES,
             Route("/static/{digest}/{name}", asset, methods=["GET"]),
             Route("/static/{name}", asset, methods=["GET"]),

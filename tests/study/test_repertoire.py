@@ -145,7 +145,7 @@ def test_a_repertoire_goes_out_as_pgn_and_comes_in_again(graph: Path, tmp_path: 
     assert game is not None
     assert not game.errors
     assert game.board() == chess.Board()
-    assert text.count("transposes to 1. Nf3 e5 2. e4") == 1
+    assert text.count("transposes to 1. e4 e5 2. Nf3") == 1
     assert text.count("Bb5") == 1
     other = graph_file(tmp_path / "b.graph", MORE)
     report = import_file(other, "white", GivenFile("a.pgn", io.BytesIO(text.encode())))

@@ -23,6 +23,7 @@ from ...store.tables import games as game_tables
 from .moves import Repertoire, load
 
 LEAST_SHARE, LEAST_REACH = 0.05, 0.01  # of a reply, and of the line with it, to be a gap
+SECOND = 0.1  # what a second own move counts when main lines are chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class SurveyedPosition(Answer):
     """A position of a repertoire.
 
     Attributes:
-      own: whether its side is to move. reach: probability of the likeliest line there, own moves counting 1.
+      own: whether its side is to move. reach: probability of its main line, own moves counting 1.
       line: this line in SAN, from the root; moves: the same in UCI.
       root: FEN of the root. opening: of the position; None if it has no name.
       box, due: of the drill. replies: the moves that the repertoire has here, the likeliest first.
@@ -129,10 +130,16 @@ class Survey(Answer):
 
 @dataclass(slots=True)
 class Place:
-    """A position on the likeliest line to it; `line` and `moves` are SAN and UCI from the root."""
+    """A position on the main line to it: the likeliest one with own moves that came first.
+
+    Attributes:
+      reach: probability of the line. weight: the same, less by `SECOND` for each own move that is another one
+        than the first. root: FEN. line, moves: SAN and UCI from there.
+    """
 
     board: chess.Board
     reach: float
+    weight: float
     root: str
     line: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
@@ -185,13 +192,13 @@ class Surveyor:
         return found
 
     def places(self) -> Iterator[tuple[str, Place]]:
-        """Yields the positions, each once on its likeliest line, after one that leads to it."""
+        """Yields the positions, each once on its main line, after one that leads to it."""
         heap: list[tuple[float, int, int, str, Place]] = []
         serial, met = count(), set[str]()
         for key in self.repertoire.roots():
             board = board_of(self.repertoire.positions[key].fen)
             fen = self.repertoire.positions[key].fen
-            heappush(heap, (-1.0, 0, next(serial), key, Place(board, 1.0, fen)))
+            heappush(heap, (-1.0, 0, next(serial), key, Place(board, 1.0, 1.0, fen)))
         while heap:
             check_time()
             _, plies, _, key, place = heappop(heap)
@@ -201,18 +208,22 @@ class Surveyor:
             yield key, place
             for child, there in self._behind(key, place):
                 if child not in met:
-                    heappush(heap, (-there.reach, plies + 1, next(serial), child, there))
+                    heappush(heap, (-there.weight, plies + 1, next(serial), child, there))
 
     def _behind(self, key: str, place: Place) -> Iterator[tuple[str, Place]]:
         is_own = self.repertoire.is_own(key)
         shares = {} if is_own else self.shares(key, place.board)
-        for row in self.repertoire.behind(key):
+        for rank, row in enumerate(self.repertoire.behind(key)):
             move = chess.Move.from_uci(row.move)
             if not place.board.is_legal(move):
                 continue  # of a damaged file
-            reach = place.reach * (1.0 if is_own else shares.get(row.move, 0.0))
+            share = 1.0 if is_own else shares.get(row.move, 0.0)
+            weight = place.weight * share * (SECOND if is_own and rank else 1.0)
             line, moves = (*place.line, place.board.san(move)), (*place.moves, row.move)
-            yield row.child, Place(after(place.board, move), reach, place.root, line, moves)
+            yield (
+                row.child,
+                Place(after(place.board, move), place.reach * share, weight, place.root, line, moves),
+            )
 
 
 def survey(path: str | os.PathLike[str], side: str) -> Survey:

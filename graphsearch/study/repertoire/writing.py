@@ -23,7 +23,7 @@ Places = dict[str, Place]
 
 
 def _places(path: AnyPath, side: str) -> tuple[Repertoire, Places, dict[str, list[str]]]:
-    """Returns a repertoire, its positions on their likeliest lines, and the moves of each in their order.
+    """Returns a repertoire, its positions on their main lines, and the moves of each in their order.
 
     Raises:
       InvalidParameterError: if it is empty.
@@ -48,7 +48,7 @@ def _places(path: AnyPath, side: str) -> tuple[Repertoire, Places, dict[str, lis
 def pgn_of_repertoire(path: AnyPath, side: str) -> str:
     """Returns the repertoire of a side as PGN: a game for each root, replies and alternatives as variations.
 
-    A position is expanded once, on its likeliest line; elsewhere a comment says where.
+    A position is expanded once, on its main line; elsewhere a comment says where.
 
     Raises:
       InvalidParameterError: if the side is none, or its repertoire is empty.

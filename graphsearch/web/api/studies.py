@@ -52,10 +52,10 @@ MOST_SHOWN, FIRST_SHOWN = 50_000, 2000  # characters of a comment, and of the be
 # ------------------------------------------------------------ studies
 def _studies(served: ServedFile, wanted: Nothing) -> dict[str, object]:
     """Returns the list of studies, and why they cannot be changed, if so."""
-    return studies.list_studies(served.path).as_dict() | {"closed": _closed(served)}
+    return studies.list_studies(served.path).as_dict() | {"closed": closed(served)}
 
 
-def _closed(served: ServedFile) -> str:
+def closed(served: ServedFile) -> str:
     """Returns why nothing can be written; empty if it can."""
     try:
         served.may_write()

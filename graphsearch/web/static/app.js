@@ -7,12 +7,12 @@ import { after, menOf, said, turnOf } from "./chess.js";
 import { bytes, chip, count, forWhite, h, percent, put, score } from "./dom.js";
 import { exchange } from "./exchange.js";
 import { toggleFollow } from "./follow.js";
-import { keysDialog } from "./keys.js";
 import { notation, openDraft } from "./notation.js";
 import { hide } from "./peek.js";
 import { addressOf, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd, whenKnown } from "./state.js";
 import { strip } from "./search.js";
 import { tabs } from "./tabs.js";
+import { visits } from "./visits.js";
 
 const $ = (id) => document.getElementById(id);
 const ARROWS = 5;
@@ -145,6 +145,7 @@ on("lines", showBrief);
 on("hover", (move) => board.setArrows(move ? [{ move, kind: "hover", width: 0.5 }, ...arrows()] : arrows()));
 on("moving", hide);
 on("error", (error) => toast(error.message));
+on("told", (text) => toast(text));
 window.addEventListener("unhandledrejection", (event) => {
   if (!(event.reason instanceof Refused)) return;
   event.preventDefault();
@@ -189,7 +190,7 @@ function escape() {
   return false; // the browser closes its own menus by this key
 }
 
-const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), a: toggleFollow, Escape: escape, "?": keysDialog($("keys")) };
+const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest, c: () => desk.comment(), a: toggleFollow, Escape: escape, "?": () => { import("./keys.js").then(({ toggleKeys }) => toggleKeys($("keys"))); } };
 const TURNS = { ArrowUp: -1, ArrowDown: 1 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
@@ -271,6 +272,7 @@ exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf });
 const desk = notation({ toast, address: addressOf });
 strip($("strip"), { toast });
 tabs($("tabs"), $("panel"), { toast });
+visits();
 loadFile().catch((error) => toast(error.message));
 followAddress();
 

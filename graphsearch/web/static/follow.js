@@ -3,6 +3,7 @@
 import { send } from "./api.js";
 import { h, put, table } from "./dom.js";
 import { keysOf, showMenu } from "./menu.js";
+import { rowItems } from "./repertoire_row.js";
 import { here, on, played, state, tell } from "./state.js";
 
 const REST_MS = 120; // for which the board rests before the search comes
@@ -141,7 +142,8 @@ export function movesMenu(host, play) {
       item(`Search here: after ${san}`, () => { goesThere = play(move); }),
       item(isLeftOut(move) && !limit.only ? "Take this move again" : "Exclude this move", () => limitTo(false, move, !(limit && !limit.only && limit.moves.has(move)))),
       item(isOnly ? "Not only this move" : limit?.only ? "Only these moves, and this one" : "Only this move", () => limitTo(true, move, !isOnly)),
-      item(`Watch the position after ${san}`, () => watch(move, san)));
+      item(`Watch the position after ${san}`, () => watch(move, san)),
+      ...rowItems(move).map(([text, act]) => item(text, act)));
     showMenu(host, button);
   };
 }

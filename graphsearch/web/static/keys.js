@@ -8,8 +8,9 @@ const KEYS = [
   ["right button", "draw an arrow or a circle; other colours with Shift, Ctrl, Alt"], ["Tab, arrows, Enter", "move on the board by keys"],
 ];
 
-export function keysDialog(dialog) {
+export function toggleKeys(dialog) {
+  if (dialog.open) { dialog.close(); return; }
   put(dialog, h("h2", { id: "keys-title", text: "Keys" }), h("dl", { class: "keys" }, KEYS.flatMap(([key, does]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: does })])),
     h("button", { type: "button", text: "Close", onclick: () => dialog.close() }));
-  return () => { if (dialog.open) dialog.close(); else dialog.showModal(); };
+  dialog.showModal();
 }

@@ -4,6 +4,7 @@ import { ask } from "./api.js";
 import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed } from "./dom.js";
 import { isLeftOut, limitNote, movesMenu } from "./follow.js";
 import { hide, peek } from "./peek.js";
+import { has as isOf, SIDES } from "./repertoire_row.js";
 import { here, node, open, play, played, state, tell } from "./state.js";
 
 const menu = movesMenu(document.getElementById("row-menu"), play);
@@ -87,6 +88,7 @@ function header([name, title, about], host) {
 function rowOf(row, columns, all) {
   const cells = {
     san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move) }),
+      Object.keys(SIDES).filter((side) => isOf(side, row.move)).map((side) => h("span", { class: "mark", role: "img", "aria-label": `in ${SIDES[side]} repertoire`, title: `In ${SIDES[side]} repertoire`, text: side === "white" ? "♙" : "♟" })),
       row.transposition && h("span", { class: "mark", title: "Other moves lead to this position too", text: "⇄" }),
       Math.abs(row.stale || 0) > 0.02 && h("span", { class: "mark", title: `The position behind it is now worth Q ${signed(forWhite({ q: row.child_q }, fen()).q)}; refresh the file to bring the move up to date`, text: "≈" })),
     n: () => h("span", { class: "with-bar" }, h("span", { class: "figure", text: row.n ? count(row.n) : "–", title: percent(all ? row.n / all : 0) }), bar(`${percent(all ? row.n / all : 0)} of the visits`, ["n", all ? row.n / all : 0])),
@@ -97,7 +99,7 @@ function rowOf(row, columns, all) {
     games: () => row.games && gamesCell(row.games),
     book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: loses ${pawns(found.loss) || "?"}` })),
     pv: () => (row.n ? lineOf(row) : h("span", { class: "muted", text: "never visited" })),
-    act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, watch", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
+    act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, watch, repertoire", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
   };
   return h("tr", {
     class: isLeftOut(row.move) ? "left-out" : null,

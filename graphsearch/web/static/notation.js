@@ -8,7 +8,6 @@ import { editor } from "./notation_edit.js";
 import { drawTree } from "./notation_view.js";
 import { noteOn } from "./note.js";
 import { on, open, state } from "./state.js";
-import { studiesDialog } from "./studies.js";
 import { START_NODE, Tree } from "./tree.js";
 
 const $ = (id) => document.getElementById(id);
@@ -275,9 +274,13 @@ function askValues({ now = false } = {}) {
 // ------------------------------------------------------------ the page
 export function notation(given) {
   hands = given;
-  const dialog = studiesDialog({ ...given, open: openStudy, keep, renamed, pane: () => pane, closed: () => closed, text: draftText });
-  $("studies-open").addEventListener("click", dialog.show);
-  $("keep").addEventListener("click", dialog.keep);
+  let dialog = null;
+  const studies = async (act) => {
+    dialog ||= import("./studies.js").then((found) => found.studiesDialog({ ...given, open: openStudy, keep, renamed, pane: () => pane, closed: () => closed, text: draftText }));
+    (await dialog)[act]();
+  };
+  $("studies-open").addEventListener("click", () => studies("show"));
+  $("keep").addEventListener("click", () => studies("keep"));
   $("close-study").addEventListener("click", close);
   const note = noteOn($("note"), { ...given, closed: () => closed, open: openStudy });
   on("arrived", arrived);

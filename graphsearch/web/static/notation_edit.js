@@ -2,7 +2,9 @@
 
 import { said } from "./chess.js";
 import { h, put } from "./dom.js";
+import { keysOf, showMenu } from "./menu.js";
 import { glyph, MOVE_GLYPHS, VALUE_GLYPHS } from "./notation_view.js";
+import { lineItems } from "./repertoire_row.js";
 import { START_NODE } from "./tree.js";
 
 const $ = (id) => document.getElementById(id);
@@ -38,9 +40,18 @@ export function editor({ change, here, pane, isClosed }) {
       act("demote", "Demote", "Move this move's line down among its variations", () => demote(node), !canDemote(node)),
       act("delete-move", "Delete", "Delete this move and all behind it", () => { const { parent } = node; change(tree.remove(node.id), { to: parent }); }),
       kids.length > 0 && act("delete-line", "Delete variation", "Delete the whole variation", () => { const { parent } = tree.node(branch); change(tree.remove(branch), { to: parent }); }),
+      act("to-repertoire", "To repertoire…", "Add the moves up to here to a repertoire", (event) => addMenu(event.currentTarget, node)),
       act("copy-line", "Copy line", "Copy the moves up to here and on", line),
     ];
   }
+
+  function addMenu(button, node) {
+    const menu = $("line-menu");
+    const { tree, root } = pane();
+    put(menu, lineItems(root, tree.path(node.id).map((each) => each.move)).map(([text, run]) => h("button", { type: "button", role: "menuitem", text, onclick: () => { menu.hidePopover(); run(); } })));
+    showMenu(menu, button);
+  }
+  keysOf($("line-menu"));
 
   // the nearest move up the line that has a variation behind it
   function demotable(node) {

@@ -16,6 +16,7 @@ const VIEWS = [
   searchView,
   later("review", "Review", () => import("./review.js")),
   later("games", "Games", () => import("./games.js")),
+  later("repertoire", "Repertoire", () => import("./repertoire.js")),
   later("novelties", "Novelties", () => import("./opponents.js")),
   later("prepare", "Prepare", () => import("./opponents.js")),
   later("books", "Books", () => import("./books.js")),

@@ -1,0 +1,141 @@
+"""Repertoires for the page: shown, changed, imported, exported, drilled; and what changed since a visit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from uuid import uuid4
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ...deadline import time_limit
+from ...errors import GraphSearchError
+from ...exchange.sources import GivenFile
+from ...limits import open_file
+from ...study.repertoire import drill
+from ...study.repertoire.moves import add_line, import_file, remove_move
+from ...study.repertoire.survey import survey
+from ...study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
+from ...study.visits import VisitChanges, changes_since, changes_since_visit, note_visit, snapshot
+from ..lines import with_ways
+from ..served_file import ServedFile
+from .asking import error_of, get, post, served_by
+from .repertoire_requests import (
+    ChangesWanted,
+    DrillAnswer,
+    DrillWanted,
+    LookedAt,
+    RepertoireFile,
+    RepertoireImport,
+    RepertoireLine,
+    RepertoireWanted,
+    SeenWanted,
+)
+from .requests import read_query
+from .studies import IMPORT_SECONDS, closed
+from .work import file_name, received
+
+MOST_CHANGES, MOST_WAYS = 1000, 100  # of an answer, and of those with a line
+
+
+# ------------------------------------------------------------ repertoires
+def _repertoire(served: ServedFile, wanted: RepertoireWanted) -> dict[str, object]:
+    """Returns a repertoire with its gaps and weak spots, and what is due of it."""
+    state = drill.due_cards(served.kept, wanted.side, today=wanted.today()).drills[0]
+    facts = {"cards": state.cards, "due": len(state.due), "next_due": state.next_due}
+    return survey(served.kept, wanted.side).as_dict() | facts | {"closed": closed(served)}
+
+
+def _file(served: ServedFile, wanted: RepertoireFile) -> Response:
+    """Returns a repertoire as a file."""
+    if wanted.form == "toml":
+        text, kind = toml_of_repertoire(served.path, wanted.side, wanted.side), "application/toml"
+    else:
+        text, kind = pgn_of_repertoire(served.path, wanted.side), "application/x-chess-pgn"
+    headers = {"Content-Disposition": f'attachment; filename="{wanted.side}.{wanted.form}"'}
+    return Response(text, media_type=kind, headers=headers)
+
+
+async def _import(request: Request) -> Response:
+    """Adds the lines of an uploaded file."""
+    served = served_by(request)
+    try:
+        served.may_write()
+        wanted = read_query(RepertoireImport, request.query_params)
+        file = await received(request, served.folder / uuid4().hex)
+        try:
+            return JSONResponse(await run_in_threadpool(_imported, served, file, wanted))
+        finally:
+            file.unlink(missing_ok=True)
+    except GraphSearchError as error:
+        return error_of(error)
+
+
+def _imported(served: ServedFile, file: Path, wanted: RepertoireImport) -> dict[str, object]:
+    with open_file(file) as stream, time_limit(IMPORT_SECONDS):
+        return import_file(served.path, wanted.side, GivenFile(file_name(wanted.name), stream)).as_dict()
+
+
+# ------------------------------------------------------------ drill
+def _question(served: ServedFile, wanted: DrillWanted) -> dict[str, object]:
+    """Returns the next question, null if nothing is due."""
+    board = None if wanted.anew else wanted.board()
+    found = drill.next_question(served.kept, wanted.side, board, today=wanted.today())
+    return {"question": found.as_dict() if found else None}
+
+
+def _answer(served: ServedFile, wanted: DrillAnswer) -> drill.Verdict:
+    return drill.answer(served.path, wanted.side, wanted.board(), wanted.move, today=wanted.today())
+
+
+# ------------------------------------------------------------ visits
+def _changes(served: ServedFile, wanted: ChangesWanted) -> dict[str, object]:
+    """Returns what changed since the last visit that the file knows of."""
+    return _shown(served, changes_since_visit(served.kept), ways=wanted.ways)
+
+
+def _changes_since(served: ServedFile, wanted: SeenWanted) -> dict[str, object]:
+    """Returns what changed since numbers that the browser has kept."""
+    found = changes_since(served.kept, [one.row() for one in wanted.seen], wanted.since)
+    return _shown(served, found, ways=wanted.ways)
+
+
+def _shown(served: ServedFile, found: VisitChanges, *, ways: bool) -> dict[str, object]:
+    rows = [one.as_dict() for one in found.changes[: MOST_WAYS if ways else MOST_CHANGES]]
+    shown = with_ways(served.path, rows) if ways else rows
+    return found.as_dict() | {"closed": closed(served), "changes": shown}
+
+
+def _visit(served: ServedFile, wanted: LookedAt) -> dict[str, object]:
+    """Keeps that a person has looked at the file until now."""
+    note_visit(served.path, wanted.looked)
+    return {}
+
+
+def _snapshot(served: ServedFile, wanted: LookedAt) -> dict[str, object]:
+    """Returns the numbers that the browser keeps of a file that cannot be written."""
+    return {"seen": [asdict(one) for one in snapshot(served.kept, wanted.looked)]}
+
+
+ROUTES = [
+    get("/api/repertoire", RepertoireWanted, _repertoire),
+    get("/api/repertoire-file", RepertoireFile, _file),
+    post(
+        "/api/repertoire-add", RepertoireLine, lambda served, it: add_line(served.path, it.side, it.board())
+    ),
+    post(
+        "/api/repertoire-remove",
+        RepertoireLine,
+        lambda served, it: remove_move(served.path, it.side, it.board()),
+    ),
+    Route("/api/repertoire-import", _import, methods=["POST"]),
+    get("/api/drill", DrillWanted, _question),
+    post("/api/drill", DrillAnswer, _answer),
+    get("/api/changes", ChangesWanted, _changes),
+    post("/api/changes", SeenWanted, _changes_since, writes=False),
+    post("/api/visit", LookedAt, _visit),
+    post("/api/snapshot", LookedAt, _snapshot, writes=False),
+]

@@ -1,0 +1,273 @@
+"""Repertoires on the page: added by row and by line, unfolded, drilled; and changes since a visit."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch.position.board import key_text
+from graphsearch.store.beside import changing
+from graphsearch.store.tables import visits as rows
+from graphsearch.study.repertoire.drill import due_cards
+from graphsearch.study.repertoire.moves import add_line, load
+from graphsearch.study.visits import note_visit
+
+from ..query.handmade import LINES, board_after, graph_file
+from .conftest import Client, Serve, until
+from .test_notation import go_to, opened, play, study_of
+from .test_page import Page
+
+TREE = "[...document.querySelectorAll('.repertoire .link')].map((e) => e.textContent).join(' ')"
+PROMPT = "(document.querySelector('.drill-prompt')?.textContent || '')"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    return graph_file(tmp_path / "a.graph", LINES)
+
+
+@pytest.fixture
+def client(serve: Serve, graph: Path) -> Client:
+    found = serve(graph)
+    found.enter()
+    return found
+
+
+@pytest.fixture
+def page(driver: Any, client: Client) -> Page:
+    return Page(driver, client)
+
+
+def size_is(path: Path, count: int) -> bool:
+    return moves(path) == count
+
+
+def moves(path: Path, side: str = "white") -> int:
+    return load(path, side).size
+
+
+def with_lines(path: Path, *lines: str, side: str = "white") -> None:
+    for line in lines:
+        add_line(path, side, board_after(line))
+
+
+# ------------------------------------------------------------------ the answers
+def test_a_line_is_added_and_removed_and_wrong_ones_are_refused(client: Client, graph: Path) -> None:
+    assert client.post("repertoire-add", side="white", line="e2e4 e7e5 g1f3").json["added"] == 3
+    assert client.get("position").json["repertoire"] == {"white": ["e2e4"]}
+    assert client.post("repertoire-remove", side="white", line="e4 e5").json["removed"] == 2
+    for given in (
+        {"side": "white", "line": "e2e5"},
+        {"line": "e2e4"},
+        {"side": "red", "line": "e2e4"},
+        {"side": "white"},
+    ):
+        for path in ("repertoire-add", "repertoire-remove"):
+            assert client.post(path, **given).status == 400, given
+    assert client.post("repertoire-remove", side="white", line="e4 e5").status == 400  # another tab was first
+    assert client.get("repertoire", side="white", day="2024-02-31").status == 400
+    assert client.get("drill", side="white", day="soon").status == 400
+
+
+def test_a_file_that_is_only_read_is_not_changed_and_says_so(serve: Serve, graph: Path) -> None:
+    with_lines(graph, "e4 e5 Nf3")
+    client = serve(graph, read_only=True)
+    client.enter()
+    before = graph.read_bytes()
+    assert "--read-only" in client.get("repertoire", side="white").json["closed"]
+    for path in ("repertoire-add", "repertoire-remove", "drill", "visit", "repertoire-import?side=white"):
+        answer = client.post(path, side="white", line="d4", move="d2d4")
+        assert answer.status == 400
+        assert "read-only" in answer.error
+    assert graph.read_bytes() == before
+
+
+def test_files_go_out_and_a_pgn_comes_in(client: Client, graph: Path) -> None:
+    with_lines(graph, "e4 e5 Nf3")
+    text = client.ask("GET", "/api/repertoire-file?side=white").body
+    assert b"1. e4 e5 2. Nf3" in text
+    assert b'side = "white"' in client.ask("GET", "/api/repertoire-file?side=white&form=toml").body
+    assert client.ask("GET", "/api/repertoire-file?side=black").status == 400
+    found = client.ask("POST", "/api/repertoire-import?side=black&name=x.pgn", text + b"\n1. d4 d9 *\n").json
+    assert (found["added"], found["games"]) == (4, 2)
+    assert "d9" in found["left_out"][0]
+
+
+def test_a_day_of_the_browser_decides_what_is_due(client: Client, graph: Path) -> None:
+    with_lines(graph, "e4")
+    answered = client.post("drill", side="white", move="e2e4", day="2024-02-28").json
+    assert (answered["right"], answered["next_due"], answered["due"]) == (True, "2024-02-29", 0)
+    assert client.get("drill", side="white", day="2024-02-28").json == {"question": None}
+    assert client.get("drill", side="white", day="2024-02-29").json["question"]["moves"] == []
+    assert client.post("drill", side="white", move="e2e5", day="2024-02-29").status == 400
+
+
+# ------------------------------------------------------------------ the page
+def test_a_row_of_moves_adds_its_line_and_removes_it(page: Page, graph: Path) -> None:
+    page.driver.get(f"http://{page.client.host}/p/?line=e4,e5")
+    item = "[...document.querySelectorAll('#row-menu button')].find((e) => /repertoire/.test(e.textContent))"
+    for text, count in (("Add to White\u2019s repertoire", 3), ("Remove from White\u2019s repertoire", 2)):
+        page.wait("return document.querySelector('[data-focus=\"act g1f3\"]') !== null", "the moves")
+        page.click('[data-focus="act g1f3"]')
+        assert page.run(f"return {item}.textContent") == text
+        page.run(f"{item}.click()")
+        until(partial(size_is, graph, count), text)
+        mark = "return document.querySelectorAll('.moves [aria-label=\"in White\u2019s repertoire\"]').length"
+        page.wait(f"{mark} === {int(count == 3)}", "the mark")
+
+
+def test_a_line_of_the_notation_is_added_for_either_side(page: Page, graph: Path) -> None:
+    opened(page, study_of(page.client))
+    go_to(page, 3, "c5")
+    page.click("#to-repertoire")
+    page.run("document.querySelectorAll('#line-menu button')[1].click()")
+    until(lambda: moves(graph, "black") == 2, "the line in Black's repertoire")
+    assert moves(graph, "white") == 0
+
+
+def test_the_tree_unfolds_and_names_gaps_and_weak_spots(page: Page, graph: Path) -> None:
+    with_lines(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Bb5", "d4")
+    page.view("repertoire")
+    page.wait(f"return {TREE}.includes('1. e4')", "the tree")
+    assert "1… e5" not in page.run(f"return {TREE}")
+    fold = "[...document.querySelectorAll('.repertoire .fold')].find((e) => e.ariaLabel === arguments[0])"
+    page.run(f"{fold}.click()", "Moves after e4")
+    assert "1… e5" in page.run(f"return {TREE}")
+    assert page.run(f"return {fold}.getAttribute('aria-expanded')", "Moves after e4") == "true"
+    page.run(f"{fold}.click()", "Moves after Nf3")
+    assert "2. e4 +0.07 18 → 1. e4 e5 2. Nf3" in page.text(".repertoire")
+    assert "B20 Sicilian Defense" in page.text(".repertoire")
+    assert "never searched" in page.text(".view-repertoire")
+    assert "No answer to" in page.text(".view-repertoire")
+    page.run(
+        "[...document.querySelectorAll('.repertoire .link')].find((e) => e.textContent === '1… c5').click()"
+    )
+    until(lambda: "line=e2e4,c7c5" in page.driver.current_url, "the position")
+    assert page.errors() == []
+
+
+def test_a_move_is_removed_by_two_presses(page: Page, graph: Path) -> None:
+    with_lines(graph, "e4 e5 Nf3")
+    page.view("repertoire")
+    page.wait("return document.querySelector('[aria-label=\"Remove e4\"]') !== null", "the tree")
+    page.click('[aria-label="Remove e4"]')
+    assert moves(graph) == 3
+    page.click('[aria-label^="Really remove e4"]')
+    until(lambda: moves(graph) == 0, "the move gone")
+    page.wait(
+        "return document.querySelector('.view-repertoire').textContent.includes('It is empty')", "the view"
+    )
+
+
+def test_the_board_asks_and_a_wrong_answer_shows_the_right_move(page: Page, graph: Path) -> None:
+    with_lines(graph, "e4 e5 Nf3")
+    page.view("repertoire")
+    page.wait("return document.querySelector('#drill-start:not([disabled])') !== null", "the drill")
+    assert page.text("#drill-start") == "Drill: 2 due"
+    page.click("#drill-start")
+    page.wait(f"return {PROMPT} === 'Your move?'", "the question")
+    tap(page, "d2", "d4")
+    page.wait(f"return {PROMPT}.startsWith('No: e4')", "the verdict")
+    assert page.run("return document.querySelectorAll('.drill-board .arrows > *').length") > 0
+    tap(page, "e2", "e4")
+    page.wait(f"return {PROMPT} === 'Your move after e5?'", "the reply")
+    tap(page, "g1", "f3")
+    page.wait(f"return {PROMPT} === 'Your move?'", "the one that was wrong, again")
+    tap(page, "e2", "e4")
+    page.wait(f"return {PROMPT} === 'Nothing is due any more.'", "the end")
+    assert "2 of 3 right" in page.text(".view-repertoire")
+    assert due_cards(graph, "white").drills[0].due == ()
+    page.click("#drill-stop")
+    page.wait("return document.querySelector('#drill-start')?.disabled", "the repertoire")
+    assert page.text("#drill-start") == f"Nothing due until {date.today() + timedelta(days=1)}"
+    assert page.errors() == []
+
+
+def tap(page: Page, *squares: str) -> None:
+    """Moves on the board of the drill, by two taps."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    board = page.driver.find_element("css selector", ".drill-board svg")
+    page.run("arguments[0].scrollIntoView({block: 'center'})", board)
+    step = board.size["width"] / 8
+    for square in squares:
+        x, y = (ord(square[0]) - ord("d") - 0.5) * step, (4.5 - int(square[1])) * step
+        ActionChains(page.driver, duration=10).move_to_element_with_offset(
+            board, round(x), round(y)
+        ).click().perform()
+
+
+def test_two_tabs_show_the_same_repertoire(page: Page, graph: Path) -> None:
+    page.view("repertoire")
+    page.wait(
+        "return document.querySelector('.view-repertoire').textContent.includes('It is empty')", "the view"
+    )
+    with_lines(graph, "e4 e5 Nf3")  # the other tab
+    page.wait(f"return {TREE}.includes('1. e4')", "the line of the other tab")
+
+
+# ------------------------------------------------------------------ visits
+def changed(path: Path) -> None:
+    """Makes the last visit three days old, and what it saw something else."""
+    start = chess.Board()
+    note_visit(path, [start.fen()])
+    with changing(path) as connection:
+        seen = rows.seen_in(connection, 1)
+        assert key_text(start) in {one.key for one in seen}
+        connection.execute("UPDATE visit SET ended = strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now', '-3 days')")
+        connection.execute("UPDATE seen SET best_move = 'a2a3', q = -0.5 WHERE key = ?", (key_text(start),))
+
+
+def test_what_changed_since_the_last_visit_is_shown_and_leads_there(
+    driver: Any, serve: Serve, graph: Path
+) -> None:
+    changed(graph)
+    client = serve(graph)
+    client.enter()
+    page = Page(driver, client)
+    page.wait("return !document.querySelector('#visit').hidden", "the line")
+    assert page.text("#visit") == "Since 3 days ago: 1 best move, 1 value changed"
+    page.wait("return document.querySelector('#since').textContent !== ''", "the note on the position")
+    assert page.text("#since").startswith("Since 3 days ago: best a3 → e4; \u22120.")
+    play(page, "e4")
+    assert page.text("#since") == ""
+    page.click("#show-changes")
+    page.wait("return document.querySelector('#changes table') !== null", "the list")
+    assert "a3" in page.text("#changes")
+    page.click("#changes td .link")
+    page.wait("return document.querySelector('#since').textContent !== ''", "the position of the row")
+    driver.get("about:blank")  # the visit ends here
+    until(lambda: len(visits_of(graph)) == 2, "the visit in the file")
+    Page(driver, client)
+    page.wait("return !document.querySelector('#visit').hidden", "the same visit still shows it")
+
+
+def visits_of(path: Path) -> list[rows.Visit]:
+    with changing(path) as connection:
+        return rows.visits(connection)
+
+
+def test_the_browser_keeps_visits_to_a_file_that_is_only_read(
+    driver: Any, serve: Serve, graph: Path, tmp_path: Path
+) -> None:
+    path = Path(shutil.copy(graph, tmp_path / "read.graph"))
+    client = serve(path, read_only=True)
+    client.enter()
+    page = Page(driver, client)
+    kept = "JSON.parse(localStorage.getItem('seen read.graph') || '[]')"
+    page.wait(f"return {kept}.length === 1", "the visit in the browser")
+    page.run(
+        f"const found = {kept}; found[0].ended = '2024-02-28T23:50:00Z'; window.stop();"
+        "found[0].seen.forEach((one) => { one.best_move = 'a2a3'; });"
+        "localStorage.setItem('seen read.graph', JSON.stringify(found))"
+    )
+    page.driver.refresh()
+    page.wait("return document.querySelector('#visit')?.hidden === false", "the line")
+    assert "best move" in page.text("#visit")
+    page.run("localStorage.clear()")

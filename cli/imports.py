@@ -48,8 +48,8 @@ Players = Annotated[
     bool,
     option(
         "--players",
-        "Of PGN: also keep who played each game: names, Elo, date, event, result and moves; also of files "
-        "that were imported before without them.",
+        "Of PGN: also keep the games: names, Elo, date, event, result, moves, comments and variations; also "
+        "of files that were imported before without them.",
     ),
 ]
 
@@ -77,8 +77,8 @@ def import_files(
     Games: how often each move was played, and with which results, goes into separate tables; the search graph
     does not change. Games are read strictly: one with an illegal or unreadable move is reported with its line
     and not counted. Games of other variants are counted by variant and skipped. With --players, `players`,
-    `prepare` and `lab game` work; without it nothing is kept of who played. A file that was imported without
-    it is read once more, only for that: its games count no second time.
+    `prepare` and `games --list` work; without it nothing is kept of who played. A file that was imported
+    without it is read once more, only for that: its games count no second time.
 
     Books: every entry, unchanged. A book identifies positions only by their keys; their FENs are looked up in
     the graph file and by following the moves of the book.

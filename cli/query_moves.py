@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import typer
+
+from . import game_list
 from .commands import report
-from .options import PositionOptions, StoreOption
+from .game_list import ListOptions
+from .options import AnyPositionOptions, PositionOptions, StoreOption
 from .output import say
 from .render import count, node_summary, opening_line, proven_result
 from .scores import detailed, heading, is_white, score, seen, signed, wdl
 from .tables import WHOLE, Part, table
 
 if TYPE_CHECKING:
+    from graphsearch.query.game_list import ListedGames
     from graphsearch.query.games import Games, PlayedMove
     from graphsearch.query.moves import Moves, StoredMove
 
@@ -75,7 +80,13 @@ def _move_cells(move: StoredMove, *, white: bool) -> dict[str, str]:
     }
 
 
-def _games(found: Games) -> Iterator[Part]:
+def _games(found: Games | ListedGames) -> Iterator[Part]:
+    from graphsearch.query.game_list import ListedGames
+
+    yield from game_list.view(found) if isinstance(found, ListedGames) else _moves_of_games(found)
+
+
+def _moves_of_games(found: Games) -> Iterator[Part]:
     from graphsearch.position.board import board_of
     from graphsearch.position.openings import opening_at
 
@@ -90,14 +101,16 @@ def _games(found: Games) -> Iterator[Part]:
 
 
 @report(
-    "Compare imported games with the search.",
+    "Compare imported games with the search, or list them.",
     "graphsearch games first.graph",
+    "graphsearch games games.graph --list --player carlsen --opening B90 --elo 2500.. --since 2020",
+    'graphsearch games games.graph "1. e4 c5 2. Nf3" --list --result 0-1 -o lost.pgn',
     name="games",
     view=_games,
     noted="store",
     views=True,
 )
-def games_of(store: StoreOption, position: PositionOptions) -> Games:
+def games_of(store: StoreOption, position: AnyPositionOptions, wanted: ListOptions) -> Games | ListedGames:
     """Compare the results of imported games with N and Q of the search, for each move of a position.
 
     White, Draw, Black and Result are per cent of the games that have a result; where some have none, Decided
@@ -105,12 +118,22 @@ def games_of(store: StoreOption, position: PositionOptions) -> Games:
     as a value in [-1, 1], minus Q: the games did better than the search expects. Share is the move's share of
     all visits here.
 
+    With --list: the games that meet all conditions, the latest first; with POSITION those that reach it,
+    whatever their order of moves. `import --players` keeps them, with comments and variations; `lab game`
+    prints one. A name is the beginning of words in it; a date without a day counts as before all days of it.
+
     JSON: `score`, `share` and `n_share` are in [0, 1]; values are seen by the side to move; unknown ones are
-    null.
+    null. With --list `total` counts the games that meet the conditions, and `ply` is where a game reaches the
+    position.
     """
+    if wanted.listed:
+        return game_list.listed_games(store, position.board(), wanted)
+    if wanted.given:
+        raise typer.BadParameter("conditions on games are options of --list")
+    from graphsearch.position.notation import named_board
     from graphsearch.query.games import games
 
-    return games(store, position.board())
+    return games(store, position.board() or named_board("startpos"))
 
 
 def _summary(found: Games) -> str:

@@ -108,16 +108,16 @@ def _game(found: GameText) -> Iterator[Part]:
 
 
 @report(
-    "Print an imported game from its PGN file.",
+    "Print an imported game with its comments.",
     "graphsearch lab game games.graph 1:2",
     name="game",
     view=_game,
 )
 def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None) -> GameText:
-    """Print the text of an imported game as it stands in its PGN file, with comments and variations.
+    """Print the text of an imported game as it stood in its PGN file, with comments and variations.
 
-    The graph file knows where in the PGN file it is. The PGN file must have the same bytes as when it was
-    imported. `prepare` and the view `played_games` have the numbers of games.
+    Graph files that were made before they kept texts need the PGN file, with the same bytes as when it was
+    imported. `games --list`, `prepare` and the view `played_games` have the numbers of games.
 
     JSON: what the graph file keeps of the game, and its `text`.
     """

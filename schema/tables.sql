@@ -574,3 +574,19 @@ CREATE TABLE seen (
   best_move TEXT,
   PRIMARY KEY (visit, key)
 ) WITHOUT ROWID;
+
+CREATE TABLE game_index (
+  source INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  opening TEXT,
+  keys BLOB NOT NULL,
+  PRIMARY KEY (source, number)
+) WITHOUT ROWID;
+
+CREATE TABLE game_text (
+  source INTEGER NOT NULL,
+  place INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  data BLOB NOT NULL,
+  PRIMARY KEY (source, place)
+) WITHOUT ROWID;

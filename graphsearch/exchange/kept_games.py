@@ -15,14 +15,18 @@ import chess
 import numpy as np
 
 from ..errors import ImportFileError
-from ..position.board import encode_move, fen_of, pack
+from ..position.board import POSITION_WORDS, encode_move, fen_of, key_of_words, pack
 from ..position.pgn_text import PgnGame
 from ..query.players import kept_game
 from ..query.replay import start_of
 from ..query.steps import legal_codes, positions_after
 from ..store.sharded.files import open_to_read
+from ..store.tables import game_list
 from ..store.tables.columns import MAX_GAME_MOVES
+from ..store.tables.game_list import IndexRow
 from ..store.tables.players import GameRow
+from .game_index import GameIndex
+from .kept_text import text_of_rows
 from .playing import Played
 from .sources import GivenFile, opened
 
@@ -82,11 +86,13 @@ def game_row(game: PgnGame, number: int, result: str, moves: bytes) -> GameRow:
     )
 
 
-def kept_games(games: Sequence[PlayedGame]) -> list[GameRow]:
+def kept_games(games: Sequence[PlayedGame]) -> tuple[list[GameRow], list[IndexRow]]:
     """Returns games as they are kept, their moves by number; all of one ply are numbered together."""
     numbers = [bytearray() for _ in games]
-    words = np.array([pack(start_of(game.game.fen)) for game in games], np.uint64)
-    on = np.arange(len(games))
+    words = np.array([pack(start_of(game.game.fen)) for game in games], np.uint64).reshape(-1, POSITION_WORDS)
+    keys = np.array([key_of_words(row) for row in words], np.uint64)
+    on, index = np.arange(len(games)), GameIndex(len(games))
+    index.add(0, on.tolist(), words, keys)
     for ply in range(max((len(game.codes) for game in games), default=0)):
         goes_on = np.array([len(games[i].codes) > ply for i in on.tolist()])
         on, words = on[goes_on], words[goes_on]
@@ -97,8 +103,10 @@ def kept_games(games: Sequence[PlayedGame]) -> list[GameRow]:
         found = np.argmax(legal[of] == codes[:, None], axis=1)
         for i, number in zip(on.tolist(), found.tolist(), strict=True):
             numbers[i].append(number)
-        words, _ = positions_after(rows, of, codes)
-    return [replace(one.game, moves=bytes(line)) for one, line in zip(games, numbers, strict=True)]
+        words, keys = positions_after(rows, of, codes)
+        index.add(ply + 1, on.tolist(), words, keys)
+    kept = [replace(one.game, moves=bytes(line)) for one, line in zip(games, numbers, strict=True)]
+    return kept, index.rows([game.number for game in kept])
 
 
 @lru_cache(maxsize=10_000)
@@ -165,12 +173,13 @@ class GameText:
 def game_text(
     path: str | os.PathLike[str], source: int, number: int, *, file: str | os.PathLike[str] | None = None
 ) -> GameText:
-    """Returns the text of a game, comments and variations included, as it stands in its file.
+    """Returns the text of a game, comments and variations included, as it stood in its file.
 
     Args:
       path: the graph file; it is only read.
       source, number: of the game, as the view `played_games` has them.
-      file: where its PGN file is now; None: where it was when it was imported.
+      file: a PGN file that has its text; None: the graph file, or, if that was made before it kept texts, the
+        PGN file where it was when it was imported.
 
     Raises:
       InvalidParameterError: if the game is not kept.
@@ -179,6 +188,10 @@ def game_text(
     """
     with open_to_read(path) as store:
         row, name, digest = kept_game(store, source, number)
+        rows = game_list.text_rows(store, source, row.place, row.size) if file is None else []
+    text = text_of_rows(rows, row.place, row.size)
+    if text is not None:
+        return GameText(row, name, _decoded(text))
     where = Path(file) if file is not None else Path(name)
     if not where.is_file():
         raise ImportFileError(

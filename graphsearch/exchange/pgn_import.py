@@ -10,9 +10,12 @@ from typing import Any
 from ..errors import ImportFileError, InvalidParameterError
 from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
+from ..store.tables import game_list
 from ..store.tables import players as player_tables
+from ..store.tables.game_list import IndexRow
 from ..store.tables.players import GameRow
-from .block_playing import BlockPlayer
+from .block_playing import BlockPlayer, PlayedBlock
+from .game_index import index_of_block
 from .importing import (
     SAY_SECONDS,
     FileReport,
@@ -24,6 +27,7 @@ from .importing import (
     open_for_import,
 )
 from .kept_games import PlayedGame, game_row, kept_games, played_game
+from .kept_text import TextKeeper
 from .pgn_blocks import RESULT_TEXTS, BlockReader, GameBlock
 from .playing import BrokenGameError, Player, VariantError
 from .sources import GivenFile, Input
@@ -59,8 +63,8 @@ def import_pgn(
       variations: count moves of variations too, in a column of their own.
       max_ply: count moves from positions below this ply only; what follows is not read.
       again: count the files even if they were imported before.
-      players: keep who played each game, and its moves (`store/tables/players.py`). A file that was imported
-        before without is read once more for that, and counts no second time.
+      players: keep who played each game, its moves and its text (`store/tables/players.py`, `game_list.py`).
+        A file that was imported before without is read once more for that, and counts no second time.
       stop: set it, from any thread or a signal handler, to save and return.
       games_at_once: written in one transaction.
       say_seconds: between two calls of `on_progress`.
@@ -91,6 +95,9 @@ class _PgnImport:
     ) -> None:
         self._importing = importing
         self._report = importing.report
+        self._texts = TextKeeper(game_list.text_end(importing.store, importing.source.id))
+        if importing.players:
+            given.keep(self._texts.add)
         self._reader: BlockReader | GameReader
         if variations:  # which no kernel reads
             self._reader = GameReader(given.lines(), variations=True)
@@ -101,6 +108,7 @@ class _PgnImport:
         self._tally = Tally(games_at_once)
         self._kept: list[PlayedGame] = []
         self._rows: list[GameRow] = []  # of blocks, which are kept too
+        self._index: list[IndexRow] = []
         self._kept_before = importing.source.players or 0
         self._passed = 0
         self._strays = self._at_odds = 0
@@ -144,15 +152,21 @@ class _PgnImport:
         self._report.taken += len(counted)
         self._at_odds += sum(results[i][1] for i in counted)
         if self._importing.players:
-            for i, (place, game) in enumerate(zip(played.places, played.games, strict=True)):
-                if first + place > self._kept_before:
-                    result = RESULT_TEXTS[results[i][0]]
-                    self._rows.append(game_row(game, first + place, result, played.moves(i)))
-                    self._report.players += 1
+            self._keep(played, first, [RESULT_TEXTS[result] for result, _ in results])
         for place in others:
             row = block.games[place].tolist()
             self._take(first + place, block.add_moves(block.game(row), row))
         self._passed += len(block.games)
+
+    def _keep(self, played: PlayedBlock, first: int, results: Sequence[str]) -> None:
+        """Keeps who played the games of a block; first: the number of its first game."""
+        numbers = [
+            (i, first + place) for i, place in enumerate(played.places) if first + place > self._kept_before
+        ]
+        for i, number in numbers:
+            self._rows.append(game_row(played.games[i], number, results[i], played.moves(i)))
+        self._index += index_of_block(played, numbers)
+        self._report.players += len(numbers)
 
     def _take(self, number: int, game: PgnGame) -> None:
         """Counts a game and keeps who played it, as far as this was not done before."""
@@ -188,12 +202,16 @@ class _PgnImport:
         passed = max(self._passed, self._kept_before) if self._importing.players else None
         self._importing.save(self._write, finished=finished, players=passed)
         self._tally = Tally(self._games_at_once)  # if that failed, these counts go with the next save
-        self._kept, self._rows = [], []
+        self._kept, self._rows, self._index = [], [], []
 
     def _write(self, store: Store) -> None:
         self._tally.write(store)
+        source = self._importing.source.id
+        game_list.add_texts(store.connection, source, self._texts.take())
         if self._kept or self._rows:
-            player_tables.add(store, self._importing.source.id, [*self._rows, *kept_games(self._kept)])
+            rows, index = kept_games(self._kept)
+            player_tables.add(store, source, [*self._rows, *rows])
+            game_list.add_index(store.connection, source, [*self._index, *index])
 
     def _add_notes(self, *, finished: bool) -> None:
         strays = self._strays + len(self._reader.strays)

@@ -30,6 +30,7 @@ _SQLITE = b"SQLite format 3\0"
 
 OnBytes = Callable[[int, int], object]  # done, total
 OnRead = Callable[[], object]
+OnText = Callable[[int, bytes], object]  # place in the unpacked bytes, some of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Input:
         self.size = size
         self._raw = raw
         self._on_read = on_read  # called now and then; it may raise to end the work
+        self._on_text: OnText = _nothing
         self._plain = self._begun()
 
     @property
@@ -75,9 +77,14 @@ class Input:
         """Begins to read again at the first byte."""
         self._plain = self._begun()
 
+    def keep(self, on_text: OnText) -> None:
+        """Begins to read again at the first byte; `on_text` is called with every piece that is read."""
+        self._on_text = on_text
+        self.rewind()
+
     def _begun(self) -> io.BufferedReader:
         """Returns what reads the unpacked bytes from their beginning."""
-        self._watched = _Watched(self._raw, self.name, self._on_read)
+        self._watched = _Watched(self._raw, self.name, self._on_read, self._on_text)
         self._handed_out = 0  # unpacked bytes
         return io.BufferedReader(self._watched, PIECE)
 
@@ -206,7 +213,7 @@ def check_file(name: str) -> None:
         return  # that too
 
 
-def _nothing(*_: int) -> None:
+def _nothing(*_: object) -> None:
     """Takes note of nothing."""
 
 
@@ -275,10 +282,10 @@ class _Watched(io.RawIOBase):
     Between two pieces it is seen whether they are too many for their packed size, and whether to go on.
     """
 
-    def __init__(self, raw: BinaryIO, name: str, on_read: OnRead) -> None:
+    def __init__(self, raw: BinaryIO, name: str, on_read: OnRead, on_text: OnText) -> None:
         self._raw = raw
         self._name = name
-        self._on_read = on_read
+        self._on_read, self._on_text = on_read, on_text
         self._plain = _unpacked(raw)
         self._size = os.fstat(raw.fileno()).st_size
         self.count = 0  # unpacked bytes that were read
@@ -290,6 +297,7 @@ class _Watched(io.RawIOBase):
         self._on_read()
         piece = self._plain.read(min(len(buffer), PIECE))
         buffer[: len(piece)] = piece
+        self._on_text(self.count, piece)
         self.count += len(piece)
         if self._plain is not self._raw:
             limits.check_unpacked(self.count, self._size, self._name)

@@ -10,6 +10,8 @@ from itertools import islice
 
 import chess
 import chess.polyglot
+import numpy as np
+from numpy.typing import NDArray
 
 from .board import board_of
 
@@ -67,6 +69,30 @@ def opening_after(start: str | None, sans: Iterable[str]) -> Opening | None:
     for san in islice(sans, DEEPEST):
         board.push_san(san)
     return opening_of(board)
+
+
+def opening_places(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Returns the place of the opening of each position in `opening_names`, -1 where there is none.
+
+    Args:
+      keys: Polyglot keys of the positions, of any shape.
+    """
+    known = _sorted_keys()
+    places = np.searchsorted(known, keys)
+    places[places == len(known)] = 0
+    found: NDArray[np.int64] = np.where(known[places] == keys, places, -1)
+    return found
+
+
+@cache
+def opening_names() -> tuple[str, ...]:
+    """Returns code and name of every opening, in the order of `opening_places`."""
+    return tuple(str(_table()[key]) for key in _sorted_keys().tolist())
+
+
+@cache
+def _sorted_keys() -> NDArray[np.uint64]:
+    return np.array(sorted(_table()), np.uint64)
 
 
 @cache

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..answer import Answer
 from ..errors import InvalidParameterError
@@ -97,12 +98,17 @@ def matches(text: str, name: str) -> bool:
     (True, True, False)
     """
     words = _words(name)
-    return all(any(word.startswith(part) for word in words) for part in _words(text))
+    return all(any(word.startswith(part) for word in words) for part in _parts(text))
 
 
 def _words(text: str) -> tuple[str, ...]:
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    return tuple(_WORD.findall("".join(c for c in plain if not unicodedata.combining(c))))
+    plain = text.casefold()
+    if not plain.isascii():
+        plain = "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
+    return tuple(_WORD.findall(plain))
+
+
+_parts = lru_cache(maxsize=100)(_words)  # of a text that many names are compared with
 
 
 def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str, str]:

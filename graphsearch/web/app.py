@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from .api import comparing, events, positions, repertoire, review, studies, tables, work
+from .api import comparing, events, games, positions, repertoire, review, studies, tables, work
 from .assets import asset, page
 from .served_file import ServedFile
 
@@ -23,6 +23,7 @@ def application(served: ServedFile) -> Starlette:
             Route("/favicon.ico", _icon, methods=["GET"]),
             *comparing.ROUTES,
             *positions.ROUTES,
+            *games.ROUTES,
             *tables.ROUTES,
             *work.ROUTES,
             *review.ROUTES,

@@ -20,7 +20,7 @@ from graphsearch.evaluators.factory import NAMES
 
 from ..conftest import ROOT, Cli
 
-MOST_COMMANDS, MOST_OPTIONS = 51, 75
+MOST_COMMANDS, MOST_OPTIONS = 51, 81
 OF_RAY = {"--address", "--head"}  # options of the program `ray`
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -173,6 +175,10 @@ def test_the_text_of_a_game_is_not_read_from_a_file_that_changed(tmp_path: Path)
     file, store = pgn(tmp_path), tmp_path / "a.graph"
     imported(store, file, players=True)
     moved = file.rename(tmp_path / "moved.pgn")
+    assert game_text(store, 1, 1).text == GAMES[0]  # the graph file has it
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("DELETE FROM game_text")  # as before there was this table
+        connection.commit()
     with pytest.raises(ImportFileError, match="is not there; name it with --file"):
         game_text(store, 1, 1)
     assert game_text(store, 1, 1, file=moved).text == GAMES[0]

@@ -27,6 +27,7 @@ MAX_BLOCK_BYTES = 1 << 18  # as stored; 32 records take less than 1 << 17 before
 MAX_PIECE_ENTRIES = 1 << 16
 MOST_BOX = 9  # of the drill
 MAX_GAME_MOVES = 1 << 16  # half-moves; by the 75-move rule no game has 18,000
+MAX_TEXT_BYTES = 1 << 19  # of the text of games, in one row, as stored and as written
 
 _BY_NAME = [
     (of.KEY, "key child"),
@@ -45,7 +46,7 @@ _BY_NAME = [
     (of.OBJECT, "options identity limits params operations headers"),
     (of.DATE, "date due"),
     (of.NAGS, "nags"),
-    (WORD, "name kind program san ended rule changed round eco text"),
+    (WORD, "name kind program san ended rule changed round eco text opening"),
     (
         ANY_TEXT,
         "digest mapping started finished last_searched created updated since expires added saved began",
@@ -90,6 +91,9 @@ _RANGES |= {  # of names that mean something else in one table
     "event.name": ANY_TEXT,
     **{f"game.{colour}": of.ID for colour in ("white", "black")},
     "game.moves": blob(MAX_GAME_MOVES),
+    "game_index.keys": blob(2 * (MAX_GAME_MOVES + 1)),
+    "game_text.bytes": integer(1, MAX_TEXT_BYTES),
+    "game_text.data": blob(MAX_TEXT_BYTES),
     "book_position.state": one_of("leaf", "open", "end", "apart"),
     "book_move.loss": integer(-(1 << 31), 1 << 31),
     "book_queue.book": ANY_TEXT,
@@ -136,4 +140,7 @@ def _tables() -> Iterator[tuple[str, Table]]:
 
 TABLES: dict[str, Table] = dict(_tables())
 # files that were made before these lack them: a reader takes them for empty, a writer makes them
-LATER = ("study", "study_move", "note", "repertoire_position", "repertoire_move", "visit", "seen")
+LATER = (
+    *("study", "study_move", "note", "repertoire_position", "repertoire_move"),
+    *("visit", "seen", "game_index", "game_text"),
+)

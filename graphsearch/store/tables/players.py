@@ -90,7 +90,8 @@ def _rank(source: GameSource) -> tuple[int, float]:
     return source.players or 0, most if isinstance(most, int) else math.inf
 
 
-def _numbers_text(numbers: Iterable[int]) -> str:
+def numbers_text(numbers: Iterable[int]) -> str:
+    """Returns numbers for a statement, separated by commas."""
     return ", ".join(map(str, numbers))
 
 
@@ -127,11 +128,6 @@ def _numbers(
     return {texts: connection.execute(select, texts).fetchone()[0] for texts in wanted}
 
 
-def forget(store: Store, source: int) -> None:
-    """Takes away the games of a file, which are about to be kept anew."""
-    store.connection.execute("DELETE FROM game WHERE source = ?", (source,))
-
-
 # -------------------------------------------------------------- reading
 _PLAYERS = """
 WITH
@@ -149,8 +145,13 @@ def players(store: Store) -> list[PlayerRow]:
     """Returns all players of games that count, most games first; none if no players are kept."""
     names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
     with store.reading() as connection:
-        found = connection.execute(_PLAYERS.format(_numbers_text(counting(store))))
+        found = connection.execute(_PLAYERS.format(numbers_text(counting(store))))
         return [PlayerRow(*row) for row in checked(found, *names)]
+
+
+def player_names(store: Store) -> list[tuple[int, str]]:
+    """Returns number and name of all players."""
+    return [(number, name) for number, name in listed(store, "player", names=("id", "name"))]
 
 
 _GAMES = """
@@ -183,27 +184,30 @@ def games_of(
         return
     wanted = iter(sorted(set(numbers)))
     met: set[tuple[int, int]] = set()
-    chosen = _numbers_text(counting(store))
+    chosen = numbers_text(counting(store))
     while some := list(islice(wanted, ASKED_AT_ONCE)):
         marks = ", ".join("?" * len(some))
         who = " OR ".join(f"game.{side} IN ({marks})" for side in sides)
         after = "AND date >= ?" if since else ""
         where = f"WHERE ({who}) AND source IN ({chosen}) {after} ORDER BY source, number"
         values = [*some * len(sides), *([since] if since else [])]
-        with store.reading() as connection:
-            for row in checked(connection.execute(_GAMES + where, values), *_GAME_NAMES):
-                if row[:2] not in met:
-                    met.add(row[:2])
-                    yield GameRow(*row)
+        for found in games_where(store, where, values):
+            if (found.source, found.number) not in met:
+                met.add((found.source, found.number))
+                yield found
+
+
+def games_where(store: Store, rest: str, values: Sequence[object]) -> Iterator[GameRow]:
+    """Yields the games for which a condition holds; rest: what follows the tables in the statement."""
+    with store.reading() as connection:
+        yield from (GameRow(*row) for row in checked(connection.execute(_GAMES + rest, values), *_GAME_NAMES))
 
 
 def game(store: Store, source: int, number: int) -> GameRow | None:
     """Returns a game that is kept, None if there is none."""
     if max(source, number) > MOST:
         return None
-    with store.reading() as connection:
-        found = connection.execute(_GAMES + "WHERE source = ? AND number = ?", (source, number))
-        return next((GameRow(*row) for row in checked(found, *_GAME_NAMES)), None)
+    return next(games_where(store, "WHERE source = ? AND number = ?", (source, number)), None)
 
 
 def game_starts(store: Store) -> list[str]:
@@ -215,6 +219,6 @@ def game_starts(store: Store) -> list[str]:
 def kept(store: Store) -> int:
     """Returns how many games are kept, those that stand under several sources once."""
     with store.reading() as connection:
-        chosen = _numbers_text(counting(store))
+        chosen = numbers_text(counting(store))
         count = f"SELECT count(*) FROM game WHERE source IN ({chosen})"  # noqa: S608 (numbers)
         return int(connection.execute(count).fetchone()[0])

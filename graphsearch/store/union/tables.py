@@ -76,6 +76,8 @@ KEYED: dict[str, Rule] = {
     "root_history": Rule(refs={"run": "run"}, by=("saved",)),
     "book_history": Rule(refs={"book": "book", "run": "run"}, by=("saved",)),
     "game": Rule(refs={"source": "source", "white": "player", "black": "player", "event": "event"}),
+    "game_index": Rule(refs={"source": "source"}),
+    "game_text": Rule(refs={"source": "source"}),
     "opinion": Rule(refs={"evaluator": "evaluator", "run": "run"}, by=("n", "run")),
     "polyglot_entry": Rule(refs={"source": "source"}, by=("fen",)),  # one that has a name
     "epd_position": Rule(refs={"source": "source"}),

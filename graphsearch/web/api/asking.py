@@ -18,9 +18,11 @@ from ...errors import (
     StoreLockedError,
     UnknownPositionError,
 )
+from ...exchange.answer_csv import csv_text, table_text
 from ..served_file import ServedFile
 from .requests import MOST_BODY_BYTES, Wanted, read_body, read_query
 
+CSV = "csv"  # the parameter that asks for a file
 QUESTION_SECONDS = 20.0  # most time of an answer
 _STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409), (ChangedMeanwhileError, 409))
 _W = TypeVar("_W", bound=Wanted)
@@ -42,14 +44,19 @@ def error_of(error: Exception) -> Response:
 
 
 def get(path: str, kind: type[_W], answer: Answer[_W]) -> Route:
-    """Returns the route of a question; its answer is made in a thread, from the parameters of the address."""
+    """Returns the route of a question; its answer is made in a thread, from the parameters of the address.
+
+    With the parameter `csv` it is a file of the rows of that name in the answer.
+    """
 
     def endpoint(request: Request) -> Response:
+        given = dict(request.query_params)
+        table = given.pop(CSV, "")
         try:
-            wanted = read_query(kind, request.query_params)
+            wanted = read_query(kind, given)
         except GraphSearchError as error:
             return error_of(error)
-        return _answered(answer, served_by(request), wanted)
+        return _answered(answer, served_by(request), wanted, table)
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -68,20 +75,40 @@ def post(path: str, kind: type[_W], answer: Answer[_W], *, writes: bool = True) 
             wanted = await run_in_threadpool(read_body, kind, body)
         except GraphSearchError as error:
             return error_of(error)
-        return await run_in_threadpool(_answered, answer, served_by(request), wanted)
+        table = request.query_params.get(CSV, "")
+        return await run_in_threadpool(_answered, answer, served_by(request), wanted, table)
 
     return Route(path, endpoint, methods=["POST"])
 
 
-def _answered(answer: Answer[_W], served: ServedFile, wanted: _W) -> Response:
+def _answered(answer: Answer[_W], served: ServedFile, wanted: _W, table: str) -> Response:
     try:
         with time_limit(QUESTION_SECONDS):
             found = answer(served, wanted)
+            if isinstance(found, Response):
+                return found
+            facts = found if isinstance(found, dict) else found.as_dict()
+            return _csv(served, facts, table) if table else JSONResponse(facts)
     except GraphSearchError as error:
         return error_of(error)
-    if isinstance(found, Response):
-        return found
-    return JSONResponse(found if isinstance(found, dict) else found.as_dict())
+
+
+def _csv(served: ServedFile, facts: dict[str, object], table: str) -> Response:
+    """Returns some rows of an answer as a file; table: where they are, such as `node.moves`.
+
+    Raises:
+      InvalidParameterError: if the answer has no such rows.
+    """
+    rows: object = facts
+    for name in table.split("."):
+        rows = rows.get(name) if isinstance(rows, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict | list) for row in rows):
+        raise InvalidParameterError(f"this answer has no table {table!r}")
+    columns = facts.get("columns")
+    text = table_text(columns, rows) if isinstance(columns, list) else csv_text(rows)
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in f"{served.path.stem}-{table}")
+    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 async def _body(request: Request) -> bytes:

@@ -26,7 +26,7 @@ from ...store.sharded.files import file_of_tables
 from ...store.tables.studies import Study, StudyMove
 from ...study import studies
 from ...study.notes import note_on, write_note
-from ...study.pgn import read_games
+from ...study.pgn import ReadGame, read_games
 from ...study.studies import StudyChange
 from ...study.tree import START, Tree
 from ..served_file import ServedFile
@@ -169,6 +169,11 @@ def _read(served: ServedFile, wanted: TreeText) -> dict[str, object]:
     game = next((one for one in read_games(lines, "the text") if one.number == wanted.number), None)
     if game is None:
         raise InvalidPositionError(f"there is no game {wanted.number} in the text")
+    return tree_dict(game)
+
+
+def tree_dict(game: ReadGame) -> dict[str, object]:
+    """Returns a game that was read for the pane."""
     root = game.fen or chess.STARTING_FEN
     moves = [_move(game.moves[number - 1]) for number in Tree(game.moves).below(START)]
     texts = {"headers": game.headers, "comment": _shown(game.comment), "left_out": game.left_out}

@@ -11,7 +11,6 @@ from ...errors import GraphSearchError, InvalidParameterError, StatementLimitErr
 from ...query.disagree import disagree
 from ...query.filters import Filters, read_pieces
 from ...query.find import find
-from ...query.games import games
 from ...query.novelties import Novelties, Rules, novelties
 from ...query.players import players
 from ...query.prepare import Preparation, prepare
@@ -28,7 +27,6 @@ from .requests import (
     BookWanted,
     DisagreeWanted,
     FindWanted,
-    GivenPosition,
     Nothing,
     NoveltiesWanted,
     PlayersWanted,
@@ -148,7 +146,6 @@ ROUTES = [
     get("/api/file", Nothing, _file),
     get("/api/books", BookWanted, _books),
     get("/api/why", WhyWanted, lambda served, it: why(served.path, it.board(), it.book)),
-    get("/api/games", GivenPosition, lambda served, it: games(served.path, it.board())),
     get(
         "/api/disagree",
         DisagreeWanted,

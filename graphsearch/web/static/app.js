@@ -271,7 +271,7 @@ const openGame = (game) => open({ ...game, at: game.at ?? 0 });
 exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf });
 const desk = notation({ toast, address: addressOf });
 strip($("strip"), { toast });
-tabs($("tabs"), $("panel"), { toast });
+tabs($("tabs"), $("panel"), { toast, draft: openDraft });
 visits();
 loadFile().catch((error) => toast(error.message));
 followAddress();

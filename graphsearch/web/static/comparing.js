@@ -1,6 +1,6 @@
 // The served file beside another one: what changed, and merging that one into it.
 
-import { ask, latest, send } from "./api.js";
+import { ask, csvLink, latest, send } from "./api.js";
 import { chip, count, h, pawns, proven, put, table } from "./dom.js";
 import { ecoOf, linkTo, wayTo } from "./books.js";
 import { state } from "./state.js";
@@ -49,6 +49,7 @@ function draw(host, found) {
   const heads = ["Line", "ECO", "Score", "Best", "Visits"];
   put(host, evaluators && h("p", { class: "note", text: evaluators }),
     h("p", { text: `${count(found.both)} common positions, ${count(found.same)} the same. Changed: best move ${count(counts.best)}, ${pawns(found.cp)} or more ${count(counts.q)}, proof ${count(counts.bounds)}, visits ${count(counts.n)}. Scores in pawns, White's view.` }),
+    h("div", { class: "row" }, [["changes", "changed"], ["gone", "gone"], ["come", "new"]].map(([name, text]) => h("span", { class: "note" }, `${text} `, csvLink("diff", given, name)))),
     table(["Line", "ECO", "Score before", "Score", "Best before", "Best", "Visits before", "Visits", "Proven"], changes, { caption: "Changed", empty: "No common position changed in this way." }),
     h("p", { text: `Only in ${found.old}: ${count(found.only_old)} positions. Only in ${found.new}: ${count(found.only_new)}.` }),
     found.only_old > 0 && table(heads, alone(found.gone), { caption: `Only in ${found.old}` }), found.only_new > 0 && table(heads, alone(found.come), { caption: `Only in ${found.new}` }),

@@ -24,6 +24,13 @@ function fill(element, attributes, children) {
 
 export const put = (host, ...children) => (host.replaceChildren(...children.flat().filter(Boolean)), host);
 
+// gives the browser a file to keep
+export function download(blob, name) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 // a share of 0 to 1 as a bar; `parts` is a list of [class, share]
 export function bar(label, ...parts) {
   const width = 100;

@@ -1,7 +1,7 @@
 // FEN, PGN and links in and out.
 
 import { send } from "./api.js";
-import { h, put } from "./dom.js";
+import { download, h, put } from "./dom.js";
 import { pgnOfLine, state } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
@@ -63,9 +63,7 @@ async function openFile() {
 
 async function savePgn() {
   try {
-    const link = h("a", { href: URL.createObjectURL(new Blob([await pgnOfLine()], { type: "application/x-chess-pgn" })), download: "line.pgn" });
-    link.click();
-    URL.revokeObjectURL(link.href);
+    download(new Blob([await pgnOfLine()], { type: "application/x-chess-pgn" }), "line.pgn");
   } catch (error) {
     hands.toast(error.message);
   }

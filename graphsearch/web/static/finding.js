@@ -1,7 +1,7 @@
 // Positions by conditions, transpositions, second opinions, and SQL.
 
-import { ask, latest, send } from "./api.js";
-import { chip, count, forWhite, h, proven, put, signed, table } from "./dom.js";
+import { ask, csvLink, latest, send } from "./api.js";
+import { chip, count, download, forWhite, h, proven, put, signed, table } from "./dom.js";
 import { ecoOf, linkTo, wayTo } from "./books.js";
 import { open } from "./state.js";
 import { START, said } from "./chess.js";
@@ -62,7 +62,7 @@ function section(name, question) {
   });
   const draw = (found) => {
     const [columns, rows] = question.rows(found);
-    put(answer, h("p", { class: "note", text: question.note(found) }), table(columns, rows, { caption: question.title, empty: "No position fits." }));
+    put(answer, h("p", { class: "note" }, question.note(found), " ", csvLink(name, values, "positions")), table(columns, rows, { caption: question.title, empty: "No position fits." }));
   };
   const run = (event) => {
     event.preventDefault();
@@ -73,6 +73,12 @@ function section(name, question) {
 }
 
 // ------------------------------------------------------------ SQL
+// the rows that are shown, as the server writes those of other tables
+async function save({ statement }) {
+  const response = await fetch("/api/sql?csv=rows", { method: "POST", body: JSON.stringify({ statement }), headers: { "Content-Type": "application/json" } });
+  if (response.ok) download(await response.blob(), "sql.csv");
+}
+
 const EXAMPLES = [
   ["Best-visited positions", "SELECT fen, n, q, best_move FROM top_position ORDER BY n DESC LIMIT 50"],
   ["Games against the search", "SELECT fen, san, games, score, n, q, difference FROM games_against_search WHERE games >= 20 ORDER BY abs(difference) DESC LIMIT 50"],
@@ -91,12 +97,13 @@ export const sqlView = {
     const draw = (found) => {
       const places = found.columns.map((name) => /fen|position/i.test(name));
       const rows = found.rows.map((row) => row.map((cell, k) => (places[k] && /^\S+\/\S+ [wb] /.test(cell) ? linkTo(cell) : cell)));
-      put(answer, h("p", { class: "note", text: `${count(rows.length)} rows${found.more ? ", and more" : ""}` }), table(found.columns, rows, { caption: "Answer", empty: "No rows." }));
+      put(answer, h("p", { class: "note" }, `${count(rows.length)} rows${found.more ? ", and more" : ""} `, h("button", { type: "button", class: "csv", text: "CSV", onclick: () => save(found) })), table(found.columns, rows, { caption: "Answer", empty: "No rows." }));
     };
     const run = (event) => {
       event?.preventDefault();
       put(answer, h("p", { class: "note", text: "Asking…" }));
-      last(send("sql", { statement: area.value }), draw, (error) => put(answer, h("p", { class: "failed", text: error.message })));
+      const statement = area.value;
+      last(send("sql", { statement }), (found) => draw({ ...found, statement }), (error) => put(answer, h("p", { class: "failed", text: error.message })));
     };
     area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(event); });
     put(host, h("form", { onsubmit: run }, h("label", { for: "statement", text: "A reading statement: SELECT, WITH, VALUES or EXPLAIN. It may take 10 seconds." }), area,

@@ -1,6 +1,6 @@
 // Imported games at the position, against what the search says.
 
-import { ask, latest } from "./api.js";
+import { ask, csvLink, latest } from "./api.js";
 import { bar, chip, count, forWhite, h, percent, put, signed } from "./dom.js";
 import { here, play, state, tell } from "./state.js";
 
@@ -27,6 +27,11 @@ function resultOf(move, fen) {
   return move.unknown ? (known ? `${text} of ${count(known)}` : "unknown") : text;
 }
 
+async function listHere() {
+  (await import("./game_list.js")).kept.values = { here: "true" };
+  document.getElementById("tab-list").click();
+}
+
 function draw(host, found) {
   const rows = found.moves.map((move) => h("tr", { onmouseenter: () => tell("hover", move.move), onmouseleave: () => tell("hover", null) }, [
     h("td", {}, h("button", { type: "button", class: "move", text: move.san, onclick: () => { if (found.position === state.look?.position) play(move.move); } })),
@@ -40,7 +45,8 @@ function draw(host, found) {
     h("td", { class: "number", text: signed(forWhite({ q: move.difference }, found.position).q, 2) }),
   ]));
   const heads = [["Move"], ["Games"], ["Share"], ["White / drawn / Black"], ["Result", "White's mean result, of the games that have one"], ["Visits"], ["Share"], ["Score", "In pawns, White's view"], ["Games − Q", "Above 0: White did better in games than the search expects"]];
-  put(host, h("p", { class: "lead" }, h("span", { text: found.games ? `${count(found.games)} games: ${said(found)}.` : "No imported game went on from this position." })),
+  put(host, h("p", { class: "lead" }, h("span", { text: found.games ? `${count(found.games)} games: ${said(found)}.` : "No imported game went on from this position." }), " ",
+    found.games > 0 && h("button", { type: "button", text: "List them", onclick: listHere }), " ", csvLink("games", here(), "moves")),
     h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Moves in imported games" }),
       h("thead", {}, h("tr", {}, heads.map(([text, title]) => h("th", { scope: "col", text, title })))), h("tbody", {}, rows))));
 }

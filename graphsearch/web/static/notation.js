@@ -183,13 +183,13 @@ function close() {
 }
 
 // a game with variations from a text, as a draft
-export function openDraft({ fen, moves, comment, headers }) {
+export function openDraft({ fen, moves, comment, headers }, at = 0) {
   const tree = new Tree(moves);
   const line = tree.rest(START_NODE).map((node) => node.move);
   const game = { root: fen, line, headers };
   pane = draft(game, { root: fen, tree, comment, headers });
   values = new Map();
-  open({ root: fen, line, at: 0, game });
+  open({ root: fen, line, at, game });
 }
 
 // a study that another window, or the command line, has changed

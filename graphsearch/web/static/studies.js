@@ -1,7 +1,7 @@
 // The list of studies: open, new, rename, delete, PGN in and out.
 
 import { ask, send, upload } from "./api.js";
-import { count, h, put, table, when } from "./dom.js";
+import { count, download, h, put, table, when } from "./dom.js";
 import { state } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
@@ -75,9 +75,7 @@ export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }
 
   async function save() {
     const { pgn } = await send("tree-pgn", text());
-    const link = h("a", { href: URL.createObjectURL(new Blob([pgn], { type: "application/x-chess-pgn" })), download: "notation.pgn" });
-    link.click();
-    URL.revokeObjectURL(link.href);
+    download(new Blob([pgn], { type: "application/x-chess-pgn" }), "notation.pgn");
   }
 
   const show = safely(async () => {

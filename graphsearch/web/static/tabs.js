@@ -17,6 +17,7 @@ const VIEWS = [
   later("review", "Review", () => import("./review.js")),
   later("games", "Games", () => import("./games.js")),
   later("repertoire", "Repertoire", () => import("./repertoire.js")),
+  later("list", "Game list", () => import("./game_list.js")),
   later("novelties", "Novelties", () => import("./opponents.js")),
   later("prepare", "Prepare", () => import("./opponents.js")),
   later("books", "Books", () => import("./books.js")),

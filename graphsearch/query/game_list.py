@@ -1,0 +1,213 @@
+"""The imported games as a list: by player, opening, result, rating, date, file and position. Reads only."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import chess
+
+from ..answer import Answer
+from ..errors import InvalidParameterError
+from ..position.board import check
+from ..store.store import Store
+from ..store.tables import game_list as tables
+from ..store.tables.game_list import SORTS, Conditions, GameList, Sides
+from ..store.tables.games import sources
+from ..store.tables.players import GameRow, kept, player_names
+from .players import matches
+from .reaching import Ply, reaching
+from .source import opened
+
+RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
+_ECO = re.compile(r"[A-Ea-e][0-9]{0,2}")
+_DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameFilters:
+    """What games are wanted; all conditions must hold.
+
+    Attributes:
+      player: his name, or beginnings of words in it. color: his colour. opponent: likewise, the other side.
+      opening: an ECO code or its beginning (B, B9, B90), or part of the name of an opening.
+      result: `1-0`, `0-1`, `1/2-1/2` or `*`. least_elo, most_elo: of both players.
+      since, until: dates: 2024, 2024-05 or 2024-05-17. file: part of the name of the PGN file.
+      position: games that reach it, whatever their order of moves.
+    """
+
+    player: str = ""
+    color: Literal["white", "black"] | None = None
+    opponent: str = ""
+    opening: str = ""
+    result: str | None = None
+    least_elo: int | None = None
+    most_elo: int | None = None
+    since: str | None = None
+    until: str | None = None
+    file: str = ""
+    position: chess.Board | None = None
+
+    def check(self) -> None:
+        """Raises InvalidParameterError for a condition that cannot be read."""
+        if self.result is not None and self.result not in RESULTS:
+            raise InvalidParameterError(f"a result is one of {', '.join(RESULTS)}, not {self.result!r}")
+        for date in (self.since, self.until):
+            if date is not None and not _DATE.fullmatch(date):
+                raise InvalidParameterError(f"a date is 2024, 2024-05 or 2024-05-17, not {date!r}")
+        if self.position is not None:
+            check(self.position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Which part of a list is wanted.
+
+    Attributes:
+      by: of `SORTS`. down: the greatest first. first: games to pass over. most: games to list, -1 for all.
+    """
+
+    by: str = "date"
+    down: bool = True
+    first: int = 0
+    most: int = 100
+
+    def check(self) -> None:
+        """Raises InvalidParameterError for an unknown order."""
+        if self.by not in SORTS:
+            raise InvalidParameterError(f"games are sorted by one of {', '.join(SORTS)}, not {self.by!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGame(Answer):
+    """A game of the list.
+
+    Attributes:
+      source, number: of its file, and its number there. plies: half-moves.
+      eco, opening: as its file says and as its moves say; None if unknown.
+      file: name of its PGN file when it was imported.
+      ply: half-moves before the wanted position; None without one.
+    """
+
+    json_keys = (
+        "source=row.source number=row.number white=row.white black=row.black white_elo=row.white_elo"
+        " black_elo=row.black_elo result=row.result date=row.date event=row.event site=row.site"
+        " round=row.round eco opening plies file ply"
+    )
+
+    row: GameRow
+    opening: str | None
+    file: str
+    ply: int | None
+
+    @property
+    def plies(self) -> int:
+        """Half-moves of the game."""
+        return len(self.row.moves)
+
+    @property
+    def eco(self) -> str | None:
+        """Code of the opening: that of the file, else that of the moves."""
+        return self.row.eco or (self.opening and self.opening[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGames(Answer):
+    """The answer of `games --list`: some of the games that are wanted.
+
+    Attributes:
+      all_games: games of the file. total: games that are wanted. files: names of the PGN files, by source.
+    """
+
+    json_keys = "all_games total first games files"
+
+    all_games: int
+    total: int
+    first: int
+    games: tuple[ListedGame, ...]
+    files: dict[int, str]
+
+
+def list_games(
+    path: str | os.PathLike[str], filters: GameFilters | None = None, order: Order | None = None
+) -> ListedGames:
+    """Returns imported games by conditions, in an order.
+
+    Args:
+      path: the graph file; it is only read. filters: None: all games. order: None: the latest hundred.
+
+    Raises:
+      InvalidParameterError: for conditions that cannot be read, or if the file keeps no games.
+      InvalidPositionError: if the position is not legal.
+      StoreError: if the file cannot be read.
+    """
+    filters, order = filters or GameFilters(), order or Order()
+    filters.check()
+    order.check()
+    with opened(path) as source:
+        return _listed(source.store, filters, order)
+
+
+def _listed(store: Store, filters: GameFilters, order: Order) -> ListedGames:
+    everything = kept(store)
+    if not everything:
+        raise InvalidParameterError(
+            f"{store.path} keeps no games; `graphsearch import FILE --players` adds them, also of files that"
+            " were imported before"
+        )
+    files = {one.id: one.name for one in sources(store) if one.players}
+    met = None if filters.position is None else reaching(store, filters.position)
+    found = GameList(store, _conditions(store, filters, files, met))
+    rows = found.page(by=order.by, down=order.down, first=order.first, most=order.most)
+    openings = tables.openings_of(store, [(row.source, row.number) for row in rows])
+    games = tuple(_game(row, openings, files, met or {}) for row in rows)
+    return ListedGames(everything, len(found), order.first, games, files)
+
+
+def _game(row: GameRow, openings: dict[tuple[int, int], str], files: dict[int, str], met: Ply) -> ListedGame:
+    place = (row.source, row.number)
+    return ListedGame(row, openings.get(place), Path(files.get(row.source, "")).name, met.get(place))
+
+
+def _conditions(store: Store, filters: GameFilters, files: dict[int, str], met: Ply | None) -> Conditions:
+    opening = filters.opening.strip()
+    is_code = bool(_ECO.fullmatch(opening))
+    return Conditions(
+        sides=_sides(store, filters),
+        eco=opening.upper() if is_code else None,
+        opening=None if is_code else opening or None,
+        result=filters.result,
+        least_elo=filters.least_elo,
+        most_elo=filters.most_elo,
+        since=filters.since,
+        until=filters.until,
+        sources=_sources(filters, files),
+        among=None if met is None else [tables.game_number(*one) for one in met],
+    )
+
+
+def _sources(filters: GameFilters, files: dict[int, str]) -> Sequence[int] | None:
+    wanted = filters.file.casefold()
+    return [one for one, name in files.items() if wanted in Path(name).name.casefold()] if wanted else None
+
+
+def _sides(store: Store, filters: GameFilters) -> Sequence[Sides] | None:
+    """Returns who may be White and Black together; None if it does not matter."""
+    mine, other = _named(store, filters.player), _named(store, filters.opponent)
+    if mine is None and other is None:
+        return None
+    ways: dict[str | None, list[Sides]] = {
+        "white": [(mine, other)],
+        "black": [(other, mine)],
+        None: [(mine, other), (other, mine)],
+    }
+    return ways[filters.color]
+
+
+def _named(store: Store, name: str) -> Sequence[int] | None:
+    """Returns the numbers of the players of a name; None if no name is given."""
+    return [number for number, known in player_names(store) if matches(name, known)] if name.strip() else None

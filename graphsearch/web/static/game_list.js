@@ -1,0 +1,92 @@
+// The imported games as a list: filters, order, pages; a click opens one in the notation, with all its comments.
+
+import { ask, csvLink, latest } from "./api.js";
+import { count, h, put } from "./dom.js";
+import { here, state } from "./state.js";
+
+const PAGE = 50;
+const MOST_PGN = 1000; // games of a download
+export const kept = { values: { here: "" }, by: "date", down: true, first: 0 }; // what was chosen, while the page is open
+
+const FIELDS = [
+  ["player", "Player", "name, or part of it", 16], ["color", "His colour", [["", "any"], ["white", "White"], ["black", "Black"]]], ["opponent", "Opponent", "", 12],
+  ["opening", "Opening", "B90 or Najdorf", 14], ["result", "Result", [["", "any"], ["1-0", "1-0"], ["0-1", "0-1"], ["1/2-1/2", "½-½"], ["*", "*"]]],
+  ["least_elo", "Rating from", "", 5], ["most_elo", "to", "", 5], ["since", "Date from", "YYYY-MM-DD", 11], ["until", "to ", "YYYY-MM-DD", 11], ["file", "File", "", 10],
+];
+// key, heading, whether the greatest comes first
+const COLUMNS = [
+  ["date", "Date", true], ["white", "White", false], ["white_elo", "Elo", true], ["black", "Black", false], ["black_elo", "Elo", true], ["result", "Result", false],
+  ["eco", "ECO", false], ["", "Opening"], ["plies", "Moves", true], ["event", "Event", false], ["number", "Game", false],
+];
+
+export const listView = {
+  name: "list",
+  title: "Game list",
+  make(host, hands) {
+    const answer = h("div", { class: "answer", "aria-live": "polite" });
+    const last = latest();
+    const given = () => ({ ...kept.values, ...(kept.values.here ? here() : {}), by: kept.by, down: kept.down });
+    const show = (first = 0) => {
+      kept.first = first;
+      last(ask("game-list", { ...given(), first, most: PAGE }), (found) => draw(answer, found, { given, show, hands }),
+        (error) => put(answer, h("p", { class: "failed", text: error.message })));
+    };
+    put(host, form(show), answer);
+    show(kept.first);
+    return { on: { position() { if (kept.values.here) show(); }, facts() { show(kept.first); } } };
+  },
+};
+
+function form(show) {
+  const controls = FIELDS.map(([key, label, about, size]) => {
+    const id = `list-${key}`;
+    const value = kept.values[key] || "";
+    const keep = (event) => { kept.values[key] = event.target.value.trim(); };
+    const control = Array.isArray(about) ? h("select", { id, onchange: (event) => { keep(event); show(); } }, about.map(([name, text]) => h("option", { value: name, text, selected: value === name })))
+      : h("input", { id, size, placeholder: about, value, oninput: keep });
+    return h("div", { class: "field" }, h("label", { for: id, text: label }), control);
+  });
+  const box = h("input", { type: "checkbox", id: "list-here", checked: Boolean(kept.values.here), onchange: () => { kept.values.here = box.checked ? "true" : ""; show(); } });
+  const clear = () => { kept.values = { here: "" }; const fresh = form(show); element.replaceWith(fresh); show(); };
+  const element = h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); show(); } }, controls,
+    h("label", {}, box, " reach the position on the board"), h("button", { class: "primary", text: "Show" }), h("button", { type: "button", text: "Clear", onclick: clear }));
+  return element;
+}
+
+function draw(host, found, { given, show, hands }) {
+  const [first, end] = [found.first + 1, found.first + found.games.length];
+  const page = (text, at, off) => h("button", { type: "button", text, disabled: off, onclick: () => show(at) });
+  const pgn = new URLSearchParams({ ...Object.fromEntries(Object.entries(given()).filter(([, value]) => value !== "")), most: MOST_PGN });
+  put(host, h("div", { class: "row" }, h("span", { class: "note", text: `${count(found.total)} of ${count(found.all_games)} games${found.games.length ? `, ${count(first)} to ${count(end)}` : ""}` }),
+    page("Back", Math.max(0, found.first - PAGE), !found.first), page("Next", found.first + PAGE, end >= found.total),
+    found.total > 0 && [csvLink("game-list", { ...given(), most: 100000 }, "games"), h("a", { class: "button", href: `/api/game-list-pgn?${pgn}`, text: found.total > MOST_PGN ? `PGN of the first ${count(MOST_PGN)}` : "PGN" })]),
+  found.games.length > 0 && h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Games" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Imported games" }),
+    h("thead", {}, h("tr", {}, COLUMNS.map((column) => heading(column, show)))), h("tbody", {}, found.games.map((game) => rowOf(game, hands))))));
+}
+
+function heading([key, title, down], show) {
+  if (!key) return h("th", { scope: "col", text: title });
+  const isSorted = kept.by === key;
+  const turn = () => { Object.assign(kept, { by: key, down: isSorted ? !kept.down : down }); show(); };
+  return h("th", { scope: "col", "aria-sort": isSorted ? (kept.down ? "descending" : "ascending") : null },
+    h("button", { type: "button", "data-focus": `sort ${key}`, text: title + (isSorted ? (kept.down ? " ▾" : " ▴") : ""), onclick: turn }));
+}
+
+function rowOf(game, hands) {
+  const text = (value) => h("td", { text: value ?? "" });
+  const number = (value) => h("td", { class: "number", text: value ?? "" });
+  const name = `${game.white || "?"} – ${game.black || "?"}`;
+  return h("tr", { class: "game", onclick: () => openGame(game, hands) }, text(game.date),
+    h("td", {}, h("button", { type: "button", class: "link", "aria-label": `Open ${name}`, text: game.white || "?" })), number(game.white_elo), text(game.black || "?"), number(game.black_elo),
+    text(game.result), text(game.eco), h("td", { class: "wide", text: (game.opening || "").slice(4) }), number(Math.ceil(game.plies / 2)), text(game.event), h("td", { title: game.file, text: `${game.source}:${game.number}` }));
+}
+
+// opens a game at the position on the board, if that was asked for
+async function openGame(game, hands) {
+  const { source, number } = game;
+  try {
+    const whole = await ask("game", { source, number, ...here() });
+    hands.draft(whole, game.ply ?? (state.at ? whole.ply : 0));
+    if (whole.left_out.length) hands.toast(`Left out: ${whole.left_out.slice(0, 3).join("; ")}${whole.left_out.length > 3 ? ` and ${whole.left_out.length - 3} more` : ""}`);
+  } catch (error) { hands.toast(error.message); }
+}

@@ -1,0 +1,286 @@
+"""The list of imported games: every condition and order against python-chess, and each game with its text."""
+
+from __future__ import annotations
+
+import io
+import random
+import sqlite3
+import threading
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import chess
+import chess.pgn
+import pytest
+
+from graphsearch.errors import InvalidParameterError
+from graphsearch.exchange.kept_games import game_text
+from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.sources import GivenFile
+from graphsearch.position.openings import opening_of
+from graphsearch.query.game_list import GameFilters, ListedGames, Order, list_games
+from graphsearch.store.store import Store
+from graphsearch.store.tables import game_list as tables
+
+from ..conftest import Cli
+
+NAMES = ("Tal, Mihail", "Pel\u00e9, A", "Keres, Paul", "Tal, Mihail jr", "Ke, Li")
+NIMZO = "d4 Nf6 c4 e6 Nc3 Bb4"
+NAJDORF = "e4 c5 Nf3 d6 d4 cxd4 Nxd4 Nf6 Nc3 a6"
+OPENINGS = (NIMZO, "c4 Nf6 Nc3 e6 d4 Bb4", NAJDORF, "e4 e5", "")
+
+
+def board_after(moves: str) -> chess.Board:
+    board = chess.Board()
+    for san in moves.split():
+        board.push_san(san)
+    return board
+
+
+def made_game(number: int) -> chess.pgn.Game:
+    """Returns a game; every third one has a comment, a glyph and a variation."""
+    rng = random.Random(number)
+    game = chess.pgn.Game()
+    board: chess.Board = chess.Board()
+    node: chess.pgn.GameNode = game
+    for san in OPENINGS[number % 5].split():
+        node = node.add_variation(board.parse_san(san))
+        board.push(board.parse_san(san))
+    for _ in range(rng.randrange(30)):
+        if board.is_game_over():
+            break
+        move = rng.choice(list(board.legal_moves))
+        node = node.add_variation(move)
+        board.push(move)
+    white, black = rng.sample(NAMES, 2)
+    date = rng.choice(["2020.03.01", "2021.??.??", "????.??.??", "2022.12.31", "2020.11.05"])
+    game.headers.update(
+        {"White": white, "Black": black, "Date": date, "Event": f"Cup {number % 3}", "Site": "?"}
+    )
+    game.headers["Result"] = rng.choice(["1-0", "0-1", "1/2-1/2", "*"])
+    if number % 4:
+        game.headers.update({"WhiteElo": str(rng.randrange(1800, 2600)), "BlackElo": str(2000 + number)})
+    if number % 6 == 1:
+        game.headers["ECO"] = "A00"
+    if number % 3 == 2 and game.variations:
+        game.variations[0].comment = "[%eval 0.17] <b>bold</b> =1+1"
+        game.variations[0].nags.add(1)
+        game.add_variation(chess.Move.from_uci("a2a3"), comment="a side line")
+    return game
+
+
+GAMES = [made_game(number) for number in range(120)]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph file with two PGN files."""
+    folder = tmp_path_factory.mktemp("list")
+    for name, games in (("one.pgn", GAMES[:70]), ("two.pgn", GAMES[70:])):
+        (folder / name).write_text("".join(f"{game}\n\n" for game in games), encoding="utf-8")
+    files = [GivenFile(str(folder / name)) for name in ("one.pgn", "two.pgn")]
+    for report in import_pgn(folder / "a.graph", files, players=True, games_at_once=13):
+        assert not report.problems
+    return folder / "a.graph"
+
+
+def numbers(found: ListedGames) -> set[int]:
+    """Returns the listed games by their place in GAMES."""
+    return {game.row.number - 1 + 70 * (game.row.source == 2) for game in found.games}
+
+
+def wanted(fits: object) -> set[int]:
+    assert callable(fits)
+    return {k for k, game in enumerate(GAMES) if fits(game)}
+
+
+def elo(game: chess.pgn.Game, side: str) -> int | None:
+    text = game.headers.get(f"{side}Elo")
+    return int(text) if text else None
+
+
+def reaches(game: chess.pgn.Game, board: chess.Board) -> bool:
+    places = [game.board(), *(node.board() for node in game.mainline())]
+    return any(place.epd() == board.epd() for place in places)
+
+
+def everything(store: Path, **filters: object) -> ListedGames:
+    return list_games(store, GameFilters(**filters), Order(most=-1))  # type: ignore[arg-type]
+
+
+def players(game: chess.pgn.Game) -> tuple[str, str]:
+    return game.headers["White"], game.headers["Black"]
+
+
+def played(game: chess.pgn.Game, *names: str) -> bool:
+    return all(any(each.startswith(name) for each in players(game)) for name in names)
+
+
+def code(game: chess.pgn.Game) -> str:
+    return game.headers.get("ECO") or str(opening_of(game.end().board()))
+
+
+def within(game: chess.pgn.Game, least: int, most: int) -> bool:
+    ratings = [elo(game, "White"), elo(game, "Black")]
+    return all(rating is not None and least <= rating <= most for rating in ratings)
+
+
+def year(game: chess.pgn.Game) -> str:
+    return game.headers["Date"][:4]
+
+
+@pytest.mark.parametrize(
+    ("filters", "fits"),
+    [
+        ({"player": "tal"}, lambda game: played(game, "Tal")),
+        ({"player": "tal", "color": "black"}, lambda game: players(game)[1].startswith("Tal")),
+        ({"player": "pele"}, lambda game: played(game, "Pel")),
+        ({"player": "keres", "opponent": "tal"}, lambda game: played(game, "Keres", "Tal")),
+        (
+            {"player": "keres", "opponent": "tal", "color": "white"},
+            lambda game: played(game, "Keres", "Tal") and players(game)[1].startswith("Tal"),
+        ),
+        ({"player": "nobody"}, lambda game: False),
+        ({"result": "1/2-1/2"}, lambda game: game.headers["Result"] == "1/2-1/2"),
+        ({"least_elo": 2050, "most_elo": 2300}, lambda game: within(game, 2050, 2300)),
+        ({"since": "2020-11"}, lambda game: game.headers["Date"][:7] in ("2020.11", "2021.??", "2022.12")),
+        ({"since": "2020", "until": "2020"}, lambda game: year(game) == "2020"),
+        ({"until": "2020-03-01"}, lambda game: game.headers["Date"] == "2020.03.01"),
+        ({"opening": "nimzo"}, lambda game: "Nimzo" in str(opening_of(game.end().board()))),
+        ({"opening": "B9"}, lambda game: code(game).startswith("B9")),
+        ({"opening": "a00"}, lambda game: code(game).startswith("A00")),
+        ({"opening": "100%"}, lambda game: False),
+        ({"file": "TWO"}, lambda game: GAMES.index(game) >= 70),
+    ],
+)
+def test_every_condition_lists_what_python_chess_finds(
+    store: Path, filters: dict[str, object], fits: object
+) -> None:
+    found = everything(store, **filters)
+    assert numbers(found) == wanted(fits)
+    assert (found.total, found.all_games) == (len(found.games), len(GAMES))
+
+
+@pytest.mark.parametrize("moves", ["", "e4", NIMZO, NAJDORF, "h4 h5 Rh3"])
+def test_a_position_lists_the_games_that_reach_it_by_any_order_of_moves(store: Path, moves: str) -> None:
+    board = board_after(moves)
+    found = everything(store, position=board)
+    assert numbers(found) == wanted(lambda game: reaches(game, board))
+    if moves:
+        assert {game.ply for game in found.games} <= {len(moves.split())}
+
+
+def test_the_last_position_of_every_game_is_found(store: Path) -> None:
+    for k in range(0, len(GAMES), 7):
+        end = GAMES[k].end().board()
+        assert k in numbers(everything(store, position=end))
+
+
+def test_games_without_an_index_are_played_through(store: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.graph"
+    old.write_bytes(store.read_bytes())
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("DROP TABLE game_index")
+        connection.execute("DROP TABLE game_text")
+    board = board_after(NIMZO)
+    assert numbers(everything(old, position=board)) == wanted(lambda game: reaches(game, board))
+    assert len(everything(old, opening="nimzo").games) == 0
+
+
+def test_bits_that_agree_by_chance_are_told_from_the_position(store: Path, tmp_path: Path) -> None:
+    false = tmp_path / "false.graph"
+    false.write_bytes(store.read_bytes())
+    with closing(sqlite3.connect(false)) as connection:
+        # every position of every game looks like the wanted one
+        part = connection.execute("SELECT substr(keys, 1, 2) FROM game_index LIMIT 1").fetchone()[0]
+        rows = connection.execute("SELECT length(keys), source, number FROM game_index").fetchall()
+        connection.executemany(
+            "UPDATE game_index SET keys = ? WHERE source = ? AND number = ?",
+            [(part * (size // 2), *key) for size, *key in rows],
+        )
+        connection.commit()
+    assert len(everything(false, position=chess.Board()).games) == len(GAMES)
+    assert everything(false, position=board_after("a3 a6 h3 h6")).total == 0
+
+
+@pytest.mark.parametrize("by", sorted(tables.SORTS))
+@pytest.mark.parametrize("down", [True, False])
+def test_pages_in_every_order_have_each_game_once(store: Path, by: str, *, down: bool) -> None:
+    pages = [list_games(store, None, Order(by=by, down=down, first=k, most=50)) for k in range(0, 120, 50)]
+    games = [game for page in pages for game in page.games]
+    assert len({(game.row.source, game.row.number) for game in games}) == len(GAMES)
+    if by in ("number", "plies"):
+        values = [game.plies if by == "plies" else (game.row.source, game.row.number) for game in games]
+        assert values == sorted(values, reverse=down)
+    if by in ("date", "white_elo"):
+        known = [value for game in games if (value := getattr(game.row, by)) is not None]
+        assert known == sorted(known, reverse=down)
+        assert [getattr(game.row, by) is None for game in games] == sorted(
+            getattr(game.row, by) is None for game in games
+        )
+
+
+def test_conditions_that_cannot_be_read_are_refused(store: Path, tmp_path: Path) -> None:
+    for filters in ({"result": "2-0"}, {"since": "yesterday"}, {"until": "2020-1"}):
+        with pytest.raises(InvalidParameterError):
+            everything(store, **filters)
+    with pytest.raises(InvalidParameterError, match="sorted by"):
+        list_games(store, None, Order(by="moves; DROP TABLE game"))
+    (tmp_path / "x.pgn").write_text("1. e4 *\n")
+    import_pgn(tmp_path / "x.graph", [GivenFile(str(tmp_path / "x.pgn"))])
+    with pytest.raises(InvalidParameterError, match="--players"):
+        list_games(tmp_path / "x.graph")
+
+
+def test_every_game_has_its_text_without_its_file(store: Path) -> None:
+    for k, game in enumerate(GAMES):
+        source, number = (1, k + 1) if k < 70 else (2, k - 69)
+        text = game_text(store, source, number).text
+        assert text == str(game)
+        again = chess.pgn.read_game(io.StringIO(text))
+        assert str(again) == str(game)
+
+
+def test_openings_and_keys_are_those_of_the_moves(store: Path) -> None:
+    with Store.open(store, read_only=True) as opened:
+        rows = tables.index_keys(opened)
+        assert sum(len(keys) // 2 for *_, keys in rows) == sum(
+            len(list(game.mainline())) + 1 for game in GAMES
+        )
+    for game in everything(store).games:
+        k = game.row.number - 1 + 70 * (game.row.source == 2)
+        assert (game.opening or "None") == str(opening_of(GAMES[k].end().board()))
+
+
+def test_an_import_that_was_broken_off_keeps_every_text_once(tmp_path: Path) -> None:
+    file, stop = tmp_path / "a.pgn", threading.Event()
+    file.write_text("".join(f"{game}\n\n" for game in GAMES), encoding="utf-8")
+    import_pgn(
+        tmp_path / "a.graph", [GivenFile(str(file))], players=True, stop=stop, games_at_once=7,
+        say_seconds=0, on_progress=lambda now: stop.set() if now.count > 30 else None,
+    )  # fmt: skip
+    (report,) = import_pgn(tmp_path / "a.graph", [GivenFile(str(file))], players=True, games_at_once=11)
+    assert report.state == "continued"
+    file.unlink()
+    for k, game in enumerate(GAMES):
+        assert game_text(tmp_path / "a.graph", 1, k + 1).text == str(game)
+    with Store.open(tmp_path / "a.graph", read_only=True) as opened:
+        sizes = opened.connection.execute("SELECT place, bytes FROM game_text ORDER BY place").fetchall()
+    assert all(a + n == b for (a, n), (b, _) in pairwise(sizes))
+
+
+def test_the_command_lists_games_and_writes_them(cli: Cli, store: Path, tmp_path: Path) -> None:
+    found = cli("games", store, "--list", "--player", "tal", "--lines", 3, "--by=-date", "--json").json
+    assert (len(found["games"]), found["total"]) == (3, len(wanted(lambda g: "Tal" in str(g.headers))))
+    assert "more games; --lines 0" in cli("games", store, "--list", "--lines", 3).err
+    out = tmp_path / "out.pgn"
+    cli("games", store, NIMZO, "--list", "--lines", 0, "-o", out).ends(0)
+    board = board_after(NIMZO)
+    with out.open(encoding="utf-8") as stream:
+        games = list(iter(lambda: chess.pgn.read_game(stream), None))
+    assert len(games) == len(wanted(lambda game: reaches(game, board)))
+    cli("games", store, "--list", "--result", "1-0", "-o", tmp_path / "out.csv").ends(0)
+    assert (tmp_path / "out.csv").read_text().startswith("source,number,white,")
+    assert cli("games", store, "--player", "tal").code == 2
+    assert cli("games", store, "--list", "--elo", "high").code == 2

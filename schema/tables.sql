@@ -590,3 +590,16 @@ CREATE TABLE game_text (
   data BLOB NOT NULL,
   PRIMARY KEY (source, place)
 ) WITHOUT ROWID;
+
+CREATE TABLE task (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,
+  title TEXT NOT NULL,
+  state TEXT NOT NULL,
+  request TEXT NOT NULL,
+  facts TEXT NOT NULL,
+  note TEXT,
+  seconds REAL NOT NULL DEFAULT 0,
+  added TEXT NOT NULL,
+  changed TEXT NOT NULL
+);

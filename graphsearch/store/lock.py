@@ -46,6 +46,25 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # explicit, because a forked child may share the descriptor
 
 
+def lock_of(path: Path) -> int | None:
+    """Returns a lock on a file, which is made if it is missing; None if somebody else has it.
+
+    Raises:
+      OSError: if it cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if _try_lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def unlock(lock: int) -> None:
+    """Gives a lock of `lock_of` back."""
+    _unlock(lock)
+    os.close(lock)
+
+
 def is_held(path: Path) -> bool:
     """Returns whether a process is writing a graph file."""
     try:

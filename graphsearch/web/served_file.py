@@ -16,9 +16,11 @@ from ..query.source import KeptFile
 from ..store.lock import holder
 from ..store.sharded.files import files_of
 from ..store.sharded.manifest import NAME, is_sharded
+from .jobs.kept_queue import KeptQueue
 from .jobs.memory import Ask, json_of
 from .jobs.task_queue import TaskQueue
 
+CLOSE_SECONDS = 30.0  # for the last changes of the queue
 MOST_OTHERS = 1000  # files that are listed
 BUILTIN, UNIFORM = "builtin", "uniform"
 ONE_FILE = (
@@ -44,18 +46,23 @@ class ServedFile:
     evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered(()))
     ram_bytes: int | None = None
     beside: tuple[Path, ...] = ()
-    queue: TaskQueue = field(default_factory=TaskQueue)
+    queue: TaskQueue = field(init=False)
     kept: KeptFile = field(init=False)
+    kept_queue: KeptQueue = field(init=False)
     _folder: tempfile.TemporaryDirectory[str] | None = None
     _making: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """Keeps the records of questions in memory."""
+        """Keeps the records of questions in memory, and the queue in the file."""
         self.kept = KeptFile(self.path, self.stamp)
+        self.kept_queue = KeptQueue(self.path, read_only=self.read_only)
+        self.queue = TaskQueue(self.kept_queue)
 
     @property
     def folder(self) -> Path:
-        """A folder for uploads and exports, created when first needed and removed at the end."""
+        """A folder for uploads and exports; without a queue in the file it is removed at the end."""
+        if self.kept_queue.folder is not None:
+            return self.kept_queue.folder
         with self._making:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="graphsearch-")
@@ -109,8 +116,9 @@ class ServedFile:
         return {"pid": found.pid, "since": found.since, "ours": found.pid == self.queue.writer}
 
     def close(self) -> None:
-        """Ends and saves the present work, and removes the folder."""
+        """Ends and saves the present work, and removes the files that no task needs."""
         self.queue.close()
+        self.kept_queue.close(self.queue.files(), CLOSE_SECONDS)
         if self._folder:
             self._folder.cleanup()
 

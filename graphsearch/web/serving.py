@@ -16,6 +16,7 @@ from ..errors import GraphSearchError, InvalidParameterError
 from ..limits import PASSWORD, read_file
 from ..outside import KeptAddress
 from ..store.sharded.files import open_to_read
+from .api.kept import restore
 from .app import application
 from .gate import Gate, Keys, is_local
 from .kept_address import read_address, write_address
@@ -70,6 +71,7 @@ class Server:
         shown = f"[{host}]" if ":" in host else host
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown  # noqa: S104 # no name of a page
         self.address = f"http://{shown}:{bound}/enter?token={keys.token}"
+        restore(served)
         self._app = application(served)
         self.gate = Gate(self._app, keys=keys, host=host, port=bound)
 

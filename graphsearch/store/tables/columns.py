@@ -43,10 +43,10 @@ _BY_NAME = [
     (of.U32, "checksum learn"),
     (of.DURATION, "seconds"),
     (of.NUMBER, "rest priority"),
-    (of.OBJECT, "options identity limits params operations headers"),
+    (of.OBJECT, "options identity limits params operations headers request facts"),
     (of.DATE, "date due"),
     (of.NAGS, "nags"),
-    (WORD, "name kind program san ended rule changed round eco text opening"),
+    (WORD, "name kind program san ended rule changed round eco text opening title"),
     (
         ANY_TEXT,
         "digest mapping started finished last_searched created updated since expires added saved began",
@@ -94,6 +94,7 @@ _RANGES |= {  # of names that mean something else in one table
     "game_index.keys": blob(2 * (MAX_GAME_MOVES + 1)),
     "game_text.bytes": integer(1, MAX_TEXT_BYTES),
     "game_text.data": blob(MAX_TEXT_BYTES),
+    "task.state": one_of("waiting", "running", "done", "failed", "stopped", "interrupted"),
     "book_position.state": one_of("leaf", "open", "end", "apart"),
     "book_move.loss": integer(-(1 << 31), 1 << 31),
     "book_queue.book": ANY_TEXT,
@@ -142,5 +143,5 @@ TABLES: dict[str, Table] = dict(_tables())
 # files that were made before these lack them: a reader takes them for empty, a writer makes them
 LATER = (
     *("study", "study_move", "note", "repertoire_position", "repertoire_move"),
-    *("visit", "seen", "game_index", "game_text"),
+    *("visit", "seen", "game_index", "game_text", "task"),
 )

@@ -95,8 +95,9 @@ OWN = frozenset(
     }
 )
 
-# facts of one file; what follows from the records and is written anew; leases of builds that run now; visits
-LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease", "visit", "seen"})
+# facts of one file; what follows from the records and is written anew; leases of builds that run now; visits;
+# the queue of the page, whose tasks name one file
+LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease", "visit", "seen", "task"})
 
 
 Row = tuple[Any, ...]

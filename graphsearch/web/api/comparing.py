@@ -17,6 +17,7 @@ from ..jobs.tasks import MergeTask
 from ..lines import with_ways
 from ..served_file import ServedFile
 from .asking import get, post
+from .kept import makes, queue
 from .requests import DiffWanted, Nothing, OtherFile
 
 
@@ -42,17 +43,17 @@ def _diff(served: ServedFile, wanted: DiffWanted) -> dict[str, Any]:
     return found | names | {"books": [book.as_dict() for book in changes(*pair, top=wanted.top)]}
 
 
-def _merge(served: ServedFile, wanted: OtherFile) -> dict[str, Any]:
-    """Queues merging another file into the served one."""
+@makes("merge", OtherFile)
+def _merge(served: ServedFile, wanted: OtherFile) -> MergeTask:
+    """Returns the task of merging another file into the served one."""
     served.may_take_in()
     other = _named(served, wanted)
-    task = MergeTask(
+    return MergeTask(
         title=f"merge {other.name} into {served.path.name}",
         path=served.path,
         other=other,
         ram_bytes=served.ram_bytes,
     )
-    return served.queue.add(task).as_dict()
 
 
 def _named(served: ServedFile, wanted: OtherFile) -> Path:
@@ -66,5 +67,5 @@ def _named(served: ServedFile, wanted: OtherFile) -> Path:
 ROUTES = [
     get("/api/others", Nothing, _others),
     get("/api/diff", DiffWanted, _diff),
-    post("/api/merge", OtherFile, _merge),
+    post("/api/merge", OtherFile, lambda served, it: queue(served, "merge", it)),
 ]

@@ -45,6 +45,7 @@ Name = Annotated[str, Field(max_length=200)]  # of a book, a player, an evaluato
 Words = Annotated[str, Field(max_length=4000)]  # of a form
 Line = Annotated[str, Field(max_length=60_000)]  # moves
 Pasted = Annotated[str, Field(max_length=MOST_BODY_BYTES)]
+Upload = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]  # name of a received file
 Statement = Annotated[str, Field(max_length=1 << 20)]
 
 
@@ -386,6 +387,13 @@ class ImportWanted(Wanted):
     players: bool = False
 
 
+class KeptImport(ImportWanted):
+    """An import whose file was received; `file`: its name in the folder of the queue."""
+
+    form: Literal["pgn", "polyglot", "epd"]
+    file: Upload
+
+
 class ReviewWanted(Settings):
     """A review of games; their file is the body."""
 
@@ -395,9 +403,15 @@ class ReviewWanted(Settings):
     since: Name | None = None
 
 
+class KeptReview(ReviewWanted):
+    """A review whose file was received, as an import."""
+
+    file: Upload
+
+
 class Order(Wanted):
     """A change of the queue; `number`: the task to stop, `hold`: the queue waits until it is released."""
 
-    action: Literal["stop", "hold", "go", "clear"]
+    action: Literal["stop", "hold", "go", "clear", "forget"]
     number: Ply = 0
     hold: bool = False

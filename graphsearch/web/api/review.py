@@ -15,7 +15,8 @@ from ...errors import GraphSearchError, InvalidParameterError
 from ..jobs.tasks import ReviewTask
 from ..served_file import ServedFile
 from .asking import error_of, served_by
-from .requests import ReviewWanted, read_query
+from .kept import makes, queue
+from .requests import KeptReview, ReviewWanted, read_query
 from .work import file_name, received, settings
 
 FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
@@ -27,26 +28,31 @@ async def _review(request: Request) -> Response:
     try:
         served.may_take_in()
         wanted = read_query(ReviewWanted, request.query_params)
-        name = file_name(wanted.name)
-        choice = GameChoice(
-            player=wanted.player.strip(), since=read_since(wanted.since) if wanted.since else None
-        )
-        search = settings(served, wanted)
         place = served.folder / uuid4().hex
-        file = await received(request, place)
-        task = ReviewTask(
-            title=f"review {name}, {wanted.visits:,} visits of every position",
-            path=served.path,
-            file=file,
-            name=name,
-            out=place.with_suffix(".review"),
-            visits=wanted.visits,
-            choice=choice,
-            **search,
-        )
-        return JSONResponse(await run_in_threadpool(lambda: served.queue.add(task).as_dict()))
+        kept = KeptReview(file=place.name, **wanted.model_dump())
+        review_task(served, kept)  # refuses what is wrong before the file is sent
+        await received(request, place)
+        return JSONResponse(await run_in_threadpool(queue, served, "review", kept))
     except GraphSearchError as error:
         return error_of(error)
+
+
+@makes("review", KeptReview)
+def review_task(served: ServedFile, wanted: KeptReview) -> ReviewTask:
+    """Returns the review of an uploaded file."""
+    served.may_take_in()
+    name, place = file_name(wanted.name), served.folder / wanted.file
+    since = read_since(wanted.since) if wanted.since else None
+    return ReviewTask(
+        title=f"review {name}, {wanted.visits:,} visits of every position",
+        path=served.path,
+        file=place,
+        name=name,
+        out=place.with_suffix(".review"),
+        visits=wanted.visits,
+        choice=GameChoice(player=wanted.player.strip(), since=since),
+        **settings(served, wanted),
+    )
 
 
 def _written(served: ServedFile, request: Request, ending: str) -> tuple[ReviewTask, Path]:

@@ -21,10 +21,11 @@ from ...position.board import fen_of
 from ...position.notation import read_moves
 from ...search.params import LEAST_RAM, Limits, SearchParams
 from ...search.turns import Root
-from ..jobs.task_queue import DONE
+from ..jobs.queued import DONE
 from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, FollowTask, ImportTask, SearchTask
 from ..served_file import ServedFile
 from .asking import error_of, post, served_by
+from .kept import makes, queue
 from .requests import (
     BuildWanted,
     ExportWanted,
@@ -32,6 +33,7 @@ from .requests import (
     FollowWanted,
     GameSearchWanted,
     ImportWanted,
+    KeptImport,
     Order,
     SearchWanted,
     Settings,
@@ -43,10 +45,12 @@ LONGEST_NAME = 120
 
 
 # ---------------------------------------------------------------- searches
-def _search(served: ServedFile, wanted: SearchWanted) -> dict[str, Any]:
-    """Starts a search of the position at once; with `queue` it waits for its turn."""
+@makes("search", SearchWanted)
+def _search(served: ServedFile, wanted: SearchWanted) -> SearchTask:
+    """Returns a search of the position, which starts at once; with `queue` it waits for its turn."""
+    served.may_write()
     board = wanted.board()
-    task = SearchTask(
+    return SearchTask(
         title=f"search {_name(board)}",
         path=served.path,
         boards=(board,),
@@ -55,24 +59,24 @@ def _search(served: ServedFile, wanted: SearchWanted) -> dict[str, Any]:
         waits=wanted.queue,
         **settings(served, wanted),
     )
-    return served.queue.add(task, now=not wanted.queue).as_dict()
 
 
-def _game(served: ServedFile, wanted: GameSearchWanted) -> dict[str, Any]:
-    """Queues every position of a line, each to so many visits."""
+@makes("search-game", GameSearchWanted)
+def _game(served: ServedFile, wanted: GameSearchWanted) -> SearchTask:
+    """Returns a search of every position of a line, each to so many visits."""
+    served.may_write()
     board = wanted.board()
     boards = [board.copy()]
     while board.move_stack:
         board.pop()
         boards.append(board.copy())
-    task = SearchTask(
+    return SearchTask(
         title=f"{len(boards)} positions to {wanted.until:,} visits each: {_name(boards[0])}",
         path=served.path,
         boards=tuple(found for found in reversed(boards) if any(found.legal_moves)),
         until=wanted.until,
         **settings(served, wanted),
     )
-    return served.queue.add(task).as_dict()
 
 
 def _follow(served: ServedFile, wanted: FollowWanted) -> dict[str, Any]:
@@ -138,8 +142,15 @@ def _name(board: chess.Board) -> str:
 
 
 # ---------------------------------------------------------------- books
-def _build(served: ServedFile, wanted: BuildWanted) -> dict[str, Any]:
-    """Queues a build of a book from the text of a BOOK.toml."""
+def _queue_build(served: ServedFile, wanted: BuildWanted) -> dict[str, Any]:
+    """Queues a build of a book, and tells what its text leaves open."""
+    found = queue(served, "build", wanted)
+    return found | {"notes": list(parse_config(wanted.text, served.folder, "BOOK.toml").notes)}
+
+
+@makes("build", BuildWanted)
+def _build(served: ServedFile, wanted: BuildWanted) -> BuildTask:
+    """Returns a build of a book from the text of a BOOK.toml."""
     served.may_take_in()
     _refuse_files(wanted.text)
     config = parse_config(wanted.text, served.folder, "BOOK.toml")
@@ -147,7 +158,7 @@ def _build(served: ServedFile, wanted: BuildWanted) -> dict[str, Any]:
         raise InvalidParameterError(
             "the page builds with the evaluators that it offers; name none in [evaluator]"
         )
-    task = BuildTask(
+    return BuildTask(
         title=f"build the book {config.name}",
         path=served.path,
         text=wanted.text,
@@ -156,7 +167,6 @@ def _build(served: ServedFile, wanted: BuildWanted) -> dict[str, Any]:
         ram_bytes=_ram(served, wanted.ram or ""),
         threads=wanted.threads,
     )
-    return served.queue.add(task).as_dict() | {"notes": list(config.notes)}
 
 
 def _refuse_files(text: str) -> None:
@@ -180,20 +190,27 @@ async def _import(request: Request) -> Response:
         if form not in IMPORTS:
             raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
         wanted = read_query(ImportWanted, request.query_params)
-        name = file_name(wanted.name)
         file = await received(request, served.folder / uuid4().hex)
-        task = ImportTask(
-            title=f"import {name}",
-            path=served.path,
-            form=form,
-            file=file,
-            name=name,
-            again=wanted.again,
-            players=wanted.players,
-        )
-        return JSONResponse(served.queue.add(task).as_dict())
+        kept = KeptImport(form=form, file=file.name, **wanted.model_dump())
+        return JSONResponse(await run_in_threadpool(queue, served, "import", kept))
     except GraphSearchError as error:
         return error_of(error)
+
+
+@makes("import", KeptImport)
+def _import_task(served: ServedFile, wanted: KeptImport) -> ImportTask:
+    """Returns the import of an uploaded file."""
+    served.may_take_in()
+    name = file_name(wanted.name)
+    return ImportTask(
+        title=f"import {name}",
+        path=served.path,
+        form=wanted.form,
+        file=served.folder / wanted.file,
+        name=name,
+        again=wanted.again,
+        players=wanted.players,
+    )
 
 
 async def received(request: Request, file: Path) -> Path:
@@ -232,13 +249,14 @@ def file_name(text: str) -> str:
     return "".join(c for c in bare if c.isprintable())[:LONGEST_NAME] or "upload"
 
 
-def _export(served: ServedFile, wanted: ExportWanted) -> dict[str, Any]:
-    """Queues an export; its file is then downloaded."""
+@makes("export", ExportWanted)
+def _export(served: ServedFile, wanted: ExportWanted) -> ExportTask:
+    """Returns an export; its file is then downloaded."""
     form, root = wanted.form, wanted.board()
     names = {"book", "side", "depth", "min_visits", "max_moves"}
     selection = Selection(roots=() if root is None else (root,), **wanted.model_dump(include=names))
     file = served.folder / f"{served.path.stem}-{uuid4().hex[:8]}.{EXPORTS[form]}"
-    task = ExportTask(
+    return ExportTask(
         title=f"export {selection.book or served.path.stem} as {form}",
         path=served.path,
         form=form,
@@ -246,7 +264,6 @@ def _export(served: ServedFile, wanted: ExportWanted) -> dict[str, Any]:
         file=file,
         weights=wanted.weights,
     )
-    return served.queue.add(task).as_dict()
 
 
 def _download(request: Request) -> Response:
@@ -264,23 +281,25 @@ def _download(request: Request) -> Response:
 
 # ---------------------------------------------------------------- the queue
 def _queue(served: ServedFile, order: Order) -> dict[str, Any]:
-    """Changes the queue: `stop` (a job by number), `hold`, `go` or `clear`."""
-    queue = served.queue
+    """Changes the queue: `stop` (a job by number), `hold`, `go`, `clear` or `forget` (what has ended)."""
+    tasks = served.queue
     if order.action == "stop":
-        queue.stop(order.number, hold=order.hold)
+        tasks.stop(order.number, hold=order.hold)
     elif order.action == "clear":
-        queue.clear()
+        tasks.clear()
+    elif order.action == "forget":
+        tasks.forget()
     else:
-        queue.hold(order.action == "hold")
-    return queue.as_dict()
+        tasks.hold(order.action == "hold")
+    return tasks.as_dict()
 
 
 ROUTES = [
-    post("/api/search", SearchWanted, _search),
+    post("/api/search", SearchWanted, lambda served, it: queue(served, "search", it, now=not it.queue)),
     post("/api/follow", FollowWanted, _follow),
-    post("/api/search-game", GameSearchWanted, _game),
-    post("/api/build", BuildWanted, _build),
-    post("/api/export", ExportWanted, _export, writes=False),
+    post("/api/search-game", GameSearchWanted, lambda served, it: queue(served, "search-game", it)),
+    post("/api/build", BuildWanted, _queue_build),
+    post("/api/export", ExportWanted, lambda served, it: queue(served, "export", it), writes=False),
     post("/api/queue", Order, _queue, writes=False),
     Route("/api/import/{form}", _import, methods=["POST"]),
     Route("/api/download/{number:int}", _download, methods=["GET"]),

@@ -1,7 +1,7 @@
 """Queue of tasks for other processes: one that writes the file at a time, and one that exports.
 
-Waiting tasks continue when every page is closed, until they are stopped. The queue is kept in this process,
-not in the file; the results of tasks are in the file.
+Waiting tasks continue when every page is closed, until they are stopped. The file keeps the queue
+(`kept_queue.py`): what a server that ended left behind waits, held, until somebody lets it go on.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ import itertools
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ...errors import GraphSearchError, InvalidParameterError
 from ...workers.process import Child, Handlers, cores_per_worker
+from .kept_queue import KeptQueue
 from .memory import Ask, MemoryAnswer, OpenQuestions
+from .queued import DONE, ENDED, FAILED, INTERRUPTED, RUNNING, STOPPED, QueuedTask, Request
 from .tasks import (
     ExportTask,
     FollowTask,
-    ImportTask,
-    ReviewTask,
     Roots,
     Searching,
     Stop,
@@ -38,41 +40,6 @@ MOST_WATCHED = 4  # positions that a search shows beside its own
 BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be ended at any moment
 
 ANSWERING = ("searching", "resting")  # stages in which a search answers questions
-WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
-
-
-@dataclass(slots=True, eq=False)
-class QueuedTask:
-    """A queued, running or ended task.
-
-    Attributes:
-      state: `waiting`, `running`, `done`, `failed` or `stopped`. stopping: whether it was asked to end.
-      facts: the latest report of its process. error: why it failed.
-    """
-
-    number: int
-    task: Task
-    state: str = WAITING
-    stopping: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
-    error: str = ""
-    began: float = 0.0
-    ended: float = 0.0
-    child: Child | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object for the page."""
-        now = self.ended or time.monotonic()
-        return {
-            "number": self.number,
-            "kind": type(self.task).__name__.removesuffix("Task").lower(),
-            "title": self.facts.get("title", self.task.title),
-            "state": self.state,
-            "stopping": self.stopping,
-            "seconds": round(now - self.began, 1) if self.began else 0.0,
-            "facts": self.facts,
-            "error": self.error,
-        }
 
 
 class TaskQueue:
@@ -82,8 +49,10 @@ class TaskQueue:
       version: grows with every change, so that a page knows whether there is news.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptQueue | None = None) -> None:
+        """Takes what keeps the queue in the file; None: it is in memory only."""
         self.version = 0
+        self._kept = kept
         self._changed = threading.Condition()
         self._numbers = itertools.count(1)
         self._waiting: deque[QueuedTask] = deque()
@@ -94,11 +63,20 @@ class TaskQueue:
         self._held = self._closed = False
 
     # ---------------------------------------------------------------- for requests
-    def add(self, task: Task, *, now: bool = False) -> QueuedTask:
+    def restore(self, jobs: Sequence[QueuedTask]) -> None:
+        """Takes the jobs of a server that has ended; what has not ended waits until the queue goes on."""
+        with self._changed:
+            self._numbers = itertools.count(max((job.number for job in jobs), default=0) + 1)
+            self._ended.extend(job for job in jobs if job.state in ENDED)
+            self._waiting.extend(job for job in jobs if job.state not in ENDED)
+            self._held = bool(self._waiting)
+            self._news()
+
+    def add(self, task: Task, *, now: bool = False, request: Request | None = None) -> QueuedTask:
         """Returns the job of a new task, which starts as soon as nothing else is running.
 
         Args:
-          now: refuse it unless it can start at once.
+          now: refuse it unless it can start at once. request: makes the task anew after a restart.
 
         Raises:
           InvalidParameterError: if the queue is full, or if `now` and something is running.
@@ -111,7 +89,8 @@ class TaskQueue:
                 )
             if len(self._waiting) >= MOST_WAITING:
                 raise InvalidParameterError(f"at most {MOST_WAITING:,} tasks may wait")
-            job = QueuedTask(next(self._numbers), task)
+            job = QueuedTask(next(self._numbers), task, request)
+            self._keep(job)
             if now:
                 self._waiting.appendleft(job)
                 self._held = False
@@ -140,6 +119,7 @@ class TaskQueue:
                 return self.add(task, now=True)
             self._held = False
             found = QueuedTask(next(self._numbers), task)
+            self._keep(found)
             self._waiting.appendleft(found)
             if not job.stopping:
                 self._end_soon(job)
@@ -153,7 +133,7 @@ class TaskQueue:
             for job in list(self._waiting):
                 if job.number == number:
                     self._waiting.remove(job)
-                    _remove_upload(job.task)
+                    self._forget(job)
             for job in self._running.values():
                 if job.number == number and not job.stopping:
                     self._end_soon(job)
@@ -169,8 +149,16 @@ class TaskQueue:
         """Removes all waiting tasks."""
         with self._changed:
             for job in self._waiting:
-                _remove_upload(job.task)
+                self._forget(job)
             self._waiting.clear()
+            self._news()
+
+    def forget(self) -> None:
+        """Removes what has ended from the list."""
+        with self._changed:
+            for job in self._ended:
+                self._forget(job)
+            self._ended.clear()
             self._news()
 
     def watch(self, position: str) -> None:
@@ -208,9 +196,10 @@ class TaskQueue:
         with self._changed:
             return {
                 "held": self._held,
+                "memory_only": self._kept.problem if self._kept else "",
                 "running": [job.as_dict() for job in self._running.values()],
                 "waiting": [job.as_dict() for job in self._waiting],
-                "ended": [_brief(job) for job in reversed(self._ended)],
+                "ended": [job.brief() for job in reversed(self._ended)],
             }
 
     @property
@@ -223,10 +212,14 @@ class TaskQueue:
         """Ends the present work, and returns when it is saved."""
         with self._changed:
             self._closed = True
-            self._waiting.clear()
             for job in self._running.values():
                 self._end_soon(job)
             self._changed.wait_for(lambda: not self._running, seconds)
+
+    def files(self) -> set[Path]:
+        """Returns the files that tasks of the list still need."""
+        with self._changed:
+            return {path for job in (*self._waiting, *self._ended) for path in job.files()}
 
     # ---------------------------------------------------------------- inside; the lock is held
     def _deal(self) -> None:
@@ -241,6 +234,7 @@ class TaskQueue:
     def _start(self, job: QueuedTask, lane: bool) -> None:
         self._running[lane] = job
         job.state, job.began = RUNNING, time.monotonic()
+        self._keep(job)
         try:
             job.child = Child(
                 work,
@@ -267,9 +261,27 @@ class TaskQueue:
     def _end(self, job: QueuedTask, lane: bool) -> None:
         job.ended = time.monotonic()
         job.child, job.stopping = None, False
-        _remove_upload(job.task)
+        if self._closed and job.state == STOPPED and job.request:
+            job.state = INTERRUPTED  # by the end of the server
+            self._waiting.appendleft(job)
+        else:
+            job.remove_upload()
+            if len(self._ended) == KEPT:
+                self._forget(self._ended.popleft())
+            self._ended.append(job)
         self._running.pop(lane, None)
-        self._ended.append(job)
+        self._keep(job)
+
+    def _keep(self, job: QueuedTask) -> None:
+        if self._kept:
+            self._kept.put(job.row())
+
+    def _forget(self, job: QueuedTask) -> None:
+        for path in job.files():
+            path.unlink(missing_ok=True)
+        job.remove_upload()
+        if self._kept:
+            self._kept.drop(job.number)
 
     def _news(self) -> None:
         self.version += 1
@@ -297,16 +309,3 @@ class TaskQueue:
                 job.state = STOPPED
             self._end(job, lane)
             self._deal()
-
-
-def _remove_upload(task: Task) -> None:
-    """Removes the uploaded file of a task, if it is still there."""
-    if isinstance(task, ImportTask | ReviewTask):
-        task.file.unlink(missing_ok=True)
-
-
-def _brief(job: QueuedTask) -> dict[str, Any]:
-    """Returns an ended job, without the moves of its last position."""
-    found = job.as_dict()
-    found["facts"] = {name: value for name, value in found["facts"].items() if name != "nodes"}
-    return found

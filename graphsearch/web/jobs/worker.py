@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ...book.review.results import GameReview, ReviewProgress
     from ...workers.process import Pipe
 
-MOST_PROBLEMS = 20  # of a merge, reported to the page
+MOST_PROBLEMS = 20  # of a merge or an import, reported to the page
 MOST_GAMES = 200  # of a review, for the page; the files have all
 MOST_LISTED = 20  # problems and players of a review in its report
 LOCK_SECONDS = 1.0  # between two checks whether the file is free
@@ -128,7 +128,9 @@ def _import(task: ImportTask, requests: Requests, send: SendProgress) -> dict[st
     task.file.unlink(missing_ok=True)
     if report.error:
         raise GraphSearchError(report.error)
-    return {"stage": "done", **report.as_dict()}
+    facts = report.as_dict()
+    shown = {"found": len(report.problems), "problems": facts["problems"][:MOST_PROBLEMS]}
+    return {"stage": "done", **facts, **shown}
 
 
 def _merge(task: MergeTask, requests: Requests, send: SendProgress) -> dict[str, Any]:

@@ -98,7 +98,7 @@ export const searchView = {
     const list = h("div", { class: "watch-list" });
     const draw = () => { drawQueue(queue, act); if (!list.contains(document.activeElement)) watchList(list); };
     const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), !state.file?.read_only && !state.file?.one_file && [h("h2", { text: "Watch list" }), list], h("h2", { text: "Queue" }),
-      h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other, until it is stopped or graphsearch serve ends." }), queue);
+      h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other. The file keeps it when graphsearch serve ends." }), queue);
     return { show() { form(); draw(); }, on: { queue: draw, watched: () => watchList(list), facts() { form(); draw(); } } };
   },
 };
@@ -126,12 +126,21 @@ function drawQueue(host, act) {
   const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });
   const fetchIt = (job) => job.kind === "export" && job.state === "done" && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
   const shards = ended.find((job) => job.facts.shards)?.facts.shards || [];
-  put(host, h("ul", { class: "jobs" }, now.map((job) => row(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => row(job, stop(job, "Remove"))), ended.map((job) => row(job, fetchIt(job)))),
+  const { memory_only: alone } = state.queue;
+  put(host, alone && h("p", { class: "note", text: alone[0].toUpperCase() + alone.slice(1) + "." }), h("ul", { class: "jobs" }, now.map((job) => row(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => row(job, stop(job, "Remove"))), ended.map((job) => row(job, fetchIt(job), leftOut(job)))),
     !now.length && !waiting.length && !ended.length && h("p", { class: "note", text: "The queue is empty." }),
     waiting.length > 0 && h("div", { class: "row" }, held ? h("button", { type: "button", class: "primary", text: "Go on", onclick: () => order({ action: "go" }) }) : h("button", { type: "button", text: "Hold", onclick: () => order({ action: "hold" }) }),
       h("button", { type: "button", text: "Remove all that waits", onclick: () => order({ action: "clear" }) })),
+    ended.length > 0 && h("button", { type: "button", text: "Forget what has ended", onclick: () => order({ action: "forget" }) }),
     shards.length > 0 && table(["Shard", "Place", "Nodes", "Evaluations", "Saved", "CPU s", "Waiting s"],
       shards.map((one) => [one.number, one.place, one.nodes, one.evaluations, one.saved, Number(one.cpu_seconds.toFixed(1)), Number(one.waited.toFixed(1))]), { caption: "Shards of the last search" }));
+}
+
+// what an import has left out, with its reason
+function leftOut({ facts }) {
+  if (!facts.problems?.length) return null;
+  const lines = facts.problems.map((one) => h("li", { text: typeof one === "string" ? one : `${facts.kind === "pgn" ? "line" : "entry"} ${one.place}: ${one.reason}` }));
+  return h("details", {}, h("summary", { text: `${points(facts.found ?? lines.length, "problem")}` }), h("ul", {}, lines));
 }
 
 function progressOf(job) {

@@ -1,0 +1,93 @@
+"""Tasks from requests, now or after a restart: the file keeps the requests, never the tasks themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from ...errors import GraphSearchError, InvalidParameterError
+from ...store.tables.tasks import TaskRow
+from ..jobs.queued import ENDED, FAILED, INTERRUPTED, RUNNING, QueuedTask, Request
+from ..jobs.task_queue import KEPT, MOST_WAITING
+from ..jobs.tasks import ExportTask, ImportTask, ReviewTask, Task
+from ..served_file import ServedFile
+from .requests import Wanted, problem_of
+
+FLUSH_SECONDS = 2.0  # for which a request waits until the file has its task
+
+_W = TypeVar("_W", bound=Wanted)
+Maker = Callable[[ServedFile, _W], Task]
+_MAKERS: dict[str, tuple[type[Wanted], Callable[[ServedFile, Any], Task]]] = {}
+
+
+def makes(name: str, kind: type[_W]) -> Callable[[Maker[_W]], Maker[_W]]:
+    """Returns a decorator for the function that makes the task of a request."""
+
+    def declared(maker: Maker[_W]) -> Maker[_W]:
+        _MAKERS[name] = kind, maker
+        return maker
+
+    return declared
+
+
+def queue(served: ServedFile, name: str, wanted: Wanted, *, now: bool = False) -> dict[str, Any]:
+    """Queues the task of a request, and returns it for the page once the file has it."""
+    task = _MAKERS[name][1](served, wanted)
+    request = Request(name, wanted.model_dump(mode="json", exclude_defaults=True))
+    job = served.queue.add(task, now=now, request=request)
+    served.kept_queue.flush(FLUSH_SECONDS)
+    return job.as_dict()
+
+
+def restore(served: ServedFile) -> None:
+    """Brings the queue of a server that has ended back: what had not ended waits until it is let go on."""
+    served.kept_queue.open()
+    rows = served.kept_queue.rows()
+    ended = [row for row in rows if row.state in ENDED][-KEPT:]
+    others = [row for row in rows if row.state not in ENDED][:MOST_WAITING]
+    served.queue.restore(
+        [_restored(served, row) for row in sorted([*ended, *others], key=lambda row: row.id)]
+    )
+    served.kept_queue.tidy(served.queue.files())
+
+
+def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
+    """Returns the job of a row; one whose task cannot be made has failed, and says why."""
+    facts = json.loads(row.facts)
+    facts.pop("title", None)
+    error, state = row.note or "", INTERRUPTED if row.state == RUNNING else row.state
+    request: Request | None = None
+    try:
+        request, task = _made(served, json.loads(row.request))
+        if isinstance(task, ExportTask) and isinstance(facts.get("path"), str):
+            task = replace(task, file=task.file.with_name(facts["path"].rpartition("/")[2]))
+        if isinstance(task, ImportTask | ReviewTask) and state not in ENDED and not task.file.exists():
+            raise InvalidParameterError("the uploaded file is gone")
+    except GraphSearchError as problem:
+        task = Task(title=row.title, path=served.path)
+        if state not in ENDED:
+            state, error = FAILED, f"it was interrupted, and cannot go on: {problem}"
+    return QueuedTask(
+        row.id, task, request, state, facts=facts, error=error, before=row.seconds, added=row.added
+    )
+
+
+def _made(served: ServedFile, kept: dict[str, Any]) -> tuple[Request, Task]:
+    """Returns a request that the file keeps, and its task.
+
+    Raises:
+      GraphSearchError: if there is none, or it is refused by now.
+    """
+    name, wanted = kept.get("name"), kept.get("wanted")
+    if not isinstance(name, str) or name not in _MAKERS or not isinstance(wanted, dict):
+        raise InvalidParameterError("it is not repeated")
+    kind, maker = _MAKERS[name]
+    try:
+        found = kind.model_validate(wanted)
+    except ValidationError as error:
+        raise InvalidParameterError(problem_of(error)) from None
+    return Request(name, wanted), maker(served, found)

@@ -1,0 +1,144 @@
+"""The queue in the file: a thread writes its changes there, so that searches wait for nothing.
+
+Beside the file lies a folder, FILE-queue, with what tasks need: uploads and exports. Only one server keeps
+the queue of a file; another one has its queue in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+
+from ...errors import GraphSearchError, StoreError
+from ...store.beside import changing, opened_to_read
+from ...store.lock import lock_of, unlock
+from ...store.sharded.files import file_of_tables
+from ...store.tables.tasks import TaskRow, all_tasks, drop_tasks, put_tasks
+
+ENDING = "-queue"  # of the folder's name
+LOCK = "lock"  # a file in it
+READ_ONLY = "the file is only read here, so the queue ends with graphsearch serve"
+TAKEN = "another graphsearch serve keeps the queue of this file; this one ends with graphsearch serve"
+
+_Change = TaskRow | int | threading.Event
+
+
+class KeptQueue:
+    """The table `task` of a file.
+
+    Attributes:
+      problem: why the queue is in memory only; empty if the file keeps it.
+      folder: for files of tasks; None if the queue is in memory only.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        """Takes the file; `open` takes its queue."""
+        self.problem = READ_ONLY if read_only else ""
+        self.folder: Path | None = None
+        self._path = path
+        self._changes: SimpleQueue[_Change] = SimpleQueue()
+        self._lock: int | None = None
+
+    def open(self) -> None:
+        """Takes the queue of the file, if nobody else has it."""
+        if not self.problem and not os.access(file_of_tables(self._path), os.W_OK):
+            self.problem = READ_ONLY
+        if not self.problem:
+            self._lock = self._locked(self._path.with_name(self._path.name + ENDING))
+        if self.folder is not None:
+            threading.Thread(target=self._write, daemon=True).start()
+
+    def _locked(self, folder: Path) -> int | None:
+        """Returns a lock of the folder, which it makes; None if somebody else has it."""
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            found = lock_of(folder / LOCK)
+        except OSError as error:
+            self.problem = f"the queue ends with graphsearch serve: {folder}: {error.strerror or error}"
+            return None
+        if found is None:
+            self.problem = TAKEN
+            return None
+        self.folder = folder
+        return found
+
+    def rows(self) -> list[TaskRow]:
+        """Returns the tasks that the file keeps; none if it cannot be read."""
+        if self.folder is None:
+            return []
+        try:
+            with opened_to_read(self._path) as connection:
+                return all_tasks(connection)
+        except StoreError as error:
+            self.problem = str(error)
+            return []
+
+    def put(self, row: TaskRow) -> None:
+        """Writes a task soon."""
+        if self.folder is not None:
+            self._changes.put(row)
+
+    def drop(self, number: int) -> None:
+        """Takes a task away soon."""
+        if self.folder is not None:
+            self._changes.put(number)
+
+    def flush(self, seconds: float) -> bool:
+        """Waits until the file has all changes; returns whether it has."""
+        if self.folder is None:
+            return False
+        done = threading.Event()
+        self._changes.put(done)
+        return done.wait(seconds) and not self.problem
+
+    def close(self, wanted: set[Path], seconds: float) -> None:
+        """Writes what is left, and removes the files that no task needs."""
+        if self.folder is None or self._lock is None:
+            return
+        self.flush(seconds)
+        self.tidy(wanted)
+        unlock(self._lock)
+        with suppress(OSError):
+            if not wanted:
+                (self.folder / LOCK).unlink()
+            self.folder.rmdir()
+        self.folder = self._lock = None
+
+    def tidy(self, wanted: set[Path]) -> None:
+        """Removes the files that no task needs."""
+        with suppress(OSError):
+            for path in self.folder.iterdir() if self.folder else ():
+                if path not in wanted and path.name != LOCK and path.is_file():
+                    path.unlink()
+
+    # ---------------------------------------------------------------- the thread
+    def _write(self) -> None:
+        while True:
+            changes = [self._changes.get()]
+            while not self._changes.empty():
+                changes.append(self._changes.get())
+            try:
+                self._save(changes)
+                self.problem = ""
+            except (GraphSearchError, OSError) as error:
+                self.problem = f"the queue is not kept in the file: {error}"
+            for change in changes:
+                if isinstance(change, threading.Event):
+                    change.set()
+
+    def _save(self, changes: list[_Change]) -> None:
+        """Writes the last state of each task."""
+        last: dict[int, TaskRow | None] = {}
+        for change in changes:
+            if isinstance(change, TaskRow):
+                last[change.id] = change
+            elif isinstance(change, int):
+                last[change] = None
+        if not last:
+            return
+        with changing(self._path) as connection:
+            put_tasks(connection, [row for row in last.values() if row is not None])
+            drop_tasks(connection, [number for number, row in last.items() if row is None])

@@ -1,0 +1,108 @@
+"""A task in the queue: its state, its last report, and its row in the file."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...store.tables.provenance import now
+from ...store.tables.tasks import TaskRow
+from ...workers.process import Child
+from .tasks import ExportTask, ImportTask, ReviewTask, Task
+
+WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
+INTERRUPTED = "interrupted"  # by the end of the server; it waits to be started anew
+ENDED = (DONE, FAILED, STOPPED)
+OF_A_POSITION = ("nodes", "roots")  # facts that are not kept when a task has ended
+REVIEW_ENDINGS = (".json", ".pgn", ".html")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a page asked for, from which the task is made anew: the name of the request, and its fields."""
+
+    name: str
+    wanted: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class QueuedTask:
+    """A queued, running or ended task.
+
+    Attributes:
+      request: makes it anew after a restart; None: it is not repeated.
+      state: `waiting`, `running`, `done`, `failed`, `stopped` or `interrupted`.
+      stopping: whether it was asked to end.
+      facts: the latest report of its process. error: why it failed.
+      before: seconds that it ran under a server that has ended.
+    """
+
+    number: int
+    task: Task
+    request: Request | None = None
+    state: str = WAITING
+    stopping: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    before: float = 0.0
+    added: str = field(default_factory=now)
+    child: Child | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        last = self.ended or time.monotonic()
+        return round(self.before + (last - self.began if self.began else 0.0), 1)
+
+    @property
+    def kind(self) -> str:
+        """What it does, in a word."""
+        return type(self.task).__name__.removesuffix("Task").lower() or "task"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object for the page."""
+        return {
+            "number": self.number,
+            "kind": self.kind,
+            "title": self.facts.get("title", self.task.title),
+            "state": self.state,
+            "stopping": self.stopping,
+            "seconds": self.seconds,
+            "facts": self.facts,
+            "error": self.error,
+        }
+
+    def brief(self) -> dict[str, Any]:
+        """Returns the JSON object without the moves of its last position."""
+        return self.as_dict() | {"facts": self._kept_facts()}
+
+    def _kept_facts(self) -> dict[str, Any]:
+        return {name: value for name, value in self.facts.items() if name not in OF_A_POSITION}
+
+    def row(self) -> TaskRow:
+        """Returns its row in the file."""
+        request = {"name": self.request.name, "wanted": self.request.wanted} if self.request else {}
+        texts = (json.dumps(request), json.dumps(self._kept_facts()))
+        head = (self.number, self.kind, self.task.title, self.state)
+        return TaskRow(*head, *texts, self.error or None, self.seconds, self.added, now())
+
+    def files(self) -> set[Path]:
+        """Returns the files that it still needs, or has written."""
+        if isinstance(self.task, ExportTask):
+            return {self.task.file}
+        written: set[Path] = set()
+        if isinstance(self.task, ReviewTask):
+            written = {self.task.out.with_suffix(ending) for ending in REVIEW_ENDINGS}
+        if isinstance(self.task, ImportTask | ReviewTask) and self.state not in ENDED:
+            return written | {self.task.file}
+        return written
+
+    def remove_upload(self) -> None:
+        """Removes the uploaded file of a task, if it is still there."""
+        if isinstance(self.task, ImportTask | ReviewTask):
+            self.task.file.unlink(missing_ok=True)

@@ -1,0 +1,188 @@
+"""The queue in the file: it survives the end of the server, a kill too; one server alone keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphsearch.store.info import info
+from graphsearch.store.upkeep.verify import verify
+from graphsearch.web.jobs.kept_queue import READ_ONLY, TAKEN
+
+from .conftest import Client, Serve, until
+
+PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\n\n'
+SERVE = """
+import sys, threading
+from pathlib import Path
+from graphsearch.web.served_file import ServedFile
+from graphsearch.web.serving import Server
+
+server = Server(ServedFile(Path(sys.argv[1])))
+print(server.address, flush=True)
+server.run(threading.Event())
+"""
+
+
+def queue(client: Client) -> dict[str, Any]:
+    found: dict[str, Any] = client.server.served.queue.as_dict()
+    return found
+
+
+def states(client: Client) -> dict[str, list[tuple[str, str]]]:
+    found = queue(client)
+    return {
+        place: [(job["kind"], job["state"]) for job in found[place]]
+        for place in ("running", "waiting", "ended")
+    }
+
+
+def rows(path: Path) -> list[tuple[int, str, str]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.execute("SELECT id, kind, state FROM task ORDER BY id"))
+
+
+def entered(serve: Serve, path: Path, **options: Any) -> Client:
+    client = serve(path, **options)
+    client.enter()
+    return client
+
+
+class Address:
+    """The address of a server in another process, for a client."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+
+def test_a_killed_server_leaves_its_queue_to_the_next_one(serve: Serve, small_graph: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, small_graph], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    try:
+        client = Client(Address(process.stdout.readline().strip()))  # type: ignore[arg-type]
+        client.enter()
+        exported = client.post("export", form="csv").json["number"]
+        until(lambda: client.ask("GET", f"/api/download/{exported}").status == 200, "the export")
+        client.post("search", line="e4", seconds=500)
+        client.post("search-game", line="d4 d5", until=50)
+        client.ask("POST", "/api/import/pgn?name=new.pgn&players=true", PGN)
+        until(lambda: any(state == "running" for *_, state in rows(small_graph)), "the search in the file")
+        until(lambda: len(rows(small_graph)) == 4, "the queue in the file")
+        until(lambda: (exported, "export", "done") in rows(small_graph), "the end of the export there")
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    after = entered(serve, small_graph)
+    assert states(after) == {
+        "running": [],
+        "waiting": [("search", "interrupted"), ("search", "waiting"), ("import", "waiting")],
+        "ended": [("export", "done")],
+    }
+    assert queue(after)["held"]
+    assert b"fen" in after.ask("GET", f"/api/download/{exported}").body.partition(b"\r\n")[0]
+    numbers = [job["number"] for job in queue(after)["waiting"]]
+    assert after.post("queue", action="go").status == 200
+    until(lambda: states(after)["running"], "the search again")
+    until(lambda: queue(after)["running"][0]["facts"].get("counters"), "its counters")
+    after.post("queue", action="stop", number=numbers[0])
+    until(lambda: len(states(after)["ended"]) == 4, "the others")
+    found = {job["number"]: job for job in queue(after)["ended"]}
+    assert [found[number]["state"] for number in numbers] == ["stopped", "done", "done"]
+    assert (found[numbers[2]]["facts"]["players"], found[numbers[2]]["facts"]["found"]) == (1, 1)
+    assert after.post("search", seconds=0.1).json["number"] > max(numbers)
+    after.end()
+    assert not verify(small_graph).problems
+    assert info(small_graph).nodes > 0
+
+
+def test_the_end_of_the_server_interrupts_and_a_restart_resumes(serve: Serve, small_graph: Path) -> None:
+    client = entered(serve, small_graph)
+    client.post("search", seconds=500)
+    client.post("search", queue=True, visits=20)
+    until(lambda: queue(client)["running"][0]["facts"].get("counters"), "the search")
+    client.end()
+    assert [state for *_, state in rows(small_graph)] == ["interrupted", "waiting"]
+    assert list(small_graph.parent.glob("*-queue/*")) == []
+    again = entered(serve, small_graph)
+    assert states(again)["waiting"] == [("search", "interrupted"), ("search", "waiting")]
+    again.post("queue", action="clear")
+    assert states(again)["waiting"] == []
+    again.end()
+    assert rows(small_graph) == []
+
+
+def test_what_has_ended_is_listed_until_it_is_forgotten(serve: Serve, small_graph: Path) -> None:
+    client = entered(serve, small_graph)
+    number = client.post("export", form="epd").json["number"]
+    until(lambda: states(client)["ended"], "the export")
+    client.end()
+    again = entered(serve, small_graph)
+    assert states(again)["ended"] == [("export", "done")]
+    assert again.ask("GET", f"/api/download/{number}").status == 200
+    again.post("queue", action="forget")
+    again.end()
+    assert rows(small_graph) == []
+    assert not small_graph.with_name(f"{small_graph.name}-queue").exists()
+
+
+def test_one_server_keeps_the_queue_and_others_say_so(serve: Serve, small_graph: Path) -> None:
+    first, second = entered(serve, small_graph), entered(serve, small_graph)
+    assert queue(first)["memory_only"] == ""
+    assert queue(second)["memory_only"] == TAKEN
+    second.post("export", form="csv")
+    until(lambda: states(second)["ended"], "the export")
+    assert rows(small_graph) == []
+    assert queue(entered(serve, small_graph, read_only=True))["memory_only"] == READ_ONLY
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        ({}, "not repeated"),
+        ({"name": "search", "wanted": {"line": "e4 e4"}}, "e4"),
+        ({"name": "search", "wanted": {"evaluator": "lc0:/etc/passwd"}}, "the page offers"),
+        ({"name": "import", "wanted": {"form": "pgn", "file": "../../etc/passwd"}}, "file"),
+        ({"name": "import", "wanted": {"form": "pgn", "file": "0" * 32}}, "uploaded file is gone"),
+        ({"name": "merge", "wanted": {"other": "/etc/passwd"}}, "no graph file"),
+        ({"name": "os.system", "wanted": {}}, "not repeated"),
+    ],
+)
+def test_a_foreign_request_is_refused_when_it_is_read(
+    serve: Serve, small_graph: Path, request_: dict[str, Any], reason: str
+) -> None:
+    client = entered(serve, small_graph)
+    client.post("search", queue=True, visits=20)
+    until(lambda: states(client)["ended"], "the search")
+    client.end()
+    with closing(sqlite3.connect(small_graph)) as connection:
+        connection.execute("UPDATE task SET state = 'running', request = ?", (json.dumps(request_),))
+        connection.commit()
+    again = entered(serve, small_graph)
+    (job,) = queue(again)["ended"]
+    assert job["state"] == "failed"
+    assert reason in job["error"]
+
+
+def test_a_damaged_queue_is_told_and_left_alone(serve: Serve, small_graph: Path) -> None:
+    client = entered(serve, small_graph)
+    client.post("search", queue=True, visits=20)
+    until(lambda: states(client)["ended"], "the search")
+    client.end()
+    with closing(sqlite3.connect(small_graph)) as connection:
+        connection.execute("UPDATE task SET state = 'dancing'")
+        connection.commit()
+    again = entered(serve, small_graph)
+    assert "damaged" in queue(again)["memory_only"]
+    assert again.get("position").status == 200

@@ -116,8 +116,20 @@ def check_games(rows: list[Row]) -> None:
 
 
 def check_explorer(rows: list[Row]) -> None:
-    assert [row["answer"] for row in rows] == ["position", "lines", "neighbourhood", "parents", "tree"]
+    assert [row["answer"] for row in rows] == [
+        "position",
+        "lines",
+        "neighbourhood",
+        "parents",
+        "tree",
+        "values",
+    ]
     assert {row["samples"] for row in rows} == {2}
+
+
+def check_explorer_lag(rows: list[Row]) -> None:
+    assert rows[0]["position"] == "start"
+    assert all(row["ms"] > 0 for row in rows)
 
 
 def check_explorer_search(rows: list[Row]) -> None:
@@ -256,6 +268,7 @@ SLOW: list[tuple[str, str, Check]] = [
     ("conversion", "--reference {won} --evaluations 200 --program {engine}", check_conversion),
     ("book-workers", "--workers 1 --tasks 4 --evaluations 40 --rounds 1", check_book_workers),
     ("cluster", "--visits 20000 --batch 1024", check_cluster),
+    ("explorer-lag", "--evaluations 3000 --seconds 1", check_explorer_lag),
     ("explorer-search", "--visits 2000 --rounds 1", check_explorer_search),
     ("kills", "--times 1 --shards 2 --visits 20000", check_kills),
     ("pool", "--workers 1 --batch 16 --rounds 2", check_pool),

@@ -29,6 +29,7 @@ ANSWERS: dict[str, dict[str, int]] = {  # what a click asks for
     "neighbourhood": {"depth": 4, "min_visits": 50, "most": 120},
     "parents": {},
     "tree": {"depth": 6, "share": 60},
+    "values": {},
 }
 
 
@@ -143,6 +144,40 @@ def watched(store: Path, visits: int) -> float:
         ended.set()
     reader.join()
     return used
+
+
+@benchmark("position")
+def lag(*, evaluations: int = 400_000, seconds: float = 10.0) -> Iterator[Row]:
+    """How far the numbers of the page lie behind those of a search that runs, in milliseconds.
+
+    A page asks ten times a second for a position while the start position is searched in a file with so many
+    evaluations. `ms`: until it has the answer, from the memory of the search. `news_ms`: between two answers
+    with other visits. The page itself asks every 700 ms.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "search.graph"
+        command = ["analyze", "startpos", "--evaluations", str(evaluations), "--store", str(store)]
+        subprocess.run([sys.executable, "-m", "graphsearch", *command], check=True, capture_output=True)
+        with served(store) as server:
+            visitor, tasks = Visitor(server), server.served.queue
+            asked = ("", *lines(visitor, 3))
+            visitor.post("search", seconds=seconds * (len(asked) + 1), threads=1)
+            while not any(job["facts"].get("counters") for job in tasks.as_dict()["running"]):
+                time.sleep(0.05)
+            for line in asked:
+                yield from _answers(visitor, line, seconds)
+
+
+def _answers(visitor: Visitor, line: str, seconds: float) -> Iterator[Row]:
+    """Yields a row for each answer about a position whose visits have changed since the last one."""
+    end, seen, changed = time.monotonic() + seconds, None, time.monotonic()
+    while (asked := time.monotonic()) < end:
+        node = json.loads(visitor.get("position", line=line))["node"]
+        now, visits = time.monotonic(), node and node["visits"]
+        if visits != seen:
+            yield {"position": line or "start", "ms": 1000 * (now - asked), "news_ms": 1000 * (now - changed)}
+            seen, changed = visits, now
+        time.sleep(0.1)
 
 
 @benchmark("visits", "page", across="page", compare=("cpu_s",))

@@ -40,6 +40,7 @@ REGISTRY = {  # name -> module and function
     "conversion": "conversion.conversion",
     "engine": "evaluators.engine",
     "explorer": "explorer.explorer",
+    "explorer-lag": "explorer.lag",
     "explorer-search": "explorer.search",
     "filling": "filling.filling",
     "games": "games.games",

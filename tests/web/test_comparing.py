@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import chess
 
@@ -13,26 +14,43 @@ from graphsearch.store.store import Store
 
 from ..query.handmade import LINES, graph_file
 from .conftest import Client
+from .test_page import Page
 from .test_work import done
 
 MORE = LINES | {"e4": {"e5": (900, -0.5), "c5": (19, 0.0)}, "d4 d5": {"c4": (5, 0.1)}}
+
+
+def compared(client: Client, **given: object) -> Any:
+    """Returns what a comparison finds, which the queue does."""
+    job = client.post("compare", **given).json
+    ended = done(client, job["number"])
+    assert (ended["kind"], ended["state"], ended["error"]) == ("compare", "done", "")
+    return client.get("compared", number=job["number"]).json
 
 
 def test_files_of_the_folder_are_compared_and_no_others(client: Client, small_graph: Path) -> None:
     other = graph_file(small_graph.with_name("<b>.graph"), MORE)
     shutil.copy(other, small_graph.with_name("notes.txt"))
     assert client.get("others").json == {"files": ["<b>.graph"]}
-    answer = client.get("diff", other="<b>.graph", top="3").json
+    answer = compared(client, other="<b>.graph", top="3")
     expected = json.loads(json.dumps(diff(other, small_graph, what=WHATS, top=3).as_dict()))
     for name in ("changes", "come", "gone"):
         ways = [row.pop("way") for row in answer[name]]
         assert all(way["start"] is None for way in ways if way), name
     assert answer | {"old": "", "new": ""} == expected | {"old": "", "new": "", "books": []}
-    turned = client.get("diff", other="<b>.graph", turned="1").json
+    turned = compared(client, other="<b>.graph", turned="1")
     assert (turned["old"], turned["new"]) == ("small.graph", "<b>.graph")
     for name in ("notes.txt", "../small.graph", str(other), "", "small.graph"):
-        assert client.get("diff", other=name).status == 400
+        assert client.post("compare", other=name).status == 400
         assert client.post("merge", other=name).status == 400
+
+
+def test_only_a_comparison_that_is_done_has_found_something(client: Client) -> None:
+    number = client.post("export", form="csv").json["number"]
+    done(client, number)
+    assert "compared nothing" in client.get("compared", number=number).error
+    assert client.get("compared", number=99).status == 400
+    assert "one of" in client.post("compare", other="x.graph", what="nothing").error
 
 
 def test_another_file_is_merged_as_a_task(client: Client, small_graph: Path) -> None:
@@ -49,3 +67,21 @@ def test_another_file_is_merged_as_a_task(client: Client, small_graph: Path) -> 
     with Store.open(small_graph, read_only=True) as store:
         assert len(store.runs()) == runs + 1
     assert Path(other).read_bytes() == before
+
+
+def test_the_page_compares_in_the_queue_and_shows_what_changed(
+    driver: Any, client: Client, small_graph: Path
+) -> None:
+    graph_file(small_graph.with_name("older.graph"), MORE)
+    page = Page(driver, client)
+    page.view("diff")
+    page.wait('return document.querySelector("#diff-other")?.value === "older.graph"', "the other file")
+    page.click(".view-diff form .primary")
+    page.wait('return document.querySelectorAll(".view-diff a.csv").length === 3', "the differences")
+    assert "common positions" in page.text(".view-diff .answer")
+    link = page.run('return document.querySelector(".view-diff a.csv").getAttribute("href")')
+    assert client.ask("GET", link).body.startswith(b"position,")
+    page.view("moves")
+    page.view("diff")  # what was compared is still there
+    page.wait('return document.querySelectorAll(".view-diff a.csv").length === 3', "the differences again")
+    assert page.errors() == []

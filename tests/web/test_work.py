@@ -352,7 +352,9 @@ def test_a_cluster_is_served_as_a_file_is(cluster_client: Client, small_graph: P
     answer = cluster_client.get("position").json
     assert answer["node"]["visits"] == position_of[small_graph]["node"]["visits"]
     assert cluster_client.get("others").json["files"] == ["small.graph"]
-    assert cluster_client.get("diff", other="small.graph").json["only_new"] == 0
+    job = cluster_client.post("compare", other="small.graph").json
+    done(cluster_client, job["number"])
+    assert cluster_client.get("compared", number=job["number"]).json["only_new"] == 0
     assert cluster_client.post("sql", statement="SELECT count(*) FROM root").json["rows"] == [[1]]
     assert cluster_client.server.served.stamp().count(".") >= 2
 

@@ -5,20 +5,20 @@ A page may name only graph files of the same folder, or files named on the comma
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from ...book.changes import changes
-from ...deadline import check_time
 from ...errors import InvalidParameterError
 from ...limits import shortened
-from ...query.diff import WHATS, diff
-from ..jobs.tasks import MergeTask
-from ..lines import with_ways
+from ...query.diff import WHATS
+from ..jobs.queued import DONE
+from ..jobs.tasks import CompareTask, MergeTask
 from ..served_file import ServedFile
 from .asking import get, post
 from .kept import makes, queue
-from .requests import DiffWanted, Nothing, OtherFile
+from .requests import DiffWanted, Nothing, OtherFile, TaskWanted
 
 
 def _others(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
@@ -26,21 +26,31 @@ def _others(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
     return {"files": list(served.others())}
 
 
-def _diff(served: ServedFile, wanted: DiffWanted) -> dict[str, Any]:
-    """Returns the differences of the served file to an older one, or to a newer one with `turned`."""
+@makes("compare", DiffWanted)
+def _compare(served: ServedFile, wanted: DiffWanted) -> CompareTask:
+    """Returns the comparison of the served file with an older one, or a newer one with `turned`."""
+    if wanted.what and wanted.what not in WHATS:
+        raise InvalidParameterError(f"a change is one of {', '.join(WHATS)}, not {shortened(wanted.what)!r}")
     other = _named(served, wanted)
-    pair = (served.path, other) if wanted.turned else (other, served.path)
-    found = diff(
-        *pair,
+    return CompareTask(
+        title=f"compare with {other.name}",
+        path=served.path,
+        other=other,
+        file=served.folder / f"{uuid4().hex}.json",
+        turned=wanted.turned,
         cp=wanted.cp,
-        what=(wanted.what,) if wanted.what else WHATS,
+        what=wanted.what or "",
         top=wanted.top,
-        on_progress=lambda done, total: check_time(),
-    ).as_dict()
-    names = {"old": pair[0].name, "new": pair[1].name}
-    for name, path in (("changes", pair[1]), ("come", pair[1]), ("gone", pair[0])):
-        found[name] = with_ways(path, found[name])
-    return found | names | {"books": [book.as_dict() for book in changes(*pair, top=wanted.top)]}
+    )
+
+
+def _compared(served: ServedFile, wanted: TaskWanted) -> dict[str, Any]:
+    """Returns the differences that a comparison has found."""
+    job = served.queue.job(wanted.number)
+    if not isinstance(job.task, CompareTask) or job.state != DONE or not job.task.file.exists():
+        raise InvalidParameterError("this task has compared nothing")
+    found: dict[str, Any] = json.loads(job.task.file.read_text(encoding="utf-8"))
+    return found
 
 
 @makes("merge", OtherFile)
@@ -66,6 +76,7 @@ def _named(served: ServedFile, wanted: OtherFile) -> Path:
 
 ROUTES = [
     get("/api/others", Nothing, _others),
-    get("/api/diff", DiffWanted, _diff),
+    get("/api/compared", TaskWanted, _compared),
+    post("/api/compare", DiffWanted, lambda served, it: queue(served, "compare", it), writes=False),
     post("/api/merge", OtherFile, lambda served, it: queue(served, "merge", it)),
 ]

@@ -18,7 +18,8 @@ from ...study.pgn import ReadGame, read_games
 from ...study.tree import START, Tree
 from ..served_file import ServedFile
 from .asking import get
-from .requests import GameListWanted, GameWanted, GivenPosition
+from .game_requests import GameListWanted, GameWanted
+from .requests import GivenPosition
 from .studies import tree_dict
 
 BARE = "its comments and variations: this file was made before it kept them, and its PGN file is not there"

@@ -13,7 +13,7 @@ from ...errors import GraphSearchError, InvalidParameterError
 from ...store.tables.tasks import TaskRow
 from ..jobs.queued import ENDED, FAILED, INTERRUPTED, RUNNING, QueuedTask, Request
 from ..jobs.task_queue import KEPT, MOST_WAITING
-from ..jobs.tasks import ExportTask, ImportTask, ReviewTask, Task
+from ..jobs.tasks import READING, ImportTask, ReviewTask, Task
 from ..served_file import ServedFile
 from .requests import Wanted, problem_of
 
@@ -63,7 +63,7 @@ def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
     request: Request | None = None
     try:
         request, task = _made(served, json.loads(row.request))
-        if isinstance(task, ExportTask) and isinstance(facts.get("path"), str):
+        if isinstance(task, READING) and isinstance(facts.get("path"), str):
             task = replace(task, file=task.file.with_name(facts["path"].rpartition("/")[2]))
         if isinstance(task, ImportTask | ReviewTask) and state not in ENDED and not task.file.exists():
             raise InvalidParameterError("the uploaded file is gone")

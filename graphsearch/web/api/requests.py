@@ -19,7 +19,6 @@ from ...position.notation import START_WORD, named_board, play_moves
 from ...query.novelties import Rules
 
 MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer
-MOST_LISTED_GAMES = 100_000  # of a file; a page of the list has some dozens
 MOST_FOLLOWED = 50  # roots
 MOST_COUNT = 10**18  # visits, evaluations
 MOST_SECONDS = 10**9
@@ -256,33 +255,6 @@ class PlayersWanted(Wanted):
     top: PlayedRows = 50
 
 
-class GameListWanted(GivenPosition):
-    """Imported games by conditions; with `here` those that reach the position."""
-
-    here: bool = False
-    player: Name = ""
-    opponent: Name = ""
-    color: Literal["white", "black"] | None = None
-    opening: Name = ""
-    result: Literal["1-0", "0-1", "1/2-1/2", "*"] | None = None
-    least_elo: Ply | None = None
-    most_elo: Ply | None = None
-    since: Name | None = None
-    until: Name | None = None
-    file: Name = ""
-    by: Name = "date"
-    down: bool = True
-    first: Ply = 0
-    most: Annotated[int, Field(ge=1, le=MOST_LISTED_GAMES), SPELLED] = 50
-
-
-class GameWanted(GivenPosition):
-    """An imported game, and the position that is looked for in it."""
-
-    source: Ply
-    number: Ply
-
-
 class PrepareWanted(BookWanted):
     """Positions where an opponent leaves a book or the graph."""
 
@@ -309,6 +281,12 @@ class DiffWanted(OtherFile):
     cp: Count = 20
     what: Name | None = None
     top: Annotated[int, Field(ge=1, le=500), SPELLED] = 50
+
+
+class TaskWanted(Wanted):
+    """What a task has found, by its number."""
+
+    number: Ply
 
 
 # ---------------------------------------------------------------- work

@@ -11,7 +11,7 @@ from typing import Any
 from ...store.tables.provenance import now
 from ...store.tables.tasks import TaskRow
 from ...workers.process import Child
-from .tasks import ExportTask, ImportTask, ReviewTask, Task
+from .tasks import READING, ImportTask, ReviewTask, Task
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
 INTERRUPTED = "interrupted"  # by the end of the server; it waits to be started anew
@@ -93,7 +93,7 @@ class QueuedTask:
 
     def files(self) -> set[Path]:
         """Returns the files that it still needs, or has written."""
-        if isinstance(self.task, ExportTask):
+        if isinstance(self.task, READING):
             return {self.task.file}
         written: set[Path] = set()
         if isinstance(self.task, ReviewTask):

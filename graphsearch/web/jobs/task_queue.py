@@ -1,4 +1,4 @@
-"""Queue of tasks for other processes: one that writes the file at a time, and one that exports.
+"""Queue of tasks for other processes: one that writes the file at a time, and one that only reads.
 
 Waiting tasks continue when every page is closed, until they are stopped. The file keeps the queue
 (`kept_queue.py`): what a server that ended left behind waits, held, until somebody lets it go on.
@@ -22,7 +22,7 @@ from .kept_queue import KeptQueue
 from .memory import Ask, MemoryAnswer, OpenQuestions
 from .queued import DONE, ENDED, FAILED, INTERRUPTED, RUNNING, STOPPED, QueuedTask, Request
 from .tasks import (
-    ExportTask,
+    READING,
     FollowTask,
     Roots,
     Searching,
@@ -56,7 +56,7 @@ class TaskQueue:
         self._changed = threading.Condition()
         self._numbers = itertools.count(1)
         self._waiting: deque[QueuedTask] = deque()
-        self._running: dict[bool, QueuedTask] = {}  # whether it exports -> the job
+        self._running: dict[bool, QueuedTask] = {}  # whether it only reads -> the job
         self._ended: deque[QueuedTask] = deque(maxlen=KEPT)
         self._watched: tuple[str, ...] = ()
         self._questions = OpenQuestions()
@@ -82,7 +82,7 @@ class TaskQueue:
           InvalidParameterError: if the queue is full, or if `now` and something is running.
         """
         with self._changed:
-            lane = isinstance(task, ExportTask)
+            lane = isinstance(task, READING)
             if now and lane in self._running:
                 raise InvalidParameterError(
                     f"“{self._running[lane].task.title}” is running; stop it first, or add this to the queue"
@@ -225,7 +225,7 @@ class TaskQueue:
     def _deal(self) -> None:
         """Starts waiting tasks as far as possible."""
         for job in list(self._waiting):
-            lane = isinstance(job.task, ExportTask)
+            lane = isinstance(job.task, READING)
             if lane not in self._running and not self._closed and (lane or not self._held):
                 self._waiting.remove(job)
                 self._start(job, lane)
@@ -255,7 +255,7 @@ class TaskQueue:
         job.stopping = True
         if job.child:
             job.child.send(Stop())
-            if isinstance(job.task, ExportTask) or job.facts.get("stage", "starting") in BEFORE_WRITING:
+            if isinstance(job.task, READING) or job.facts.get("stage", "starting") in BEFORE_WRITING:
                 job.child.kill()
 
     def _end(self, job: QueuedTask, lane: bool) -> None:

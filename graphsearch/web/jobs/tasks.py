@@ -114,6 +114,21 @@ class ExportTask(Task):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompareTask(Task):
+    """A comparison with another graph file, into a JSON file; `turned`: the other one is the newer."""
+
+    other: Path
+    file: Path
+    turned: bool
+    cp: int
+    what: str
+    top: int
+
+
+READING = ExportTask | CompareTask  # tasks that write no graph file run beside one that does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask(Task):
     """Merging another graph file into the served one; `ram_bytes` of bringing values up to date."""
 

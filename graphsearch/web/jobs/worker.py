@@ -13,11 +13,13 @@ from zipfile import ZipFile
 
 from ...errors import GraphSearchError, StoreLockedError
 from ...faults import error_line
+from .comparing import do_compare
 from .following import do_follow
 from .reporting import UPDATE_SECONDS
 from .searching import do_search
 from .tasks import (
     BuildTask,
+    CompareTask,
     ExportTask,
     FollowTask,
     ImportTask,
@@ -80,6 +82,8 @@ def _do(task: Task, requests: Requests, send: SendProgress) -> dict[str, Any]:
         return _merge(task, requests, send)
     if isinstance(task, ReviewTask):
         return _review(task, requests.stop, send)
+    if isinstance(task, CompareTask):
+        return do_compare(task, _Pace(send).show)
     assert isinstance(task, ExportTask)
     return _export(task, send)
 

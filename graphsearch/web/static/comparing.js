@@ -5,6 +5,7 @@ import { chip, count, h, pawns, proven, put, table } from "./dom.js";
 import { ecoOf, linkTo, wayTo } from "./books.js";
 import { state } from "./state.js";
 
+const task = { number: 0 }; // the comparison that is shown
 const given = { other: "", cp: "20", what: "", top: "50", turned: "" };
 const KINDS = [["", "anything"], ["best", "best move"], ["q", "value"], ["bounds", "proof"], ["n", "visits"]];
 
@@ -14,16 +15,25 @@ export const diffView = {
   make(host) {
     const answer = h("div", { class: "answer", "aria-live": "polite" });
     const last = latest();
-    const run = (event) => {
+    const failed = (error) => put(answer, h("p", { class: "failed", text: error.message }));
+    const run = async (event) => {
       event.preventDefault();
-      put(answer, h("p", { class: "note", text: "Comparing…" }));
-      last(ask("diff", given), (found) => draw(answer, found), (error) => put(answer, h("p", { class: "failed", text: error.message })));
+      try { ({ number: task.number } = await send("compare", given)); follow(); } catch (error) { failed(error); }
+    };
+    let shown = 0;
+    const follow = () => {
+      const job = [...state.queue.running, ...state.queue.waiting, ...state.queue.ended].find((each) => each.number === task.number);
+      if (!job || shown === job.number) return;
+      if (!["running", "waiting", "interrupted"].includes(job.state)) shown = job.number;
+      if (job.state === "done") last(ask("compared", task), (found) => draw(answer, found), failed);
+      else put(answer, h("p", { class: job.error ? "failed" : "note" }, job.error || (shown ? "Stopped." : "Comparing… "), !shown && job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, "aria-label": "Comparing" }),
+        !shown && h("button", { type: "button", text: "Stop", "data-focus": "stop compare", onclick: () => send("queue", { action: "stop", number: job.number }).catch(failed) })));
     };
     const form = h("form", { class: "inline", onsubmit: run });
     put(host, form, answer);
     withOthers(host, (choose) => put(form, choose("diff-other", "With"), choice("turned", "It is", [["", "older"], ["1", "newer"]]), choice("what", "Changed", KINDS),
       input("cp", "Centipawns at least"), input("top", "Rows"), h("button", { class: "primary", text: "Compare" })));
-    return {};
+    return { show: follow, on: { queue: follow } };
   },
 };
 
@@ -49,7 +59,7 @@ function draw(host, found) {
   const heads = ["Line", "ECO", "Score", "Best", "Visits"];
   put(host, evaluators && h("p", { class: "note", text: evaluators }),
     h("p", { text: `${count(found.both)} common positions, ${count(found.same)} the same. Changed: best move ${count(counts.best)}, ${pawns(found.cp)} or more ${count(counts.q)}, proof ${count(counts.bounds)}, visits ${count(counts.n)}. Scores in pawns, White's view.` }),
-    h("div", { class: "row" }, [["changes", "changed"], ["gone", "gone"], ["come", "new"]].map(([name, text]) => h("span", { class: "note" }, `${text} `, csvLink("diff", given, name)))),
+    h("div", { class: "row" }, [["changes", "changed"], ["gone", "gone"], ["come", "new"]].map(([name, text]) => h("span", { class: "note" }, `${text} `, csvLink("compared", task, name)))),
     table(["Line", "ECO", "Score before", "Score", "Best before", "Best", "Visits before", "Visits", "Proven"], changes, { caption: "Changed", empty: "No common position changed in this way." }),
     h("p", { text: `Only in ${found.old}: ${count(found.only_old)} positions. Only in ${found.new}: ${count(found.only_new)}.` }),
     found.only_old > 0 && table(heads, alone(found.gone), { caption: `Only in ${found.old}` }), found.only_new > 0 && table(heads, alone(found.come), { caption: `Only in ${found.new}` }),

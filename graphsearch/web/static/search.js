@@ -5,7 +5,8 @@ import { bytes, clock, count, h, percent, points, put, short, table } from "./do
 import { followSwitch, searchedMoves, watchList } from "./follow.js";
 import { here, on, state, wholeLine } from "./state.js";
 
-const running = () => state.queue.running.find((job) => job.kind !== "export") || null;
+const READS = ["export", "compare"]; // kinds of tasks that run beside one that writes
+const running = () => state.queue.running.find((job) => !READS.includes(job.kind)) || null;
 
 // ------------------------------------------------------------ the strip
 export function strip(host, { toast }) {
@@ -31,7 +32,7 @@ function lastWord(held) {
   if (held) return h("span", { class: "muted", text: "Another program is searching this file." });
   const waits = state.queue.waiting.length;
   if (waits && state.queue.held) return h("span", { class: "muted", text: `${waits} in the queue, which is held.` });
-  const job = state.queue.ended.find((each) => each.kind !== "export");
+  const job = state.queue.ended.find((each) => !READS.includes(each.kind));
   if (!job) return h("span", { class: "muted", text: state.file?.read_only ? "Read-only." : "Nothing is running." });
   return h("span", { class: job.state === "failed" ? "failed" : "muted", text: endOf(job) });
 }

@@ -44,7 +44,7 @@ Name = Annotated[str, Field(max_length=200)]  # of a book, a player, an evaluato
 Words = Annotated[str, Field(max_length=4000)]  # of a form
 Line = Annotated[str, Field(max_length=60_000)]  # moves
 Pasted = Annotated[str, Field(max_length=MOST_BODY_BYTES)]
-Upload = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]  # name of a received file
+Upload = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", max_length=32)]  # name of a received file
 Statement = Annotated[str, Field(max_length=1 << 20)]
 
 

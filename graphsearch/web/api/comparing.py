@@ -44,12 +44,12 @@ def _compare(served: ServedFile, wanted: DiffWanted) -> CompareTask:
     )
 
 
-def _compared(served: ServedFile, wanted: TaskWanted) -> dict[str, Any]:
+def _compared(served: ServedFile, wanted: TaskWanted) -> dict[str, object]:
     """Returns the differences that a comparison has found."""
     job = served.queue.job(wanted.number)
     if not isinstance(job.task, CompareTask) or job.state != DONE or not job.task.file.exists():
         raise InvalidParameterError("this task has compared nothing")
-    found: dict[str, Any] = json.loads(job.task.file.read_text(encoding="utf-8"))
+    found: dict[str, object] = json.loads(job.task.file.read_text(encoding="utf-8"))
     return found
 
 

@@ -34,7 +34,7 @@ def makes(name: str, kind: type[_W]) -> Callable[[Maker[_W]], Maker[_W]]:
     return declared
 
 
-def queue(served: ServedFile, name: str, wanted: Wanted, *, now: bool = False) -> dict[str, Any]:
+def queue(served: ServedFile, name: str, wanted: Wanted, *, now: bool = False) -> dict[str, object]:
     """Queues the task of a request, and returns it for the page once the file has it."""
     task = _MAKERS[name][1](served, wanted)
     request = Request(name, wanted.model_dump(mode="json", exclude_defaults=True))
@@ -76,7 +76,7 @@ def _restored(served: ServedFile, row: TaskRow) -> QueuedTask:
     )
 
 
-def _made(served: ServedFile, kept: dict[str, Any]) -> tuple[Request, Task]:
+def _made(served: ServedFile, kept: dict[str, object]) -> tuple[Request, Task]:
     """Returns a request that the file keeps, and its task.
 
     Raises:

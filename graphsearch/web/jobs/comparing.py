@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..lines import with_ways
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .tasks import CompareTask
 
 
-def do_compare(task: CompareTask, show: OnProgress) -> dict[str, Any]:
+def do_compare(task: CompareTask, show: OnProgress) -> dict[str, object]:
     """Writes the differences of two files; returns the final report for the page."""
     from ...book.changes import changes
     from ...query.diff import WHATS, diff

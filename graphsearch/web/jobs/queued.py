@@ -25,7 +25,7 @@ class Request:
     """What a page asked for, from which the task is made anew: the name of the request, and its fields."""
 
     name: str
-    wanted: dict[str, Any]
+    wanted: dict[str, object]
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +64,7 @@ class QueuedTask:
         """What it does, in a word."""
         return type(self.task).__name__.removesuffix("Task").lower() or "task"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Returns the JSON object for the page."""
         return {
             "number": self.number,
@@ -77,11 +77,11 @@ class QueuedTask:
             "error": self.error,
         }
 
-    def brief(self) -> dict[str, Any]:
+    def brief(self) -> dict[str, object]:
         """Returns the JSON object without the moves of its last position."""
         return self.as_dict() | {"facts": self._kept_facts()}
 
-    def _kept_facts(self) -> dict[str, Any]:
+    def _kept_facts(self) -> dict[str, object]:
         return {name: value for name, value in self.facts.items() if name not in OF_A_POSITION}
 
     def row(self) -> TaskRow:

@@ -4,7 +4,7 @@ import { send } from "./api.js";
 import { h, put, table } from "./dom.js";
 import { keysOf, showMenu } from "./menu.js";
 import { rowItems } from "./repertoire_row.js";
-import { here, on, played, state, tell } from "./state.js";
+import { here, on, played, state, tell, whenKnown } from "./state.js";
 
 const REST_MS = 120; // for which the board rests before the search comes
 const COLUMNS = ["Position", "Share", "Searched", "Remove"];
@@ -67,6 +67,7 @@ function roots() {
 // where the search goes from now on
 export function follow() {
   clearTimeout(timer);
+  if (!state.look) { whenKnown(follow); return; } // a page that has just been opened
   const all = roots();
   if (!all.length) return;
   const { evaluator, threads, ram, params } = settings();

@@ -542,7 +542,7 @@ CREATE TABLE repertoire_position (
   due TEXT,
   asked INTEGER NOT NULL,
   failed INTEGER NOT NULL,
-  PRIMARY KEY (side, key)
+  PRIMARY KEY (key, side)
 ) WITHOUT ROWID;
 
 CREATE TABLE repertoire_move (
@@ -551,10 +551,8 @@ CREATE TABLE repertoire_move (
   move TEXT NOT NULL,
   child TEXT NOT NULL,
   place INTEGER NOT NULL,
-  PRIMARY KEY (side, key, move)
+  PRIMARY KEY (key, side, move)
 ) WITHOUT ROWID;
-
-CREATE INDEX repertoire_move_key ON repertoire_move (key);
 
 CREATE TABLE visit (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

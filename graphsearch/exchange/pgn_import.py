@@ -63,7 +63,7 @@ def import_pgn(
       variations: count moves of variations too, in a column of their own.
       max_ply: count moves from positions below this ply only; what follows is not read.
       again: count the files even if they were imported before.
-      players: keep who played each game, its moves and its text (`store/tables/players.py`, `game_list.py`).
+      players: keep who played each game, its moves and its text (tables `player`, `game`, `game_text`).
         A file that was imported before without is read once more for that, and counts no second time.
       stop: set it, from any thread or a signal handler, to save and return.
       games_at_once: written in one transaction.

@@ -80,11 +80,11 @@ class Searcher:
         past = history_keys(answer.board)
         wanted = answer.output.multipv
         known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
-        if known is not None and (not listed or any(move.n for move in known.moves[:1])):
+        limits = answer.limits(known.visits if known else 0)
+        if known is not None and (not listed or limits is None or any(move.n for move in known.moves[:1])):
             answer.begin(Report(known, seconds=time.monotonic() - answer.began))
         if answer.go.mate is not None and not listed and not answer.done.is_set():
             self._prove_mate(graph, answer, answer.go.mate)
-        limits = answer.limits(known.visits if known else 0)
         if limits is not None and not answer.stop.is_set():
             self._analyze(graph, answer, limits)
 

@@ -71,6 +71,7 @@ def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
         "games",
         "books",
         "opinions",
+        "repertoire",
     }
     assert data["key"] == "463b96181691fc9c"
     assert data["visits"] >= 300

@@ -126,6 +126,7 @@ def test_a_line_of_the_notation_is_added_for_either_side(page: Page, graph: Path
     opened(page, study_of(page.client))
     go_to(page, 3, "c5")
     page.click("#to-repertoire")
+    page.wait("return document.querySelectorAll('#line-menu button').length > 1", "the menu")
     page.run("document.querySelectorAll('#line-menu button')[1].click()")
     until(lambda: moves(graph, "black") == 2, "the line in Black's repertoire")
     assert moves(graph, "white") == 0

@@ -3,8 +3,7 @@
     file -> chosen games -> positions, game by game, last to first -> graph file
     file -> chosen games -> records of the graph -> judgements -> PGN, HTML, JSON, figures
 
-The output depends only on the last state of the graph file. So the same command writes the same again, and
-searches nothing the second time.
+The output depends only on the graph file: the same command writes the same again and searches nothing.
 """
 
 from __future__ import annotations
@@ -238,12 +237,13 @@ class _Review:
     def _search(self, session: Session, file: Input) -> None:
         report, began, at = self.report, time.monotonic(), 0
 
-        def on_progress(now: Progress) -> None:
+        def on_progress(now: Progress | None) -> None:
             self._say_visits(searcher, f"game {game.number}, {game.name}, ply {at}", now, began)
 
         def on_ply(ply: int) -> None:
             nonlocal at
             at = ply
+            on_progress(None)
 
         searcher = GameSearcher(session, self.common, on_progress=on_progress if self._on_progress else None)
         try:
@@ -300,14 +300,15 @@ class _Review:
             self._said_at = now
             self._on_progress(ReviewProgress(stage, name, done, total, count, rate))
 
-    def _say_visits(self, searcher: GameSearcher, name: str, now: Progress, began: float) -> None:
-        """Reports the progress of the searches; positions that had their visits count as searched."""
-        unit = self._settings.visits or 1
-        of_position = min(now.visits, unit) if self._settings.visits else 0
-        done = (searcher.searched + searcher.known - 1) * unit + of_position
-        visits = searcher.visits + now.new_visits
-        rate = visits / max(time.monotonic() - began, 1e-9)
-        self.report_progress("Searching", name, done, self._positions * unit, visits, rate)
+    def _say_visits(self, searcher: GameSearcher, name: str, now: Progress | None, began: float) -> None:
+        """Reports the progress of the searches; `now` is of the position at hand, None between two."""
+        unit, visits = self._settings.visits or 1, searcher.visits
+        done = (searcher.searched + searcher.known) * unit
+        if now is not None:
+            done += (min(now.visits, unit) if self._settings.visits else 0) - unit
+            visits += now.new_visits
+        total, rate = self._positions * unit, visits / max(time.monotonic() - began, 1e-9)
+        self.report_progress("Searching", name, done, total, visits, rate)
 
 
 NAG_OF = {glyph: nag for nag, glyph in GLYPHS.items()}

@@ -94,7 +94,7 @@ def _answered(answer: Answer[_W], served: ServedFile, wanted: _W, table: str) ->
 
 
 def _csv(served: ServedFile, facts: dict[str, object], table: str) -> Response:
-    """Returns some rows of an answer as a file; table: where they are, such as `node.moves`.
+    """Returns some rows of an answer as a file; table: where they are, such as "node.moves".
 
     Raises:
       InvalidParameterError: if the answer has no such rows.

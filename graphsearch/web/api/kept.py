@@ -45,7 +45,7 @@ def queue(served: ServedFile, name: str, wanted: Wanted, *, now: bool = False) -
 
 def restore(served: ServedFile) -> None:
     """Brings the queue of a server that has ended back: what had not ended waits until it is let go on."""
-    served.kept_queue.open()
+    served.kept_queue.begin()
     rows = served.kept_queue.rows()
     ended = [row for row in rows if row.state in ENDED][-KEPT:]
     others = [row for row in rows if row.state not in ENDED][:MOST_WAITING]

@@ -42,7 +42,7 @@ class KeptQueue:
         self._changes: SimpleQueue[_Change] = SimpleQueue()
         self._lock: int | None = None
 
-    def open(self) -> None:
+    def begin(self) -> None:
         """Takes the queue of the file, if nobody else has it."""
         if not self.problem and not os.access(file_of_tables(self._path), os.W_OK):
             self.problem = READ_ONLY

@@ -85,6 +85,7 @@ FOUND: dict[str, list[object]] = {  # commands with more to find than those of C
     "novelties": ["startpos", "--min-games", 1, "--min-visits", 1, "--store", "{graph}"],
     "lab path": ["startpos", "--moves", "e4 e5 Nf3 Nc6", "--store", "{graph}"],
     "prepare": ["--player", "Adams", "--store", "{graph}"],
+    "repertoire drill": ["--side", "white", "--json", "--store", "{graph}"],
     "lab sql": ["SELECT fen, move, move_n FROM position_moves ORDER BY 1, 2", "--store", "{graph}"],
     "lab transpositions": ["--all", "--store", "{graph}"],
     "store merge": ["{graph}", "-o", "{new}"],
@@ -288,16 +289,18 @@ def test_books_and_imports_are_read_and_written_in_a_cluster(cli: Cli, pair: Pai
     assert verify(pair.cluster).ok
 
 
-def test_studies_and_notes_are_kept_in_a_cluster(cli: Cli, pair: Pair, tmp_path: Path) -> None:
-    made, ends = ("study import", "note write"), ("study rename", "note delete")
-    for name in (*made, "study list", "study export", "note show", "note list", *ends):
+def test_studies_notes_and_repertoires_are_kept_in_a_cluster(cli: Cli, pair: Pair, tmp_path: Path) -> None:
+    made = ("study import", "note write", "repertoire import", "repertoire add")
+    asked = ("study list", "study export", "note show", "note list", "repertoire show", "repertoire export")
+    asked = (*asked, "repertoire drill")
+    ends = ("study rename", "note delete", "repertoire remove")
+    kept = (*made, *asked, *ends)
+    for name in kept:
         outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"))
         assert outcome.code == 0, (name, outcome.err)
     assert "ours" in cli("study", "list", pair.cluster).out
     assert cli("study", "delete", "ours", "--store", pair.cluster).code == 0
-    assert sorted([*made, "study list", "study export", "note show", "note list", *ends, "study delete"]) == (
-        named("keep")
-    )
+    assert sorted([*kept, "study delete"]) == named("keep")
     assert verify(pair.cluster).ok
 
 

@@ -125,6 +125,7 @@ def test_a_row_of_moves_adds_its_line_and_removes_it(page: Page, graph: Path) ->
 def test_a_line_of_the_notation_is_added_for_either_side(page: Page, graph: Path) -> None:
     opened(page, study_of(page.client))
     go_to(page, 3, "c5")
+    page.wait("return document.querySelector('#to-repertoire') !== null", "the tools of the notation")
     page.click("#to-repertoire")
     page.wait("return document.querySelectorAll('#line-menu button').length > 1", "the menu")
     page.run("document.querySelectorAll('#line-menu button')[1].click()")

@@ -48,7 +48,8 @@ def test_a_full_stdout_is_one_line_after_saving(cli: Cli, tmp_path: Path) -> Non
     with FULL.open("w") as full:
         outcome = finish(start("analyze", "startpos", "--visits", 200, "--store", path, stdout=full))
     assert outcome.code == 1
-    lines = [line for line in outcome.err.splitlines() if line.startswith("graphsearch: ")]
+    told = [line for line in outcome.err.splitlines() if line.startswith("graphsearch: ")]
+    lines = [line for line in told if "compil" not in line]  # of kernels, where the cache has none
     assert len(lines) == 1, outcome.err
     assert "No space left on device" in lines[0]
     assert searched(cli, path) == 200

@@ -155,18 +155,27 @@ def speaks_unicode() -> bool:
     return True
 
 
+def _drop(stream: TextIO) -> None:
+    """Sends what a stream still holds nowhere; the interpreter would write it again at exit, and fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def close_quietly(code: int) -> int:
-    """Returns the exit code after flushing stdout; 141 if nothing reads it any more."""
+    """Returns the exit code after flushing stdout and stderr; 141 if nothing reads stdout any more."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
         code = PIPE_CLOSED
+        _drop(sys.stdout)
     except OSError as error:
-        say(f"graphsearch: cannot write the output: {line_of(error)}")
+        if not code:  # else the command has said why it failed, which may be this
+            say(f"graphsearch: cannot write the output: {line_of(error)}")
         code = code or FAILED
-    else:
-        return code
-    # otherwise the interpreter would write the buffer again at exit, and print an error
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(sys.stdout)
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except OSError:  # nobody can be told
+        _drop(sys.stderr)
     return code

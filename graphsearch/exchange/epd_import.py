@@ -25,9 +25,11 @@ MOVE_LISTS = frozenset({"am", "bm", "pv"})
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _MATE = re.compile(r"#[-+]?\d+", re.ASCII)
-# possessive: text that is no operation must not be tried in all ways to split its blanks
+# atomic: text that is no operation must not be tried in all ways to split its blanks. Possessive groups do
+# the same, but Python 3.11.2 takes `"open` with them
 _OPERATION = re.compile(
-    r"""\s*+([A-Za-z]\w*+)(?:\s++((?:"(?:[^"\\]|\\.)*+"|[^";])*+))?+\s*+(;|$)""", re.ASCII
+    r"""(?>\s*)([A-Za-z](?>\w*))(?>(?:\s(?>\s*)((?>(?:"(?>(?:[^"\\]|\\.)*)"|[^";])*)))?)(?>\s*)(;|$)""",
+    re.ASCII,
 )
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 

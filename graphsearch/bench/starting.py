@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import GraphSearchError
+from ..workers.process import python_command
 
 FIRST_TABLE = ("analyze", "startpos", "--visits", "1")
 SESSION_EVALUATIONS = 200_000
@@ -58,7 +58,7 @@ def process_seconds(arguments: Sequence[str], environment: Mapping[str, str]) ->
     Raises:
       GraphSearchError: if it fails.
     """
-    quiet, command = subprocess.DEVNULL, [sys.executable, "-m", "graphsearch", *arguments]
+    quiet, command = subprocess.DEVNULL, python_command("graphsearch", *arguments)
     before = os.times()
     done = subprocess.run(  # noqa: S603
         command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, check=False

@@ -31,7 +31,7 @@ from ..position.board import legal_moves, pack
 from ..store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..store.record.provenance import EvaluatorIdentity
 from ..store.store import Store
-from ..workers.process import end_at_once, end_with_parent
+from ..workers.process import end_at_once, end_with_parent, python_command
 from .leaves import THREAD_FROM
 from .waves import WaveRunner
 
@@ -100,10 +100,9 @@ def paging_kernels_compiling() -> Iterator[None]:
 
 
 def _start(*parts: str, is_silent: bool) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "graphsearch.search.warm", *parts]
     quiet = subprocess.DEVNULL
     return subprocess.Popen(  # noqa: S603
-        command,
+        python_command("graphsearch.search.warm", *parts),
         stdin=quiet,
         stdout=quiet,
         stderr=quiet if is_silent else None,

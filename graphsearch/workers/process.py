@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -33,6 +34,11 @@ def cores_per_worker(workers: int) -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     return max(1, cores // workers)
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """Returns the command that runs an installed module, whatever the working folder holds of its name."""
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 @contextlib.contextmanager

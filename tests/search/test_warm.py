@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search import warm
+from graphsearch.workers.process import python_command
 
 BESIDE = "graphsearch.solvers.mate.beside"
 
@@ -71,3 +73,11 @@ def test_a_part_that_another_process_has_compiled_is_not_compiled_again(
         monkeypatch.setattr(warm, "is_compiled", lambda part, known=known: known)
         warm.compile_alone("test")
     assert compiled == ["test"]
+
+
+def test_the_other_process_runs_this_program_in_a_folder_with_another_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "graphsearch").mkdir()  # as a clone beside which the package is installed
+    (tmp_path / "graphsearch" / "__init__.py").write_text("raise SystemExit(3)")
+    assert (
+        subprocess.run(python_command("graphsearch.search.warm"), cwd=tmp_path, check=False).returncode == 0
+    )

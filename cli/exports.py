@@ -201,6 +201,23 @@ def opened_target(output: str) -> Iterator[Any]:
     sys.stdout.buffer.flush()
 
 
+def write_text(text: str, output: str, store: Path) -> None:
+    """Writes text to a file and says so; to stdout for `STDOUT`.
+
+    Args:
+      store: the graph file that it comes from, which it must not replace.
+    """
+    from graphsearch.exchange.output import new_output
+
+    if output == STDOUT:
+        print(text, end="")
+        return
+    data = text.encode()
+    with new_output(output, store=store) as out:
+        out.write(data)
+    print(f"{output}: {count(len(data), 'byte')}")
+
+
 def summary(report: ExportReport) -> list[str]:
     """Returns the summary of an export, line by line."""
     games = f"{count(report.games, 'game tree')}, " if report.games else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .commands import command, group, report
+from .exports import STDOUT, write_text
 from .imports import given_file
 from .options import (
     ALL_LINES,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 OneSide = Annotated[str, option("--side SIDE", "white or black: whose repertoire.")]
 GLYPHS = {6: "?!", 2: "?", 4: "??"}
 TOML = ".toml"
-STDOUT = "-"
 
 
 def _side(text: str) -> str:
@@ -140,7 +140,6 @@ def export(
 
     JSON: `text` of the file.
     """
-    from graphsearch.exchange.output import new_output
     from graphsearch.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
 
     wanted, target = _side(side), Path(output)
@@ -148,12 +147,8 @@ def export(
     text = toml_of_repertoire(store, wanted, target.stem) if is_book else pgn_of_repertoire(store, wanted)
     if json:
         print_json({"text": text})
-    elif output == STDOUT:
-        print(text, end="")
     else:
-        with new_output(output, store=store) as out:
-            out.write(text.encode())
-        print(f"{output}: {count(len(text.encode()), 'byte')}")
+        write_text(text, output, store)
 
 
 # ------------------------------------------------------------------ looking

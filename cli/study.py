@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from .commands import command, group, report
+from .exports import STDOUT, write_text
 from .imports import given_file
 from .options import Json, StoreOption, argument, option
 from .output import print_json, problem_lines, say
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from graphsearch.study.studies import StudyList
 
 Name = Annotated[str, argument("NAME", "Name of the study.")]
-STDOUT = "-"
 
 
 def _list(found: StudyList) -> Iterator[Part]:
@@ -91,18 +91,13 @@ def export(
 
     JSON: `pgn` is the text.
     """
-    from graphsearch.exchange.output import new_output
     from graphsearch.study.studies import export_studies
 
     text = export_studies(store, names or [])
     if json:
         print_json({"pgn": text})
-    elif output == STDOUT:
-        print(text, end="")
     else:
-        with new_output(output, store=store) as out:
-            out.write(text.encode())
-        print(f"{output}: {count(len(text.encode()), 'byte')}")
+        write_text(text, output, store)
 
 
 @command("Rename a study.", 'graphsearch study rename first.graph "My game" "Round 3"')

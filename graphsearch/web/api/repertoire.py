@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from uuid import uuid4
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from ...deadline import time_limit
-from ...errors import GraphSearchError
 from ...exchange.sources import GivenFile
-from ...limits import open_file
 from ...study.repertoire import drill
 from ...study.repertoire.moves import add_line, import_file, remove_move
 from ...study.repertoire.survey import survey
@@ -22,7 +17,7 @@ from ...study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
 from ...study.visits import VisitChanges, changes_since, changes_since_visit, note_visit, snapshot
 from ..lines import with_ways
 from ..served_file import ServedFile
-from .asking import error_of, get, post, served_by
+from .asking import get, post
 from .repertoire_requests import (
     ChangesWanted,
     DrillAnswer,
@@ -34,9 +29,7 @@ from .repertoire_requests import (
     RepertoireWanted,
     SeenWanted,
 )
-from .requests import read_query
-from .studies import IMPORT_SECONDS, closed
-from .work import file_name, received
+from .studies import closed, imported
 
 MOST_CHANGES, MOST_WAYS = 1000, 100  # of an answer, and of those with a line
 
@@ -61,22 +54,11 @@ def _file(served: ServedFile, wanted: RepertoireFile) -> Response:
 
 async def _import(request: Request) -> Response:
     """Adds the lines of an uploaded file."""
-    served = served_by(request)
-    try:
-        served.may_write()
-        wanted = read_query(RepertoireImport, request.query_params)
-        file = await received(request, served.folder / uuid4().hex)
-        try:
-            return JSONResponse(await run_in_threadpool(_imported, served, file, wanted))
-        finally:
-            file.unlink(missing_ok=True)
-    except GraphSearchError as error:
-        return error_of(error)
 
+    def add(path: Path, wanted: RepertoireImport, file: GivenFile) -> dict[str, object]:
+        return import_file(path, wanted.side, file).as_dict()
 
-def _imported(served: ServedFile, file: Path, wanted: RepertoireImport) -> dict[str, object]:
-    with open_file(file) as stream, time_limit(IMPORT_SECONDS):
-        return import_file(served.path, wanted.side, GivenFile(file_name(wanted.name), stream)).as_dict()
+    return await imported(request, RepertoireImport, add)
 
 
 # ------------------------------------------------------------ drill

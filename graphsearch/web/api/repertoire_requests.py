@@ -9,7 +9,8 @@ from pydantic import Field
 
 from ...errors import InvalidParameterError
 from ...store.tables.visits import Seen
-from .requests import GivenPosition, Wanted, Words
+from .requests import GivenPosition, Wanted
+from .study_requests import StudyImport
 
 MOST_LOOKED_AT, MOST_SEEN = 1000, 2000
 Fen = Annotated[str, Field(max_length=120)]
@@ -59,10 +60,8 @@ class RepertoireFile(SideWanted):
     form: Literal["pgn", "toml"] = "pgn"
 
 
-class RepertoireImport(SideWanted):
+class RepertoireImport(SideWanted, StudyImport):
     """An import into a side's repertoire; its file is the body."""
-
-    name: Words = ""
 
 
 class DrillWanted(RepertoireLine, OnDay):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 import chess
@@ -44,6 +46,8 @@ from .study_requests import (
     ValuesWanted,
 )
 from .work import file_name, received
+
+_Upload = TypeVar("_Upload", bound=StudyImport)
 
 IMPORT_SECONDS = 60.0  # the most of an import from the page
 MOST_SHOWN, FIRST_SHOWN = 50_000, 2000  # characters of a comment, and of the beginning of a longer one
@@ -129,23 +133,33 @@ def _delete(served: ServedFile, wanted: StudyGone) -> dict[str, object]:
 # ------------------------------------------------------------ PGN
 async def _import(request: Request) -> Response:
     """Makes studies of the games of an uploaded file."""
+
+    def add(path: Path, _: StudyImport, file: GivenFile) -> dict[str, object]:
+        return studies.import_file(path, file).as_dict()
+
+    return await imported(request, StudyImport, add)
+
+
+async def imported(
+    request: Request, model: type[_Upload], add: Callable[[Path, _Upload, GivenFile], dict[str, object]]
+) -> Response:
+    """Answers what an uploaded file adds to the served one, by `add`, within `IMPORT_SECONDS`."""
     served = served_by(request)
+
+    def read(file: Path, wanted: _Upload) -> dict[str, object]:
+        with open_file(file) as stream, time_limit(IMPORT_SECONDS):
+            return add(served.path, wanted, GivenFile(file_name(wanted.name), stream))
+
     try:
         served.may_write()
-        wanted = read_query(StudyImport, request.query_params)
+        wanted = read_query(model, request.query_params)
         file = await received(request, served.folder / uuid4().hex)
-        name = file_name(wanted.name)
         try:
-            return JSONResponse(await run_in_threadpool(_imported, served, file, name))
+            return JSONResponse(await run_in_threadpool(read, file, wanted))
         finally:
             file.unlink(missing_ok=True)
     except GraphSearchError as error:
         return error_of(error)
-
-
-def _imported(served: ServedFile, file: Path, name: str) -> dict[str, object]:
-    with open_file(file) as stream, time_limit(IMPORT_SECONDS):
-        return studies.import_file(served.path, GivenFile(name, stream)).as_dict()
 
 
 def _pgn(served: ServedFile, wanted: StudyWanted) -> Response:

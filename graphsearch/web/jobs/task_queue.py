@@ -147,19 +147,11 @@ class TaskQueue:
 
     def clear(self) -> None:
         """Removes all waiting tasks."""
-        with self._changed:
-            for job in self._waiting:
-                self._forget(job)
-            self._waiting.clear()
-            self._news()
+        self._forget_all(self._waiting)
 
     def forget(self) -> None:
         """Removes what has ended from the list."""
-        with self._changed:
-            for job in self._ended:
-                self._forget(job)
-            self._ended.clear()
-            self._news()
+        self._forget_all(self._ended)
 
     def watch(self, position: str) -> None:
         """Makes a running search show a position too: those of the last few pages that asked."""
@@ -275,6 +267,13 @@ class TaskQueue:
     def _keep(self, job: QueuedTask) -> None:
         if self._kept:
             self._kept.put(job.row())
+
+    def _forget_all(self, jobs: deque[QueuedTask]) -> None:
+        with self._changed:
+            for job in jobs:
+                self._forget(job)
+            jobs.clear()
+            self._news()
 
     def _forget(self, job: QueuedTask) -> None:
         for path in job.files():

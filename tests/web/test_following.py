@@ -10,6 +10,7 @@ import pytest
 
 from graphsearch.graph.view import show
 from graphsearch.search.turns import Root, Turns
+from graphsearch.store.store import Store
 
 from .conftest import Client, until
 from .test_page import Page
@@ -129,6 +130,17 @@ def test_moves_that_are_left_out_get_no_visits(client: Client) -> None:
     assert counts[1]["e2e4"] == counts[0]["e2e4"]
     assert counts[1]["d2d4"] > counts[0]["d2d4"]
     stopped(client)
+
+
+def test_a_root_of_the_last_seconds_is_in_the_list_of_the_file(client: Client, small_graph: Path) -> None:
+    for line in ("e2e4", "a2a4 h7h5"):
+        client.post("follow", roots=[{"line": line}], threads=1)
+        until(lambda: root_visits(client) > FEWER_VISITS, "visits")
+    until(lambda: "h5" in running(client)["title"], "the second root")
+    until(lambda: root_visits(client) > FEWER_VISITS, "its visits")
+    stopped(client)
+    with Store.open(small_graph, read_only=True) as store:
+        assert any("/7p/P7/" in root.position for root in store.roots())
 
 
 def test_a_cluster_and_a_wrong_root_are_refused(client: Client, cluster_client: Client) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...errors import GraphSearchError, UnsavedError
 from ...search.turns import Turns
 from .reporting import UPDATE_SECONDS, Reports
-from .searching import memory_of, open_graph
+from .searching import memory_of, open_graph, unsaved_told
 
 if TYPE_CHECKING:
     from ...graph.graph import Graph
@@ -25,7 +24,7 @@ IDLE_SECONDS = 0.03  # between two looks at requests while no root needs a searc
 def do_follow(task: FollowTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
     """Searches the roots of a task in turn until it is stopped; returns the final report for the page."""
     send({"stage": "starting"})
-    with open_graph(task, requests, send) as graph:
+    with open_graph(task, requests, send) as graph, unsaved_told():
         return _Follower(task, graph, requests, send).run()
 
 
@@ -51,15 +50,13 @@ class _Follower:
                 self._rest()
             else:
                 self._search(root)
+        self._graph.flush()  # with all roots in the file's list, also those of the last seconds
         return {"stage": "done", "reason": "stop", **self._totals}
 
     def _search(self, root: Root) -> None:
         """Searches a root for a turn, or until there are other roots."""
         self._reports.facts = {"title": f"follow {root.title}", "roots": self._turns.as_list()}
-        try:
-            result = self._result(root)
-        except UnsavedError as error:
-            raise GraphSearchError(f"what was found could not be saved: {error}") from error
+        result = self._result(root)
         self._totals["new_visits"] += result.new_visits
         self._totals["evaluations"] += result.evaluations
         self._totals["seconds"] += result.seconds

@@ -35,7 +35,7 @@ class KeptQueue:
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        """Takes the file; `open` takes its queue."""
+        """Takes the file; `begin` takes its queue."""
         self.problem = READ_ONLY if read_only else ""
         self.folder: Path | None = None
         self._path = path

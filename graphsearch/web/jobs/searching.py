@@ -65,6 +65,15 @@ def open_graph(task: Searching, requests: Requests, send: SendProgress) -> Itera
         yield graph
 
 
+@contextmanager
+def unsaved_told() -> Iterator[None]:
+    """Turns the failure of a save into an error for the page."""
+    try:
+        yield
+    except UnsavedError as error:
+        raise GraphSearchError(f"what was found could not be saved: {error}") from error
+
+
 def memory_of(graph: Graph) -> Memory:
     """Returns the records of an open graph, for one question."""
     assert graph.path is not None
@@ -174,10 +183,8 @@ class _Searches:
         return replace(task.limits, visits=min(missing, task.limits.visits or missing))
 
     def _one(self, board: chess.Board, limits: Limits) -> str:
-        try:
+        with unsaved_told():
             result = self._searched.search(board, limits, self._reports.show)
-        except UnsavedError as error:
-            raise GraphSearchError(f"what was found could not be saved: {error}") from error
         self._totals["new_visits"] += result.new_visits
         self._totals["evaluations"] += result.evaluations
         self._totals["seconds"] += result.seconds

@@ -163,10 +163,10 @@ def show(
 ) -> None:
     """Print the repertoires of a file as trees, with their gaps and weak spots, the likeliest first.
 
-    A gap is a likely reply without an answer: one of at least 5 % that is met in at least 1 of 100 games. How
-    likely a reply is, imported games say where 20 or more are known, else the greater of P and its share of
-    the visits. A weak spot is an own move that loses 0.1 (?!), 0.2 (?) or 0.3 (??) of Q against the best one,
-    or that no search knows.
+    A gap is a reply without an answer that is played at least 5 % of the time and met in at least 1 of 100
+    games. Its share comes from imported games where 20 or more are known, else from P or the visits,
+    whichever is greater. A weak spot is an own move that loses 0.1 (?!), 0.2 (?) or 0.3 (??) of Q against the
+    best one, or that no search knows.
 
     JSON: `repertoires`, each with all `positions` and their `replies`; values are seen by the side that plays
     the move. `reach` is the probability of a line.

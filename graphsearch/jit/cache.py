@@ -12,14 +12,20 @@ import hmac
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 KEY, KEY_BYTES = "key", 32
 SIGNATURE_BYTES = 32  # HMAC-SHA256
 MOST_BYTES = 32 << 20  # of a file: the code of the largest kernel takes a third of a megabyte
+LONGEST_WAIT_S, BETWEEN_TRIES_S = (
+    120.0,
+    0.02,
+)  # for a lock; a kernel takes half a minute at most
 ABSENT = {errno.ENOENT, errno.ENOTDIR}
 # a link is not followed, a pipe not waited for; Windows translates line ends unless told not to
 SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
@@ -71,7 +77,8 @@ class CodeFolder:
     def alone(self, name: str) -> Iterator[None]:
         """Holds a lock between processes, where the system has such locks.
 
-        The lock goes with the process, its empty file stays.
+        The lock goes with the process, its empty file stays. Nobody waits for a process longer than
+        LONGEST_WAIT_S, for it may have been suspended: two then do the same work.
         """
         number = self._open_lock(f"{name}.lock")
         try:
@@ -90,11 +97,23 @@ class CodeFolder:
             return None
         with suppress(OSError):  # a file system without locks
             if stat.S_ISREG(os.fstat(number).st_mode):
-                fcntl.flock(number, fcntl.LOCK_EX)
+                _wait_for(partial(fcntl.flock, number, fcntl.LOCK_EX | fcntl.LOCK_NB))
         return number
 
     def _signature(self, name: str, content: bytes) -> bytes:
         return hmac.digest(self.key, name.encode() + b"\0" + content, "sha256")
+
+
+def _wait_for(lock: Callable[[], None]) -> None:
+    """Tries to take a lock until that succeeds, or for LONGEST_WAIT_S."""
+    end = time.monotonic() + LONGEST_WAIT_S
+    while time.monotonic() < end:
+        try:
+            lock()
+        except BlockingIOError:
+            time.sleep(BETWEEN_TRIES_S)
+        else:
+            return
 
 
 def cache_folder(name: str) -> Path | None:

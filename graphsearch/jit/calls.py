@@ -15,6 +15,7 @@ compiled. The compiler asks a global's `_numba_type_` when it meets one that it 
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -186,7 +187,9 @@ class Kernel(Inner):
             return self._built(arguments, [""])[0]
         with places[0].folder.alone(places[0].file_name(self._label, key)):
             found = self._read(key)  # another process may have compiled it meanwhile
-            return found or self._kept(arguments, key)
+            if not found and not _has_low_priority():
+                found = self._kept(arguments, key)
+        return found or self._kept(arguments, key)
 
     def _read(self, key: tuple[object, ...]) -> MachineCode | None:
         found = (place.read(self._label, key) for place in self._places.reading)
@@ -205,6 +208,11 @@ class Kernel(Inner):
 
         built: list[MachineCode] = build(self.dispatcher, arguments, levels)
         return built
+
+
+def _has_low_priority() -> bool:
+    """Returns whether other programs go first: whoever waited for this process might wait for hours."""
+    return hasattr(os, "nice") and os.nice(0) > 0
 
 
 def _formed(form: Form, numbers: Iterator[Any]) -> Any:

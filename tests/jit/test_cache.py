@@ -214,6 +214,42 @@ def test_nothing_is_written_into_a_folder_that_is_gone(folder: cache.CodeFolder)
         pass
 
 
+# ------------------------------------------------------------------ who waits for whom
+def test_nobody_waits_for_ever_for_a_process_that_was_suspended(
+    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "LONGEST_WAIT_S", 0.1)
+    order = []
+    with folder.alone("name"), folder.alone("another"), folder.alone("name"):
+        order.append("both")
+    assert order == ["both"]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("niceness", "waits"), [(0, True), (19, False)])
+def test_nobody_waits_for_a_process_that_lets_others_go_first(
+    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch, niceness: int, waits: bool
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    held = []
+    build = objects.build
+
+    def watched(*args: Any) -> Any:
+        (lock,) = folder.path.glob("*.lock")
+        with lock.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.append(False)
+            except BlockingIOError:
+                held.append(True)
+        return build(*args)
+
+    monkeypatch.setattr(os, "nice", lambda more: niceness)
+    monkeypatch.setattr(objects, "build", watched)
+    kernels()[0](1.0, 2.0)
+    assert held == [waits]
+
+
 # ------------------------------------------------------------------ said once, where it is true
 @needs_compiler
 def test_a_compile_is_announced_once_and_only_if_there_is_one(

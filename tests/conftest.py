@@ -22,12 +22,14 @@ import pytest
 
 from .support.browser import driver as driver
 from .support.compiling import compile_all
+from .support.traces import Summary, Traces
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 LONGEST_PROCESS_S = 240
 
 
+@pytest.hookimpl(trylast=True)  # after pytest's own use of faulthandler
 def pytest_configure(config: pytest.Config) -> None:
     """Pins what would make runs differ: one kernel cache for all tests, compiled once, and plain output."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
@@ -40,7 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
     if not config.getoption("numprocesses", None):
         _start_processes_with_default_signals()
+        if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+            config.pluginmanager.register(Traces(worker))
     elif not config.getoption("collectonly"):
+        config.pluginmanager.register(Summary())
         compile_all()  # here are no tests: this process deals them out to the workers
 
 

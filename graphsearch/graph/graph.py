@@ -25,6 +25,7 @@ from ..store.transpositions.saved import Loaded
 from ..store.upkeep.compact import tidy
 from .kept_transpositions import KeptEntries
 from .loading import Loader, is_due
+from .memory import check_budget
 from .saving import SavedGraph
 from .summary import root_values
 
@@ -84,10 +85,12 @@ class Graph(SavedGraph):
         Raises:
           EvaluatorError: if the evaluator is unknown or cannot be made.
           EvaluatorMismatchError: if the file is bound to another evaluator.
+          InvalidParameterError: if `ram_bytes` is not above 0.
           UnfinishedError: if the file is being moved to another evaluator (`reevaluate`).
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
+        check_budget(ram_bytes)
         owned = isinstance(evaluator, str | EvaluatorSpec)
         made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else evaluator
         try:
@@ -110,6 +113,7 @@ class Graph(SavedGraph):
           StoreLockedError: as `open`.
           StoreError: as `open`.
         """
+        check_budget(ram_bytes)
         store = None if path is None else Store.open(path, create=True, unbound=True)
         return cls.over(store, AbsentEvaluator(store.identity if store else UNBOUND), ram_bytes)
 

@@ -7,7 +7,7 @@ import ctypes
 import mmap
 import os
 
-from ..errors import CapacityError
+from ..errors import CapacityError, InvalidParameterError
 
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
 ADDRESSES_LEFT = 4  # of what is there, one part in so many is taken: kernels and libraries come later
@@ -17,6 +17,12 @@ MMAP_THRESHOLD = -3  # mallopt's number for it
 def default_budget() -> int:
     """Returns the bytes that a graph may take where nobody says how many."""
     return int(RAM_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def check_budget(ram_bytes: int | None) -> None:
+    """Refuses a graph without memory; raises InvalidParameterError."""
+    if ram_bytes is not None and ram_bytes <= 0:
+        raise InvalidParameterError(f"a graph cannot live in {ram_bytes} bytes of memory")
 
 
 def return_freed_memory() -> None:

@@ -60,8 +60,10 @@ class SearchJob:
         """Settles the board; castling may be given in either form.
 
         Raises:
-          InvalidPositionError: if one of `searchmoves` is not a legal move.
+          InvalidPositionError: if the root is no `chess.Board`, or one of `searchmoves` is not a legal move.
         """
+        if not isinstance(self.board, chess.Board):
+            raise InvalidPositionError(f"the position must be a chess.Board, not {type(self.board).__name__}")
         board = settled(self.board)
         object.__setattr__(self, "board", board)
         try:

@@ -1,0 +1,122 @@
+"""Numba's pipeline for functions that only kernels call: it lowers them, and leaves the rest to the kernel.
+
+Numba finishes every function it compiles: it optimises the function with all it calls and translates that to
+machine code, at each level of the call graph again. A function inside a kernel needs none of it, since the
+kernel's own module links its code in and optimises the whole. Importing this fails where a release of Numba
+has moved the parts that it builds on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite.binding import Linkage
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
+
+NEEDLESS = {  # passes for closures, `with`, literals, array expressions, and branches that LLVM prunes too
+    "AnnotateTypes",
+    "DeadBranchPrune",
+    "DumpParforDiagnostics",
+    "FindLiterallyCalls",
+    "InlineClosureLikes",
+    "InlineInlinables",
+    "InlineOverloads",
+    "LiteralUnroll",
+    "MakeFunctionToJitFunction",
+    "NoPythonSupportedFeatureValidation",
+    "NopythonRewrites",
+    "RewriteDynamicRaises",
+    "RewriteSemanticConstants",
+    "WithLifting",
+}
+
+_WHOLE: dict[Any, Any] = {}  # inner functions with all their parts, for callers of Numba's own
+
+for _name in (
+    "_optimize_functions",
+    "_optimize_final_module",
+    "_finalize_specific",
+    "_raise_if_finalized",
+    "_get_module_for_linking",
+):
+    getattr(JITCodeLibrary, _name)  # a release without them fails here
+
+
+class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is linked into a kernel's, not run itself."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leaves the code as it was lowered."""
+
+    def finalize(self) -> None:
+        """Leaves the code of callees where it is: linked at every level it would be copied each time."""
+        self._raise_if_finalized()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"  # may be inlined, dropped, and be there more than once
+        self._finalized = True
+
+    def parts(self) -> list[Any]:
+        """Returns this code and all that it reaches, each once, for the kernel that calls it."""
+        found: dict[int, Any] = {}
+        waiting = [self]
+        while waiting:
+            library = waiting.pop()
+            if id(library) not in found:
+                found[id(library)] = library
+                if isinstance(library, InnerLibrary):
+                    waiting += library._linking_libraries
+        return [_own_module(library) for library in found.values()]
+
+    def _get_module_for_linking(self) -> Any:
+        """Returns all parts in one, for callers that Numba compiles in its own way."""
+        if self not in _WHOLE:
+            module, *others = self.parts()
+            _WHOLE[self] = module.clone()
+            for other in others:
+                _WHOLE[self].link_in(other, preserve=True)
+        return _WHOLE[self]
+
+
+def _own_module(library: Any) -> Any:
+    """Returns a library's code; that of an inner function without its callees."""
+    if isinstance(library, InnerLibrary):
+        return library._final_module
+    return library._get_module_for_linking()
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class InnerLowering(NativeLowering):  # type: ignore[misc]
+    """Lowers a function and registers it for callers, without making it executable."""
+
+    _name = "graphsearch_inner_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lowers the function of a state; returns that this changed it."""
+        state.flags.no_compile = True
+        state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        super().run_pass(state)
+        # any builtin method will do: callers find the code by its identity, nothing calls it
+        entry: Any = [].append
+        state.targetctx.insert_user_function(entry, state["cr"].fndesc, [state.library])
+        state["cr"] = state["cr"]._replace(cfunc=entry)
+        return True
+
+
+class InnerCompiler(CompilerBase):  # type: ignore[misc]
+    """Numba's nopython pipeline with the lowering above."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Returns the one pipeline: Numba's without NEEDLESS, and with another lowering."""
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        pipeline.passes = [
+            (InnerLowering if step is NativeLowering else step, text)
+            for step, text in pipeline.passes
+            if step.__name__ not in NEEDLESS
+        ]
+        pipeline._finalized = False
+        pipeline.finalize()
+        return [pipeline]

@@ -23,7 +23,6 @@ from graphsearch.evaluators.pool import PooledEvaluator, Throughput, compiled_on
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.jit import compiler
 from graphsearch.jit.places import LevelFolders
-from graphsearch.workers.launcher import threads_per_worker
 
 from ..conftest import ROOT
 from ..support.graphs import records_below
@@ -358,17 +357,6 @@ def test_the_pace_is_a_line_through_parts_of_several_sizes() -> None:
     assert pace.fixed == pytest.approx(0.02, rel=0.01)
     assert pace.per_position == pytest.approx(0.001, rel=0.01)
     assert pace.overhead == pytest.approx(0.01, rel=0.2)
-
-
-def test_a_worker_has_ample_time() -> None:
-    assert Throughput().allowance(32, first=True) == 600
-    assert Throughput(0.0, 1e-4, 0.001, 1.0).allowance(32, first=False) == 60
-    assert Throughput(0.0, 10.0, 0.001, 1.0).allowance(32, first=False) == 6400
-
-
-def test_workers_share_the_cores_of_the_machine() -> None:
-    assert threads_per_worker(1) >= threads_per_worker(2) >= 1
-    assert threads_per_worker(1000) == 1
 
 
 def test_kernels_are_compiled_by_one_process_while_others_wait(

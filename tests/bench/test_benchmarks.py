@@ -6,6 +6,7 @@ import doctest
 import gzip
 import importlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -259,23 +260,25 @@ QUICK: list[tuple[str, str, Check]] = [
     ("mates-beside", "--visits 300 --rounds 1 --seconds 0.01 --mates {mates}", check_beside),
     ("network", "--file {network} --batch 1 4 --rounds 1 --least 4 --threads 1", check_network),
     ("review", "--games {games} --visits 20 --rounds 1", check_review),
-    ("threads", "--rounds 1 --batch 64 --grown 1000 --visits 2000", check_threads),
+    ("threads", "--rounds 1 --batch 64 --grown 300 --visits 500", check_threads),
 ]
-BEYOND = "--nodes 40000 --ram-mb 2 --wave 64 --visits 3000 --evaluations 300 --slow-us 50"
+BEYOND = "--nodes 40000 --ram-mb 2 --wave 64 --visits 800 --evaluations 100 --slow-us 50"
 SLOW: list[tuple[str, str, Check]] = [
     ("engine", "--positions 2 --rounds 1 --workers 1 --program {engine}", check_engine),
-    ("beyond-memory", BEYOND, check_beyond_memory),
     ("conversion", "--reference {won} --evaluations 200 --program {engine}", check_conversion),
     ("book-workers", "--workers 1 --tasks 4 --evaluations 40 --rounds 1", check_book_workers),
     ("cluster", "--visits 20000 --batch 1024", check_cluster),
-    ("explorer-lag", "--evaluations 3000 --seconds 1", check_explorer_lag),
-    ("explorer-search", "--visits 2000 --rounds 1", check_explorer_search),
-    ("kills", "--times 1 --shards 2 --visits 20000", check_kills),
-    ("pool", "--workers 1 --batch 16 --rounds 2", check_pool),
     ("scale", "--nodes 6000 --first 600 --ram-mb 16 --phases pv compact read", check_scale),
-    ("scale", "--nodes 20000 --shards 2 --ram-mb 16 --phases verify merge", check_scale_shards),
-    ("simulation", "--visits 3000 --sizes 4000 9000 --builtin-sizes 4000 9000", check_simulation),
-    ("soak", "--minutes 2 --seconds 2 --ram 16MB", check_soak),
+]
+FULL: list[tuple[str, str, Check]] = [  # a minute, for GRAPHSEARCH_FULL=1
+    ("beyond-memory", BEYOND, check_beyond_memory),
+    ("explorer-lag", "--evaluations 500 --seconds 0.3", check_explorer_lag),
+    ("explorer-search", "--visits 500 --rounds 1", check_explorer_search),
+    ("kills", "--times 1 --shards 2 --visits 5000", check_kills),
+    ("pool", "--workers 1 --batch 16 --rounds 1", check_pool),
+    ("scale", "--nodes 4000 --shards 2 --ram-mb 16 --phases verify merge", check_scale_shards),
+    ("simulation", "--visits 800 --sizes 1000 2500 --builtin-sizes 1000 2500", check_simulation),
+    ("soak", "--minutes 2 --seconds 0.4 --ram 16MB", check_soak),
 ]
 
 
@@ -301,7 +304,11 @@ def make_small(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words", "check"),
-    [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)],
+    [
+        *QUICK,
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW),
+        *(FULL if os.environ.get("GRAPHSEARCH_FULL") else ()),
+    ],
     ids=lambda value: value.replace(" ", "_")[:40] if isinstance(value, str) else "",
 )
 def test_a_benchmark_gives_figures_that_agree(
@@ -324,7 +331,7 @@ def test_a_benchmark_gives_figures_that_agree(
 
 
 def test_every_benchmark_runs_in_a_test() -> None:
-    assert {name for name, *_ in (*QUICK, *SLOW)} == set(REGISTRY)
+    assert {name for name, *_ in (*QUICK, *SLOW, *FULL)} == set(REGISTRY)
 
 
 # ------------------------------------------------------------------ the harness

@@ -249,7 +249,7 @@ def test_a_failing_command_leaves_no_new_file(cli: Cli, tmp_path: Path, command:
 
 
 # ------------------------------------------------------------ what a process is given
-CLOSED = {"0": "<&-", "1": ">&-", "2": "2>&-", "0 1 2": "<&- >&- 2>&-"}
+CLOSED = {"0": "<&-", "0 1 2": "<&- >&- 2>&-"}  # tests/surroundings/test_streams.py closes the others
 ASKED = ("uci", "evaluate -", "import --format epd - --store new.graph", "lab perft startpos 1", "--help")
 IN_TURN = """
 import os, sys

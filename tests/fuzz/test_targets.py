@@ -27,6 +27,7 @@ EXECUTIONS = {
     "lc0": 25,
     "uci": 12,
     "cluster": 8,
+    "graph-schema": 21,
 }
 FEW = 20  # of all others
 FEWEST = 14  # graph files: each is opened by several commands

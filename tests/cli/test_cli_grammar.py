@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ OF_RAY = {"--address", "--head"}  # options of the program `ray`
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
+@cache
 def commands() -> dict[str, Any]:
     """Returns every command by its words."""
 
@@ -68,23 +70,30 @@ def named_texts() -> Iterator[tuple[str, str]]:
         yield f"help {topic}", text
 
 
-@pytest.mark.parametrize(("where", "text"), list(named_texts()), ids=lambda value: str(value)[:30])
-def test_every_name_that_a_help_offers_is_accepted(where: str, text: str) -> None:
-    known = commands()
-    every = set().union(*map(options, known.values())) | {"--help", "--version"}
-    assert set(OPTION.findall(text)) <= every
-    for line in re.findall(r"^\s*graphsearch (.+)$", text, flags=re.MULTILINE):
-        line_is_accepted(line, known)
-    for name in re.findall(r"--evaluator ([a-z0-9]+)\b(?![-.])", text):
-        assert name in {known.partition(":")[0] for known in NAMES}
+def check_evaluators(where: object, text: str) -> None:
+    """Asserts that the evaluators that a text offers exist."""
+    offered = set(re.findall(r"--evaluator ([a-z0-9]+)\b(?![-.])", text))
+    assert offered <= {known.partition(":")[0] for known in NAMES}, where
 
 
-def literals() -> Iterator[tuple[str, str]]:
-    """Yields `(where, text)` of every text in the sources, messages among them."""
-    for path in [*(ROOT / "cli").rglob("*.py"), *(ROOT / "graphsearch").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+def test_every_name_that_a_help_offers_is_accepted() -> None:
+    every = set().union(*map(options, commands().values())) | {"--help", "--version"}
+    for where, text in named_texts():
+        assert set(OPTION.findall(text)) <= every, where
+        for line in re.findall(r"^\s*graphsearch (.+)$", text, flags=re.MULTILINE):
+            line_is_accepted(line)
+        check_evaluators(where, text)
+
+
+@cache
+def literals() -> list[tuple[str, str]]:
+    """Returns `(where, text)` of every text in the sources, messages among them."""
+    return [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node.value)
+        for path in [*(ROOT / "cli").rglob("*.py"), *(ROOT / "graphsearch").rglob("*.py")]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
 
 
 def test_every_page_command_and_topic_that_a_message_names_exists() -> None:
@@ -114,20 +123,20 @@ def documents() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", documents(), ids=lambda page: page.stem)
-def test_every_name_that_a_document_offers_is_accepted(page: Path) -> None:
-    known, text = commands(), page.read_text(encoding="utf-8").replace("\\\n", " ")
-    blocks = "".join(re.findall(r"^```\w*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL))
-    for line in re.findall(r"^(?:\$ )?graphsearch (.+)$", blocks, flags=re.MULTILINE):
-        line_is_accepted(line.partition(" | ")[0].partition("  #")[0], known)
-    for line in re.findall(r"`graphsearch ([^`]+)`", text):
-        line_is_accepted(line, known)
-    for name in re.findall(r"--evaluator ([a-z0-9]+)\b(?![-.])", text):
-        assert name in {known.partition(":")[0] for known in NAMES}
+def test_every_name_that_a_document_offers_is_accepted() -> None:
+    for page in documents():
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        blocks = "".join(re.findall(r"^```\w*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL))
+        for line in re.findall(r"^(?:\$ )?graphsearch (.+)$", blocks, flags=re.MULTILINE):
+            line_is_accepted(line.partition(" | ")[0].partition("  #")[0])
+        for line in re.findall(r"`graphsearch ([^`]+)`", text):
+            line_is_accepted(line)
+        check_evaluators(page, text)
 
 
-def line_is_accepted(line: str, known: dict[str, Any]) -> None:
+def line_is_accepted(line: str) -> None:
     """Asserts that the command of a line exists, and has its options."""
+    known = commands()
     words = shlex.split(line.partition(" > ")[0])
     if words[0] in ("COMMAND", "help") or words in (["lab"], ["store"], ["book"]):
         return

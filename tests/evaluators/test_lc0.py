@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, InvalidParameterError
+from graphsearch.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes
 from graphsearch.evaluators.lc0.policy import output_indices
-from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
+from graphsearch.evaluators.protocol import PositionBatch, checked
 
 from ..conftest import Cli, shared_data
 from ..support.graphs import check_invariants
@@ -440,20 +440,6 @@ def test_a_search_holds_what_the_network_says(tiny_file: Path, tmp_path: Path) -
     assert again.visits == result.visits + again.new_visits
 
 
-def test_a_file_refuses_another_network_and_another_temperature(tiny_file: Path, tmp_path: Path) -> None:
-    path, other = tmp_path / "a.graph", written(tmp_path / "other.pb.gz", Tiny(2).file)
-    with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
-        analyze(graph, chess.Board(), Limits(visits=50))
-    refused: list[str | Evaluator] = [
-        create(f"lc0:{other}"),
-        create(f"lc0:{tiny_file}", {"PolicyTemperature": "1"}),
-        "builtin",
-    ]
-    for evaluator in refused:
-        with pytest.raises(EvaluatorMismatchError, match="lc0"):
-            Graph.open(path, evaluator=evaluator)
-
-
 # ------------------------------------------------------------------ the command line
 def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) -> None:
     evaluator = ["--evaluator", f"lc0:{tiny_file}", "--param", "policytemperature=1"]
@@ -471,12 +457,6 @@ def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) 
     refused = cli("analyze", "startpos", "--visits", 1, "--evaluator", f"lc0:{tiny_file}", "--store", path)
     assert refused.code == 1
     assert "PolicyTemperature 1.0 there, 1.359 here" in refused.err
-
-
-def test_evaluating_with_a_network_compiles_nothing(cli: Cli, tiny_file: Path) -> None:
-    outcome = cli("evaluate", "startpos", "--evaluator", f"lc0:{tiny_file}")
-    assert outcome.code == 0
-    assert outcome.err == ""
 
 
 def test_a_bad_network_fails_and_a_bad_name_is_wrong_use(cli: Cli, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.errors import (
     EvaluatorError,
-    EvaluatorMismatchError,
     InvalidParameterError,
     UnknownEvaluatorError,
 )
@@ -363,15 +362,6 @@ def test_the_value_part_searches_no_moves_and_the_policy_part_no_value(
         UciEvaluator(str(value), part="all")  # type: ignore[arg-type]
 
 
-def test_a_graph_file_is_bound_to_the_engine(tmp_path: Path, made: list[UciEvaluator]) -> None:
-    file, path = tmp_path / "a.graph", fake_engine(tmp_path)
-    made += [UciEvaluator(str(path)), UciEvaluator.from_options(str(path), {"nodes": "10"})]
-    with Graph.open(file, evaluator=made[0]) as graph:
-        analyze(graph, chess.Board(), Limits(visits=3))
-    with pytest.raises(EvaluatorMismatchError):
-        Graph.open(file, evaluator=made[1])
-
-
 # --------------------------------------------------------------------------- programs
 
 
@@ -554,41 +544,6 @@ def test_reproducible_makes_every_position_a_new_game(tmp_path: Path) -> None:
     assert sent(path).count("ucinewgame") == 1
 
 
-REMEMBERS = """
-seen = 0
-plain = cp_of
-def cp_of(board):
-    return plain(board) + seen
-simple = main
-def go(board, words, k):
-    global seen
-    seen += 1
-    for line in info(board, k):
-        say(line)
-    say("bestmove", next(iter(board.legal_moves)))
-class Lines:
-    def __init__(self, stream):
-        self.stream = stream
-    def __iter__(self):
-        global seen
-        for line in self.stream:
-            if line.startswith("ucinewgame"):
-                seen = 0
-            yield line
-sys.stdin = Lines(sys.stdin)
-"""
-
-
-def test_with_reproducible_the_number_of_workers_changes_nothing_for_an_engine_that_remembers(
-    tmp_path: Path,
-) -> None:
-    path = fake_engine(tmp_path, REMEMBERS)
-    one = answers(path, reproducible="true")
-    same(answers(path, reproducible="true", workers="3"), one)
-    with pytest.raises(AssertionError):
-        same(answers(path), one)  # the engine does remember
-
-
 def test_one_evaluator_serves_one_thread_after_another(tmp_path: Path, made: list[UciEvaluator]) -> None:
     made.append(UciEvaluator.from_options(str(fake_engine(tmp_path)), {"workers": "2"}))
     found: list[Evaluation] = []
@@ -688,15 +643,6 @@ def test_no_engine_survives_the_program(tmp_path: Path, kind: str, ending: str) 
         holder.wait(120)
         assert holder.stderr.read() == ""
     assert gone(process)
-
-
-def test_a_signal_to_the_terminals_group_does_not_reach_the_engines(
-    tmp_path: Path, made: list[UciEvaluator]
-) -> None:
-    made.append(UciEvaluator(str(fake_engine(tmp_path))))
-    (process,) = made[0].processes()
-    assert os.getpgid(process) != os.getpgid(0)
-    assert os.getsid(process) != os.getsid(0)
 
 
 # --------------------------------------------------------------------------- searches

@@ -19,17 +19,15 @@ EXECUTIONS = {
     "decode": 400,
     "unpack": 400,
     "entries": 400,
-    "cache": 200,
+    "cache": 100,
     "toml": 300,
     "onnx": 25,
     "onnx-graphs": 25,
     "manifest": 100,
     "lc0": 25,
-    "pgn-zst": 25,
     "uci": 12,
-    "cluster": 12,
+    "cluster": 8,
     "graph-schema": 21,
-    "graph-rows": 21,
 }
 FEW = 20  # of all others
 FEWEST = 14  # graph files: each is opened by several commands

@@ -20,7 +20,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from .records import filled, random_records
 
-RECORDS = random_records(71, 2500)
+RECORDS = 2500
 SMALL = Sizes(chunk_blocks=8, step_blocks=4, scan_blocks=4, vacuum_pages=2, waste_from=1 << 30, fan_out=100)
 SHORT = 1 << 17  # bytes of a log that is due for a checkpoint
 
@@ -29,7 +29,7 @@ SHORT = 1 << 17  # bytes of a log that is due for a checkpoint
 def many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of 30 runs, in whose upkeep a log of 128 KiB counts as long."""
     monkeypatch.setattr(log, "LOG_BYTES", SHORT)
-    return filled(tmp_path / "many.graph", RECORDS, runs=30, sizes=SMALL)
+    return filled(tmp_path / "many.graph", random_records(71, RECORDS), runs=30, sizes=SMALL)
 
 
 Upkeep = Callable[[Path, Callable[[int, int], None]], object]
@@ -69,7 +69,7 @@ def test_upkeep_stops_before_a_reader_makes_the_log_grow_without_end(
             compact(many_runs, sizes=SMALL)
         reader.execute("ROLLBACK")
     assert verify(many_runs).problems == []
-    assert compact(many_runs, sizes=SMALL).nodes == len(RECORDS)
+    assert compact(many_runs, sizes=SMALL).nodes == RECORDS
     with Store.open(many_runs, read_only=True) as store:
         assert len(store.catalog.segments) == 1
 
@@ -81,4 +81,4 @@ def test_salvage_writes_one_run_for_one_and_merges_nothing(many_runs: Path) -> N
         (segment,) = store.catalog.segments
         assert len(segment.chunks) > 5
         assert segment.id == 1  # the first one that was begun
-        assert segment.records == len(RECORDS)
+        assert segment.records == RECORDS

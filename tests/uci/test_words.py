@@ -49,11 +49,11 @@ def test_a_number_out_of_range_is_replaced_and_noted(words: str, field: str, val
 
 
 @pytest.mark.parametrize("word", ["wtime", "nodes", "depth", "movestogo", "mate", "movetime"])
-@pytest.mark.parametrize("text", ["", "x", "nan", "inf", "1e3", "0x10", "\u0663", "--5", "."])
-def test_what_is_no_number_is_noted_and_ignored(word: str, text: str) -> None:
-    go = parse_go([word, *([text] if text else [])])
-    assert getattr(go, word) is None
-    assert f"{word} needs a number" in go.notes[0]
+def test_what_is_no_number_is_noted_and_ignored(word: str) -> None:
+    for text in ("", "x", "nan", "inf", "1e3", "0x10", "\u0663", "--5", "."):
+        go = parse_go([word, *([text] if text else [])])
+        assert getattr(go, word) is None, text
+        assert f"{word} needs a number" in go.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,16 @@ def test_an_engine_answers_whatever_the_numbers_are(words: str, failures: list[o
         ("RAM", "99999999TB"),
         ("RAM", ENDLESS),
         ("RAM", "\0"),
+        ("RAM", "1kB"),
         ("CPuct", "nan"),
         ("CPuct", "1e999"),
+        ("CPuct", "-1"),
         ("MinibatchSize", ENDLESS),
+        ("MinibatchSize", "-1"),
+        ("MaxWaveShare", "2"),
         ("Gather", "x" * 10_000),
         ("UCI_ShowWDL", "maybe"),
+        ("UCI_Variant", "atomic"),
         ("x" * 10_000, "1"),
         ("LogFile", "/dev/null/x"),
         ("LogFile", "a\0b"),

@@ -12,8 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from graphsearch.store.info import info
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.web.jobs.kept_queue import READ_ONLY, TAKEN
@@ -147,32 +145,30 @@ def test_one_server_keeps_the_queue_and_others_say_so(serve: Serve, small_graph:
     assert queue(entered(serve, small_graph, read_only=True))["memory_only"] == READ_ONLY
 
 
-@pytest.mark.parametrize(
-    ("request_", "reason"),
-    [
-        ({}, "not repeated"),
-        ({"name": "search", "wanted": {"line": "e4 e4"}}, "e4"),
-        ({"name": "search", "wanted": {"evaluator": "lc0:/etc/passwd"}}, "the page offers"),
-        ({"name": "import", "wanted": {"form": "pgn", "file": "../../etc/passwd"}}, "file"),
-        ({"name": "import", "wanted": {"form": "pgn", "file": "0" * 32}}, "uploaded file is gone"),
-        ({"name": "merge", "wanted": {"other": "/etc/passwd"}}, "no graph file"),
-        ({"name": "os.system", "wanted": {}}, "not repeated"),
-    ],
-)
-def test_a_foreign_request_is_refused_when_it_is_read(
-    serve: Serve, small_graph: Path, request_: dict[str, Any], reason: str
-) -> None:
+FOREIGN: list[tuple[dict[str, Any], str]] = [
+    ({}, "not repeated"),
+    ({"name": "search", "wanted": {"line": "e4 e4"}}, "e4"),
+    ({"name": "search", "wanted": {"evaluator": "lc0:/etc/passwd"}}, "the page offers"),
+    ({"name": "import", "wanted": {"form": "pgn", "file": "../../etc/passwd"}}, "file"),
+    ({"name": "import", "wanted": {"form": "pgn", "file": "0" * 32}}, "uploaded file is gone"),
+    ({"name": "merge", "wanted": {"other": "/etc/passwd"}}, "no graph file"),
+    ({"name": "os.system", "wanted": {}}, "not repeated"),
+]
+
+
+def test_a_foreign_request_is_refused_when_it_is_read(serve: Serve, small_graph: Path) -> None:
     client = entered(serve, small_graph)
     client.post("search", queue=True, visits=20)
     until(lambda: states(client)["ended"], "the search")
-    client.end()
-    with closing(sqlite3.connect(small_graph)) as connection:
-        connection.execute("UPDATE task SET state = 'running', request = ?", (json.dumps(request_),))
-        connection.commit()
-    again = entered(serve, small_graph)
-    (job,) = queue(again)["ended"]
-    assert job["state"] == "failed"
-    assert reason in job["error"]
+    for request, reason in FOREIGN:
+        client.end()
+        with closing(sqlite3.connect(small_graph)) as connection:
+            connection.execute("UPDATE task SET state = 'running', request = ?", (json.dumps(request),))
+            connection.commit()
+        client = entered(serve, small_graph)
+        (job,) = queue(client)["ended"]
+        assert job["state"] == "failed"
+        assert reason in job["error"]
 
 
 def test_a_damaged_queue_is_told_and_left_alone(serve: Serve, small_graph: Path) -> None:

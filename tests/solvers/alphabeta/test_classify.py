@@ -123,53 +123,6 @@ def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counte
     assert classify(board, walk(board, entries_of(table_of(SMALL)))).start == "pv"
 
 
-def test_captures_and_checks_are_kannans_candidates() -> None:
-    """Below a Cut node the first move's child is All by both; that of a capture by Kannan alone."""
-    puts: list[Put] = [
-        ("e4", "exact", "e5", "pv", 0),
-        ("e4 d5", "lower", "Nc3", "cut", 2),
-        ("e4 d5 Nc3", "upper", "", "all", 0),
-        ("e4 d5 exd5", "upper", "", "all", 0),
-        ("e4 d5 Bb5+", "lower", "c6", "cut", 1),
-        ("e4 d5 a3", "lower", "dxe4", "cut", 1),
-    ]
-    board = chess.Board()
-    board.push_san("e4")
-    nodes = walk(board, entries_of(table_of(puts))).nodes
-    assert sorted(zip(nodes.garms[2:].tolist(), nodes.kannan[2:].tolist(), strict=True)) == [
-        (2, 2),  # a3
-        (2, 3),  # exd5 and Bb5+
-        (2, 3),
-        (3, 3),  # Nc3
-    ]
-    found = classify(board, walk(board, entries_of(table_of(puts))))
-    assert found.agreement["garms"].matrix[1] == (0, 3, 1)
-    assert found.agreement["kannan"].matrix[2] == (0, 1, 2)
-    assert (found.became_all, found.became_rightly) == (1, 0)  # Nc3 cut as the second move, and is quiet
-
-
-def test_the_shortest_line_decides_and_of_equal_ones_pv_before_cut_before_all() -> None:
-    # 1.Nf3 Nf6 2.c4 and 1.c4 Nf6 2.Nf3: the first as PV, the second as the first child of a Cut node: All
-    line: list[Put] = [
-        ("", "exact", "Nf3", "pv", 0),
-        ("Nf3", "exact", "Nf6", "pv", 0),
-        ("Nf3 Nf6", "exact", "c4", "pv", 0),
-        ("c4", "lower", "Nf6", "cut", 1),
-        ("c4 Nf6", "upper", "Nf3", "all", 0),
-        ("Nf3 Nf6 c4", "exact", "", "pv", 0),
-    ]
-    found = classified(line)
-    assert found.nodes == 6
-    assert found.plies[3].nodes["pv"] == 1
-    assert found.agreement["garms"].matrix == ((4, 0, 0), (0, 1, 0), (0, 0, 1))
-    # 1.e3 e6 2.e4 is 1.e4 e6 with the other side to move two plies later; both are met, each at its own ply
-    longer = classified(
-        [*line, ("Nf3 Nf6 Ng1", "lower", "Ng8", "cut", 1), ("Nf3 Nf6 Ng1 Ng8", "", "", "", 0)]
-    )
-    assert longer.nodes == 7  # the start again, at ply 0
-    assert [ply.total for ply in longer.plies] == [1, 2, 2, 2]
-
-
 def test_formulas_stand_beside_the_counts() -> None:
     found = classified(SMALL)
     assert found.plies[0].moves == 20

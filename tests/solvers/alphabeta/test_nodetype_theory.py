@@ -54,19 +54,11 @@ def counted(branchings: list[int], root: str) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("root", ["pv", "cut", "all"])
-@pytest.mark.parametrize("branchings", [[], [7], [20, 30], [2, 3, 5], [2, 3, 5, 7], [1, 9, 1, 9, 2]])
-def test_the_formula_holds_where_the_number_of_moves_differs_from_ply_to_ply(
-    branchings: list[int], root: str
-) -> None:
-    leaves = minimal_of(branchings, root)
-    assert (leaves.pv, leaves.cut, leaves.all) == counted(branchings, root)
-    assert leaves.worst == math.prod(branchings)
-
-
-@pytest.mark.parametrize("depth", range(9))
-def test_with_the_same_number_at_every_ply_both_formulas_agree(depth: int) -> None:
-    for root in ("pv", "cut", "all"):
-        assert minimal_of([40] * depth, root) == minimal(40, depth, root)
+def test_the_formula_holds_where_the_number_of_moves_differs_from_ply_to_ply(root: str) -> None:
+    for branchings in ([], [7], [20, 30], [2, 3, 5], [2, 3, 5, 7], [1, 9, 1, 9, 2]):
+        leaves = minimal_of(branchings, root)
+        assert (leaves.pv, leaves.cut, leaves.all) == counted(branchings, root)
+        assert leaves.worst == math.prod(branchings)
 
 
 def test_what_no_floating_point_number_holds_is_infinite_and_null_in_json() -> None:

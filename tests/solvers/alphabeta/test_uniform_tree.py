@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import exp, lgamma
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from graphsearch.errors import CapacityError, InvalidParameterError
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.solvers.alphabeta.nodetypes import uniform_tree_kernel as kernel
 from graphsearch.solvers.alphabeta.nodetypes.synthetic import (
-    SEARCHES,
     SyntheticTree,
     search_uniform,
     synthetic,
@@ -26,7 +24,6 @@ from graphsearch.solvers.alphabeta.nodetypes.theory import (
     Rules,
     expected,
     minimal,
-    random_branching,
 )
 
 _WORD = (1 << 64) - 1
@@ -183,32 +180,6 @@ def test_less_order_costs_more_leaves_and_fewer_first_cuts() -> None:
         assert all(more > less for more, less in pairwise(kappas))
 
 
-def leaves_of_depth_two(b: int) -> float:
-    """Returns the mean number of leaves at depth 2 with independent random values (Knuth and Moore)."""
-    return b + sum(
-        exp(lgamma(1 + j / b) + lgamma(i) - lgamma(i + j / b)) for i in range(2, b + 1) for j in range(b)
-    )
-
-
-@pytest.mark.parametrize("branching", [2, 8] if JIT_OFF else [2, 8, 40])
-def test_random_leaves_cost_what_theory_says_at_depth_two(branching: int) -> None:
-    count = 60 if JIT_OFF else 400
-    leaves = [
-        search_uniform(SyntheticTree(branching, 2, None, seed), pvs=False).leaves for seed in range(count)
-    ]
-    error = float(np.std(leaves)) / count**0.5
-    assert abs(float(np.mean(leaves)) - leaves_of_depth_two(branching)) < 3 * error
-
-
-@pytest.mark.skipif(JIT_OFF, reason="millions of nodes")
-def test_random_leaves_multiply_by_pearls_branching_factor() -> None:
-    leaves = [
-        sum(search_uniform(SyntheticTree(16, depth, None, seed), pvs=False).leaves for seed in range(8))
-        for depth in (4, 6)
-    ]
-    assert (leaves[1] / leaves[0]) ** 0.5 == pytest.approx(random_branching(16), rel=0.15)
-
-
 def test_a_search_in_slices_is_one_search() -> None:
     tree = SyntheticTree(4, 5, 0.5, 9)
     whole = search_uniform(tree)
@@ -221,21 +192,6 @@ def test_a_search_in_slices_is_one_search() -> None:
 def test_a_search_that_grows_too_large_ends() -> None:
     with pytest.raises(CapacityError, match="fewer moves or plies"):
         search_uniform(SyntheticTree(10, 4, 0.0), most_nodes=500, slice_nodes=100)
-
-
-def test_kannans_cut_nodes_become_all_where_the_candidates_fail() -> None:
-    one, three = (search_uniform(SyntheticTree(6, 5, 0.3, 5), candidates=k) for k in (1, 3))
-    assert one.became_all > three.became_all > 0
-    assert three.became_all >= three.became_rightly > 0
-    assert three.expected(Rules.GARMS, 5) == one.expected(Rules.GARMS, 5)
-    assert three.expected(Rules.KANNAN, 5)[2] > one.expected(Rules.KANNAN, 5)[2]
-    assert one.expected(Rules.KANNAN, 5) == one.expected(Rules.GARMS, 5)
-
-
-def test_the_same_seed_gives_the_same_tree_and_another_one_another() -> None:
-    first, again, other = (search_uniform(SyntheticTree(5, 5, None, seed)) for seed in (1, 1, 2))
-    assert (first.value, first.nodes) == (again.value, again.nodes) != (other.value, other.nodes)
-    assert {done.search for done in synthetic(SyntheticTree(2, 2)).searches} == set(SEARCHES)
 
 
 @pytest.mark.parametrize(

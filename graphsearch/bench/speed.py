@@ -32,6 +32,7 @@ from ..store.record.transposition import EntryTable
 from ..store.store import Store
 from ..workers.process import counters
 from .board_kernel import expand_many, make_many
+from .resuming import RESUMED_NODES, resumed_figures
 from .starting import SESSION_EVALUATIONS, session_figures, start_figures
 
 Report = Callable[[str], None]
@@ -41,10 +42,6 @@ BUILTIN_NODES = 100_000
 WAVE = 1024
 PERFT_DEPTH, SMALL_PERFT_DEPTH = 6, 4  # 119,060,324 and 197,281 positions
 MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
-RESUMED_NODES, RESUMED_PART = (
-    300_000,
-    6,
-)  # a file that is not loaded when it is opened; evaluations after that
 FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
 TABLE_BYTES = 64 << 20
 REPEATS = 5
@@ -76,7 +73,8 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
     figures |= _file(report, nodes)
     figures |= _remembering(report, nodes)
     figures |= _builtin(report, min(nodes, BUILTIN_NODES))
-    figures |= _resumed(report, min(nodes, RESUMED_NODES))
+    report("going on with a file, and without a stop")
+    figures |= resumed_figures(min(nodes, RESUMED_NODES))
     report("ten sessions on one file, and one")
     figures |= session_figures(min(nodes, SESSION_EVALUATIONS))
     report("a first table")
@@ -220,40 +218,6 @@ def _builtin(report: Report, nodes: int) -> dict[str, float | int]:
         "builtin_evaluations_per_s": round(result.evaluations / spent),
         "builtin_file_bytes_per_node": round(size / result.nodes, 1),
     }
-
-
-def _resumed(report: Report, nodes: int) -> dict[str, float | int]:
-    """Returns what a search costs that goes on with a file, beside the same one that never stopped.
-
-    Both go on from the same graph; opening the file and reading it into memory belongs to the first.
-    """
-    spent = []
-    with tempfile.TemporaryDirectory() as folder:
-        for stops in (False, True):
-            report(f"going on with {nodes:,} nodes {'from the file' if stops else 'in memory'}")
-            path, limits = Path(folder) / f"{stops}.graph", Limits(evaluations=nodes // RESUMED_PART)
-            graph = Graph.open(path)
-            analyze(graph, chess.Board(), Limits(evaluations=nodes))
-            if stops:
-                graph.close()
-            begin = time.process_time()
-            graph = Graph.open(path) if stops else graph
-            visits = analyze(graph, chess.Board(), limits).new_visits
-            spent.append(time.process_time() - begin)
-            one = _one_evaluation(graph)
-            graph.close()
-    alone, resumed = spent
-    return {
-        "one_evaluation_s": round(one, 3),
-        "resumed_us_per_visit": round(1e6 * resumed / visits, 2),
-        "unstopped_us_per_visit": round(1e6 * alone / visits, 2),
-        "resumed_read_us_per_node": round(max(0.0, 1e6 * (resumed - alone) / nodes), 2),
-    }
-
-
-def _one_evaluation(graph: Graph) -> float:
-    """Returns the CPU-seconds of a search that evaluates one position: all else is what any search takes."""
-    return _median(lambda: analyze(graph, chess.Board(), Limits(evaluations=1)))
 
 
 def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:

@@ -202,7 +202,8 @@ class Saver:
     def _merge_step(self) -> bool:
         """Does one step, of a size that the machine at its present load does in `STEP_SECONDS`."""
         began = time.monotonic()
-        rules = Rules(unread=self.unread, blocks=min(self._step_blocks, self.most_blocks), newest=self.newest)
+        blocks = min(self._step_blocks, self.most_blocks)
+        rules = Rules(unread=self.unread, lazy=self.newest is None, blocks=blocks, newest=self.newest)
         more = self._store.merge_step(rules)
         seconds = time.monotonic() - began
         if seconds > STEP_SECONDS:

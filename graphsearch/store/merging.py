@@ -36,12 +36,15 @@ class Rules:
       waste: how many times the number of live records all segments may hold.
       unread: whether the writer itself reads nothing, because it holds everything in memory. More segments
         may stand side by side then: merging them would write all again, and speed up nothing.
+      lazy: whether a merge under way waits when it is not due any more, and ends where it stands when another
+        one is due. Else a search of 100,000 visits pays for all of a file that was left half merged.
       blocks: moved by one step; None: as `Sizes` says.
       newest: age of the newest segment that may take part; None: all may.
     """
 
     waste: float = WASTE
     unread: bool = False
+    lazy: bool = False
     blocks: int | None = None
     newest: int | None = None
 
@@ -68,14 +71,14 @@ def choose_segments(
     """Returns the segments to merge next, neighbours in age, or none.
 
     Args:
-      segments: newest first, none of them in a merge.
+      segments: newest first, none of them in a merge that has to go on.
       live: distinct records of the file.
       rules: when a merge is due.
     """
     fan_out = rules.fan_out(sizes)
     if rules.newest is not None:
         segments = [segment for segment in segments if segment.age <= rules.newest]
-    if len(segments) > 1 and sum(s.records for s in segments) > max(rules.waste * live, sizes.waste_from):
+    if len(segments) > 1 and _is_wasteful(segments, live, rules, sizes):
         return list(segments)
     tiers = [tier(segment.records, fan_out) for segment in segments]
     for level in sorted(set(tiers)):
@@ -88,9 +91,22 @@ def choose_segments(
     return []
 
 
+def _is_wasteful(segments: Sequence[Segment], live: int, rules: Rules, sizes: Sizes) -> bool:
+    """Returns whether segments hold too many superseded records beside the live ones."""
+    return sum(segment.records for segment in segments) > max(rules.waste * live, sizes.waste_from)
+
+
 def is_due(catalog: Catalog, live: int, rules: Rules = READ) -> bool:
-    """Returns whether a merge is under way or should start."""
-    return under_way(catalog) or bool(choose_segments(catalog.segments, live, rules, sizes=catalog.sizes))
+    """Returns whether a merge has to go on or should start."""
+    if under_way(catalog) and not _may_end(catalog, live, rules):
+        return True
+    return bool(choose_segments(catalog.segments, live, rules, sizes=catalog.sizes))
+
+
+def _may_end(catalog: Catalog, live: int, rules: Rules) -> bool:
+    """Returns whether the merge under way is not due any more: little is superseded, inputs are few."""
+    few = len(parts_of_merge(catalog)[1]) < rules.fan_out(catalog.sizes)
+    return rules.lazy and few and not _is_wasteful(catalog.segments, live, rules, catalog.sizes)
 
 
 def under_way(catalog: Catalog) -> bool:
@@ -111,6 +127,9 @@ def merge_step(store: OpenStore, rules: Rules = READ) -> bool:
         return False
     catalog = store.catalog
     with store.rearranging():
+        if under_way(catalog) and _may_end(catalog, store.node_count, rules):
+            end(store.connection, *parts_of_merge(catalog))
+            catalog.follow()
         if not under_way(catalog):
             start(
                 store.connection,
@@ -139,6 +158,14 @@ def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
         "UPDATE segment SET merged_into = ? WHERE id = ?",
         [(cursor.lastrowid, segment.id) for segment in segments],
     )
+
+
+def end(connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segment]) -> None:
+    """Ends a merge where it stands: its output and what is left of its inputs are segments like others."""
+    connection.executemany(
+        "UPDATE segment SET merged_into = NULL WHERE id = ?", [(segment.id,) for segment in inputs]
+    )
+    connection.execute("UPDATE segment SET frontier = NULL WHERE id = ?", (output.id,))
 
 
 def _advance(

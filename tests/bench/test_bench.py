@@ -30,6 +30,7 @@ FIGURES = {
     "one_evaluation_s",
     "sessions_of_one",
     "unstopped_us_per_visit",
+    "resumed_of_unstopped",
     "resumed_read_us_per_node",
     "start_s",
     "alphabeta_nodes_per_s",
@@ -43,8 +44,6 @@ def test_the_benchmark_gives_every_figure(monkeypatch: pytest.MonkeyPatch) -> No
     told: list[str] = []
     figures = measure(told.append, nodes=2000)
     assert set(figures) == FIGURES
-    reading = figures.pop("resumed_read_us_per_node")  # so little that it may not be measured
-    assert reading >= 0
     figures.pop("sessions_of_one")  # a difference, here of nearly the same
     assert all(value > 0 for value in figures.values())
     assert len(told) >= 4

@@ -162,6 +162,18 @@ def check_beyond_memory(rows: list[Row]) -> None:
     assert found["uniform", "2 MB"]["resident"] < found["uniform", "all"]["resident"]
     assert 0 < found["50 us", "all"]["busy"] <= 1
 
+    assert 0 < found["builtin", "2 MB"]["per_s_ratio"] < 10
+
+
+def check_exports(rows: list[Row]) -> None:
+    assert [row["format"] for row in rows] == ["csv", "jsonl", "epd", "pgn", "bin"]
+    assert all(row["per_cpu_s"] > 0 and row["mb"] > 0 for row in rows)
+
+
+def check_aims(rows: list[Row]) -> None:
+    assert len(rows) == 3 + 3 + 5 + 2
+    assert all(row["value"] is not None and ("at_most" in row) != ("at_least" in row) for row in rows)
+
 
 def check_simulation(rows: list[Row]) -> None:
     checks = [row for row in rows if "simulated_cpu_s" in row]
@@ -194,8 +206,14 @@ QUICK: list[tuple[str, str, Check]] = [
     ("review", "--games {games} --visits 20 --rounds 1", check_review),
     ("threads", "--rounds 1 --batch 64 --grown 300 --visits 500", check_threads),
 ]
-BEYOND = "--nodes 40000 --ram-mb 2 --wave 64 --visits 800 --evaluations 100 --slow-us 50"
+BEYOND = (
+    "--nodes 40000 --ram-mb 2 --wave 64 --visits 3000 --evaluations 300 --slow-us 50 --builtin-nodes 20000 \
+--builtin-ram-mb 2"
+)
+AIMS = "--resumed-nodes 3000 --session-evaluations 100 --nodes 40000 --ram-mb 2 --builtin-nodes 20000 \
+--builtin-ram-mb 2 --wave 64 --visits 1000 --rounds 1 --seconds 0.01"
 SLOW: list[tuple[str, str, Check]] = [
+    ("exports", "--store {graph}", check_exports),
     ("engine", "--positions 2 --rounds 1 --workers 1 --program {engine}", check_rows),
     ("conversion", "--reference {won} --evaluations 200 --program {engine}", check_conversion),
     ("book-workers", "--workers 1 --tasks 4 --evaluations 40 --rounds 1", check_rows),
@@ -203,6 +221,7 @@ SLOW: list[tuple[str, str, Check]] = [
     ("scale", "--nodes 6000 --first 600 --ram-mb 16 --phases pv compact read", check_scale),
 ]
 FULL: list[tuple[str, str, Check]] = [  # a minute, for GRAPHSEARCH_FULL=1
+    ("aims", AIMS, check_aims),
     ("beyond-memory", BEYOND, check_beyond_memory),
     ("explorer-lag", "--evaluations 500 --seconds 0.3", check_rows),
     ("explorer-search", "--visits 500 --rounds 1", check_rows),

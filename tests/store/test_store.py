@@ -164,6 +164,48 @@ def test_a_writer_that_reads_nothing_merges_later(path: Path) -> None:
         assert contents(store) == {identity(record): record for record in RECORDS}
 
 
+def test_a_lazy_merge_waits_when_little_is_superseded(path: Path) -> None:
+    lazy = merging.Rules(lazy=True)
+    with new_store(path, Sizes(waste_from=100, step_blocks=1)) as store:
+        for fresh in (len(RECORDS), 0):
+            store.append(batch_of(RECORDS), fresh=fresh)
+        steps = 1
+        while store.merge_step(lazy):
+            steps += 1
+        most = merging.WASTE * len(RECORDS)
+        assert steps > 1
+        assert len(RECORDS) < store.catalog.records <= most
+        assert merging.under_way(store.catalog)
+        assert contents(store) == {identity(record): record for record in RECORDS}
+        store.append(batch_of(RECORDS), fresh=0)
+        while store.merge_step(lazy):
+            assert store.catalog.records > most
+        assert contents(store) == {identity(record): record for record in RECORDS}
+    assert verify(path).problems == []
+
+
+def test_a_lazy_merge_ends_when_another_is_due(path: Path) -> None:
+    lazy = merging.Rules(lazy=True)
+    first, more = RECORDS[:270], RECORDS[270:]
+    with new_store(path, Sizes(waste_from=100, step_blocks=1, fan_out=5)) as store:
+        for fresh in (len(first), 0):
+            store.append(batch_of(first), fresh=fresh)
+        while store.merge_step(lazy):
+            pass
+        half = merging.parts_of_merge(store.catalog)[0].id
+        for part in (more[:10], more[10:20], more[20:]):
+            store.append(batch_of(part), fresh=10)
+        assert store.merge_step(lazy)
+        assert merging.under_way(store.catalog)
+        assert half not in {segment.merged_into for segment in store.catalog.segments}
+        assert contents(store) == {identity(record): record for record in RECORDS}
+        while store.merge_step(merging.TIDY):
+            pass
+        assert [segment.records for segment in store.catalog.segments] == [len(RECORDS)]
+        assert contents(store) == {identity(record): record for record in RECORDS}
+    assert verify(path).problems == []
+
+
 def test_a_step_moves_as_many_blocks_as_it_is_told(path: Path) -> None:
     filled(path, RECORDS, runs=SIZES.fan_out)
     with Store.open(path) as store:

@@ -33,6 +33,7 @@ Measure = Callable[..., Iterator[Row]]
 T = TypeVar("T")
 
 REGISTRY = {  # name -> module and function
+    "aims": "aims.aims",
     "alphabeta": "alphabeta.alphabeta",
     "beyond-memory": "memory.beyond_memory",
     "book-workers": "workers.book_workers",
@@ -42,6 +43,7 @@ REGISTRY = {  # name -> module and function
     "explorer": "explorer.explorer",
     "explorer-lag": "explorer.lag",
     "explorer-search": "explorer.search",
+    "exports": "exports.exports",
     "filling": "filling.filling",
     "games": "games.games",
     "kills": "kills.kills",

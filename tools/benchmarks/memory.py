@@ -30,6 +30,8 @@ WARM_UP = (
 )
 MOST_WARM_UP = 8
 CALIBRATION = 200_000  # rounds
+MB = 1_000_000
+UNIFORM, BUILTIN = "uniform", "builtin"
 
 
 class SlowEvaluator(Evaluator):
@@ -73,26 +75,38 @@ def beyond_memory(
     visits: int = 500_000,
     evaluations: int = 80_000,
     slow_us: float = 100.0,
+    builtin_nodes: int = 0,
+    builtin_ram_mb: int = 30,
 ) -> Iterator[Row]:
     """A search that outgrows its memory beside the same one in memory, with fast and slow evaluations.
 
     A graph of --nodes is grown with `uniform`. The search continues it with all of it in memory and, from its
     file, within --ram-mb, each in a process of its own: --visits of `uniform`, --evaluations of an evaluator
     outside the kernels that takes --slow-us for a position. Rates are medians of ten parts of equal work.
-    stall_s is the longest time between two waves, busy the evaluator's share of the time.
+    stall_s is the longest time between two waves, busy the evaluator's share of the time. With
+    --builtin-nodes, --visits of `builtin`, one by one, in a graph of so many, within --builtin-ram-mb, too.
     """
     with tempfile.TemporaryDirectory(prefix="graphsearch-bench-") as name:
         file = Path(name) / "grown.graph"
         fresh(_grow, file, nodes, wave)
         for us, amount in ((0.0, visits), (slow_us, evaluations)):
-            for budget in (0, ram_mb * 1_000_000):
-                found = fresh(_search, file, nodes, budget, wave, us, amount)
-                evaluator = f"{us:g} us" if us else "uniform"
-                yield {"evaluator": evaluator, "memory": f"{ram_mb} MB" if budget else "all"} | found
+            for mb in (0, ram_mb):
+                found = fresh(_search, file, nodes, mb * MB, wave, us, amount)
+                yield _named(f"{us:g} us" if us else UNIFORM, mb) | found
+        file = file.with_name("builtin.graph")
+        if builtin_nodes:
+            fresh(_grow, file, builtin_nodes, 1, BUILTIN)
+            for mb in (0, builtin_ram_mb):
+                found = fresh(_search, file, builtin_nodes, mb * MB, 1, 0.0, visits, BUILTIN)
+                yield _named(BUILTIN, mb) | found
 
 
-def _grow(file: Path | None, nodes: int, wave: int) -> None:
-    with Graph.open(file, evaluator=UniformEvaluator()) as graph:
+def _named(evaluator: str, mb: int) -> Row:
+    return {"evaluator": evaluator, "memory": f"{mb} MB" if mb else "all"}
+
+
+def _grow(file: Path | None, nodes: int, wave: int, evaluator: str = UNIFORM) -> None:
+    with Graph.open(file, evaluator=evaluator) as graph:
         _grow_graph(graph, nodes, wave)
 
 
@@ -102,15 +116,15 @@ def _grow_graph(graph: Graph, nodes: int, wave: int) -> None:
         analyze(graph, chess.Board(), some, SearchParams(minibatch_size=wave))
 
 
-def _search(file: Path, nodes: int, budget: int, wave: int, us: float, amount: int) -> Row:
+def _search(
+    file: Path, nodes: int, budget: int, wave: int, us: float, amount: int, evaluator: str = UNIFORM
+) -> Row:
     """Returns the figures of a search that continues the graph."""
     copy = file.with_name("copy.graph")
     if budget:
         shutil.copyfile(file, copy)
-    _rehearse(file.with_name("tiny.graph"))
-    with Graph.open(
-        copy if budget else None, evaluator=UniformEvaluator(), ram_bytes=budget or None
-    ) as graph:
+    _rehearse(file.with_name("tiny.graph"), evaluator)
+    with Graph.open(copy if budget else None, evaluator=evaluator, ram_bytes=budget or None) as graph:
         if budget:
             watched = _Watched("new_visits", wave, amount, graph)
             watched.search(graph, wave)  # fills the memory
@@ -125,10 +139,10 @@ def _search(file: Path, nodes: int, budget: int, wave: int, us: float, amount: i
     return figures | {"peak_mb": (peak_rss() or 0) / 1e6}
 
 
-def _rehearse(file: Path) -> None:
+def _rehearse(file: Path, name: str) -> None:
     """Loads the kernels of searches within little memory and outside the kernels."""
-    _grow(file, 3000, 64)
-    for evaluator in (UniformEvaluator(), SlowEvaluator(1.0)):
+    _grow(file, 3000, 64, name)
+    for evaluator in (name, SlowEvaluator(1.0)) if name == UNIFORM else (name,):
         with Graph.open(file, evaluator=evaluator, ram_bytes=8_000_000) as graph:
             graph.pager.start_over()
             analyze(graph, chess.Board(), Limits(visits=2048), SearchParams(minibatch_size=64))

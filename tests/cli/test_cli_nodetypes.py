@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import chess
-import numpy as np
 import pytest
 
 from graphsearch import Graph, __version__
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.places import COMPILING
-from graphsearch.solvers.alphabeta.nodetypes import plot
-from graphsearch.solvers.alphabeta.nodetypes.theory import Agreement, Rules
 from graphsearch.store.record.transposition import Entry
 
 from ..conftest import Cli, sql
@@ -62,10 +58,7 @@ def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
         (("--synthetic", 2), "requires 2 arguments"),
         (("--synthetic", "a", 2), "Invalid value for '--synthetic'"),
         (("--synthetic", 0, 2), "branching factor must be from 1 to 1000"),
-        (("--synthetic", 2, 101), "depth must be from 0 to 100"),
-        (("--synthetic", 40, 30), "the most that are searched"),
         (("--synthetic", 2, 2, "--order", "nice"), "perfect, random or a number from 0 to 1"),
-        (("--synthetic", 2, 2, "--order", 2), "order must be from 0 to 1"),
         (("--synthetic", 2, 2, "--seed", 1 << 64), "--seed must be at most"),
         (("--synthetic", 2, 2, "--rules", "knuth"), "must be garms or kannan, not knuth"),
         (("--synthetic", 2, 2, "--plot", "types.pdf"), ".png or .svg"),
@@ -122,21 +115,6 @@ def test_a_start_that_is_cut_is_expected_to_be_and_nothing_is_told_of_no_nodes(
     assert " 0 " not in done.out.partition("Cut by the first move")[2]
 
 
-def test_small_shares_and_large_products_are_short() -> None:
-    views = importlib.import_module("graphsearch.cli.nodetypes_view")
-    assert (views.ratio(5, 4e12), views.ratio(1, 250), views.ratio(3, 2)) == ("<0.001", "0.004", "1.50")
-    assert (views.number(49635491602486.3), views.number(127_999)) == ("5.0e+13", "127,999")
-
-
-@pytest.mark.parametrize(
-    ("order", "words"),
-    [(0, "best move never first"), (0.5, "best move first with probability 0.5"), (1, "in perfect order")],
-)
-def test_the_order_of_a_uniform_tree_is_told_in_words(cli: Cli, order: float, words: str) -> None:
-    done = cli("lab", "nodetypes", "--synthetic", 3, 2, "--order", order)
-    assert f"3 moves at every node, 2 plies, {words}, seed 0" in done.out
-
-
 def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -> None:
     board = chess.Board()
     board.push_san("a3")
@@ -187,22 +165,3 @@ def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path) -> Non
     )
     assert cli("lab", "nodetypes", "--synthetic", 3, 3, "--plot", tree, "--json").code == 0
     assert tree.read_bytes().startswith(b"\x89PNG")
-
-
-def test_each_line_that_leaves_the_picture_gets_an_arrow_and_equal_numbers_stand_apart() -> None:
-    figure_module = pytest.importorskip("matplotlib.figure")
-    axes = figure_module.Figure().subplots()
-    counted = {"pv": [1.0, 1.0, 0.0, 1.0], "cut": [0.0, 19.0, 19.0, 20.0], "all": [0.0, 0.0, 19.0, 19.0]}
-    formulas = {"pv": [1.0] * 4, "cut": [0.0, 19.0, 400.0, 8000.0], "all": [0.0, 0.0, 19.0, 400.0]}
-    matrix = Agreement(((1, 0, 0), (0, 1, 0), (0, 0, 1)))
-    plot._draw_counts(axes, plot._Picture(counted, formulas, "", "", matrix, Rules.GARMS))
-    edge = [text.xy[0] for text in axes.texts]
-    assert len(edge) == 2  # of Cut below ply 2, of All below ply 3
-    assert edge[0] < 2 < edge[1] < 3
-    formula_cut = next(
-        line for line in axes.lines if line.get_linestyle() == "--" and line.get_marker() == "s"
-    )
-    assert formula_cut.get_markevery() == [0]  # of the others nothing is seen on the edge
-    at_two = [line.get_xdata()[2] for line in axes.lines if line.get_linestyle() == "-"]
-    assert len(set(at_two)) == 3
-    assert np.isnan(axes.lines[1].get_ydata()[2])  # a ply without PV nodes is a gap

@@ -393,17 +393,6 @@ def test_the_polyglot_tool_lists_the_lines_of_the_book(graph: Path, tmp_path: Pa
             assert all(abs(seen[key][move] - 100 * weight / total) <= 1 for move, weight in rows)
 
 
-def test_the_polyglot_tool_adds_up_two_books(graph: Path, tmp_path: Path) -> None:
-    export_polyglot(graph, tmp_path / "book.bin")
-    ask_tool(tmp_path, "merge-book", "-in1", "book.bin", "-in2", "book.bin", "-out", "merged.bin")
-    doubled = [(key, move, 2 * weight, learn) for key, move, weight, learn in entries(tmp_path / "book.bin")]
-    assert entries(tmp_path / "merged.bin") == doubled
-    told = ask_tool(tmp_path, "info-book", "-bin", "book.bin")
-    on_lines = [int(n) for n in re.findall(r"Positions on lines for \w+ +: +(\d+)", told)]
-    assert len(on_lines) == 2
-    assert all(on_lines)
-
-
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_disk_that_fills_up_is_one_error_that_names_the_book(
     graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,14 +9,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.rows_export import export_jsonl
@@ -29,7 +27,6 @@ from ..conftest import Cli, finish, start
 from ..store.records import filled, random_board
 from ..store.test_damage import flip
 from ..support.pools import until
-from ..support.reference import HashEvaluator
 from .exported import ENDGAME, after, known_below, made_record, searched, uniform_graph
 
 FORMATS = ("polyglot", "pgn", "epd", "jsonl", "csv")
@@ -165,29 +162,6 @@ def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -
         assert done.code == 0, done.err
         assert "checkmate" in done.out
     assert cli("export", "--format", "polyglot", "--store", path, "-o", tmp_path / "x", mate).code == 1
-
-
-def test_it_works_while_a_search_writes(tmp_path: Path) -> None:
-    path = tmp_path / "live.graph"
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=200), SearchParams(minibatch_size=8))
-        done = threading.Event()
-
-        def go_on() -> None:
-            while not done.is_set():
-                analyze(graph, chess.Board(), Limits(visits=50), SearchParams(minibatch_size=8))
-
-        writer = threading.Thread(target=go_on)
-        writer.start()
-        try:
-            reports = [export_jsonl(path, tmp_path / "out.jsonl") for _ in range(5)]
-        finally:
-            done.set()
-            writer.join()
-    sizes = [report.positions for report in reports]
-    assert sizes == sorted(sizes)
-    assert reports[0].positions >= 100
-    assert not any(report.problems for report in reports)
 
 
 def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(tmp_path: Path) -> None:

@@ -348,20 +348,6 @@ def test_keys_and_fens_are_those_of_python_chess_along_the_games_of_the_samples(
     assert positions or name == "utf8-bom.pgn"
 
 
-@pytest.mark.slow
-def test_keys_are_polyglots_in_every_position_of_the_large_sample(path: Path) -> None:
-    [report] = import_pgn(path, [GivenFile(str(shared_data(f"data/{LARGE}")))])
-    assert (report.taken, report.problems) == (8000, [])
-    positions = sql(path, "SELECT key, fen, ply FROM game_position")
-    assert len(positions) > 50_000
-    for key, fen, ply in positions:
-        board = chess.Board(fen)
-        assert (f"{chess.polyglot.zobrist_hash(board):016x}", board.ply()) == (key, ply)
-    played = "SELECT sum(white + draws + black + unknown) FROM game_move"
-    assert sql(path, played + " WHERE key = '463b96181691fc9c'") == [(8000,)]
-    assert sql(path, played) == [(127_995,)], "eight moves a side, of which five are played twice in a game"
-
-
 def test_names_are_right_above_the_free_clock_and_with_en_passant() -> None:
     names = PositionNames()
     for fen in (

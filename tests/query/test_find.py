@@ -11,7 +11,6 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import CapacityError, InvalidParameterError
 from graphsearch.graph.sweeps.parts import least_bytes
 from graphsearch.position.board import key_of, key_of_text
@@ -28,7 +27,6 @@ from tests.conftest import ROOT
 from ..graph.sweeps.test_refresh import Records, records_of
 from ..store.records import filled, random_records
 from ..support.graphs import ENDGAME, searched
-from ..support.reference import HashEvaluator
 from .handmade import ways_in
 
 WON, NOT_LOST = 2 << 2 | 2 << 4, 1 << 2 | 2 << 4  # flags: lower and upper bound
@@ -264,11 +262,3 @@ def test_edges_to_positions_that_left_the_file_count_for_nothing(cyclic: Path) -
     prune(cyclic, 2)
     found = count_all(cyclic, top=10_000)
     assert {key_of(chess.Board(row.position)): row.ways for row in found.positions} == expected_ways(cyclic)
-
-
-def test_scans_answer_while_a_search_writes(tmp_path: Path) -> None:
-    path = tmp_path / "busy.graph"
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=200), SearchParams(minibatch_size=8))
-        assert len(list(find(path, Filters(min_n=2)))) > 5
-        assert count_all(path).edges > 100

@@ -52,13 +52,12 @@ def test_any_name_is_a_name(cli: Cli, tmp_path: Path, name: str) -> None:
         assert cli("store", "backup", tmp_path / name, tmp_path / f"{name}copy").code == 0
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", pytest.param("ascii", marks=pytest.mark.slow)])
-def test_a_name_that_is_not_utf8_is_a_name(tmp_path: Path, encoding: str) -> None:
+def test_a_name_that_is_not_utf8_is_a_name(tmp_path: Path) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9\xc3\xa9.graph")
 
     def run(*words: str) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-m", "graphsearch", *words, path]
-        environment = os.environ | {"PYTHONIOENCODING": encoding}
+        environment = os.environ | {"PYTHONIOENCODING": "ascii"}
         return subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
 
     made = run("analyze", "startpos", "--visits", "9", "--json", "--store")
@@ -66,7 +65,7 @@ def test_a_name_that_is_not_utf8_is_a_name(tmp_path: Path, encoding: str) -> Non
     assert b"holds 9 nodes" in made.stderr
     shown = run("store", "verify")
     assert shown.returncode == 0
-    assert shown.stdout.startswith(os.fsencode(path) if encoding == "utf-8" else ascii(path)[1:-1].encode())
+    assert shown.stdout.startswith(ascii(path)[1:-1].encode())
     Path(path).unlink()
     gone = run("store", "info")
     assert gone.returncode == 2

@@ -202,13 +202,6 @@ def test_rows_are_as_the_records_are_now(old: Path) -> None:
         assert row.weight == pytest.approx(row.n * row.difference)
 
 
-def test_it_reads_while_a_search_writes(old: Path) -> None:
-    second_opinion(old, CountingEvaluator("other"))
-    with Graph.open(old, evaluator=HashEvaluator()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=100))
-        assert disagree(old, top=3).rows
-
-
 def test_positions_that_left_the_file_are_counted(old: Path) -> None:
     second_opinion(old, CountingEvaluator("other"))
     prune(old, 2)

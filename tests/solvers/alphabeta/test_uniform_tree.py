@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from graphsearch.errors import CapacityError, InvalidParameterError
-from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.solvers.alphabeta.nodetypes import uniform_tree_kernel as kernel
 from graphsearch.solvers.alphabeta.nodetypes.synthetic import (
     SyntheticTree,
@@ -136,17 +133,6 @@ def test_the_kernel_searches_like_a_plain_recursive_search(
     assert found.nodes == plain.types[0].sum() == plain.types[1].sum()
 
 
-@pytest.mark.parametrize("depth", range(3 if JIT_OFF else 7))
-def test_with_perfect_order_a_search_visits_what_the_published_table_says(depth: int) -> None:
-    found = synthetic(SyntheticTree(40, depth))
-    assert found.exact
-    for done in found.searches:
-        leaves = minimal(40, depth)
-        assert done.actual(depth) == (leaves.pv, leaves.cut, leaves.all)
-        assert done.leaves == leaves.total
-        assert done.price == 1
-
-
 @pytest.mark.parametrize(("branching", "depth"), [(1, 9), (2, 9), (3, 7), (5, 5), (218, 2)])
 @pytest.mark.parametrize("seed", [0, 7])
 def test_with_perfect_order_every_ply_is_minimal_and_every_type_as_expected(
@@ -162,22 +148,6 @@ def test_with_perfect_order_every_ply_is_minimal_and_every_type_as_expected(
         assert done.first_cutoffs == done.cutoffs
         assert (done.researches, done.became_all) == (0, 0)
         assert [done.agreement(rules).share for rules in Rules] == [1, 1]
-
-
-def test_less_order_costs_more_leaves_and_fewer_first_cuts() -> None:
-    depth, seeds = (3, range(2)) if JIT_OFF else (4, range(8))
-    for pvs in (False, True):
-        done = [
-            [search_uniform(SyntheticTree(12, depth, order, seed), pvs=pvs) for seed in seeds]
-            for order in (1.0, 0.9, 0.5, 0.0, None)
-        ]
-        leaves = [sum(one.leaves for one in row) for row in done]
-        assert leaves == sorted(leaves)
-        assert leaves[0] == len(seeds) * minimal(12, depth).total
-        shares = [sum(one.first_share or 0 for one in row) for row in done]
-        assert all(more > less for more, less in pairwise(shares))
-        kappas = [sum(one.agreement(Rules.GARMS).kappa or 0 for one in row) for row in done]
-        assert all(more > less for more, less in pairwise(kappas))
 
 
 def test_a_search_in_slices_is_one_search() -> None:

@@ -8,14 +8,24 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import chess
+
+from graphsearch import Limits
 from graphsearch.store.info import info
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.web.jobs.kept_queue import READ_ONLY, TAKEN
+from graphsearch.web.jobs.searching import do_search
+from graphsearch.web.jobs.tasks import Reached, SearchTask
 
+from ..support.graphs import ENDGAME
+from ..support.positions import KIWIPETE
 from .conftest import Client, Serve, until
 
 PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\n\n'
@@ -107,7 +117,7 @@ def test_a_killed_server_leaves_its_queue_to_the_next_one(serve: Serve, small_gr
 
 def test_the_end_of_the_server_interrupts_and_a_restart_resumes(serve: Serve, small_graph: Path) -> None:
     client = entered(serve, small_graph)
-    client.post("search", seconds=500)
+    client.post("search", seconds=500, visits=10**9)
     client.post("search", queue=True, visits=20)
     until(lambda: queue(client)["running"][0]["facts"].get("counters"), "the search")
     client.end()
@@ -115,10 +125,28 @@ def test_the_end_of_the_server_interrupts_and_a_restart_resumes(serve: Serve, sm
     assert list(small_graph.parent.glob("*-queue/*")) == []
     again = entered(serve, small_graph)
     assert states(again)["waiting"] == [("search", "interrupted"), ("search", "waiting")]
+    rest = again.server.served.queue.job(queue(again)["waiting"][0]["number"]).rest()
+    assert isinstance(rest, SearchTask)
+    left = rest.reached.left(rest.limits)
+    assert (rest.reached.positions, left is not None and left.visits) == (0, 10**9 - rest.reached.visits)
+    assert 0 < rest.reached.visits == queue(again)["waiting"][0]["facts"]["new_visits"]
     again.post("queue", action="clear")
     assert states(again)["waiting"] == []
     again.end()
     assert rows(small_graph) == []
+
+
+def test_an_interrupted_search_makes_what_is_left_of_its_limits(small_graph: Path) -> None:
+    boards, limits = (chess.Board(), chess.Board(KIWIPETE), chess.Board(ENDGAME)), Limits(visits=300)
+    stop = threading.Event()
+    requests: Any = SimpleNamespace(stop=stop, watched=(), answer=lambda records: None)
+    task = SearchTask(title="search", path=small_graph, boards=boards, limits=limits)
+    reached = Reached.of({"reached": {"positions": 1, "visits": 260, "evaluations": 9, "seconds": 1}})
+    found = do_search(replace(task, reached=reached), requests, lambda facts: None)
+    assert found["new_visits"] == 40 + 300
+    assert Reached.of(found) == Reached(3)
+    assert Reached.of({"reached": {"positions": 1}}) == Reached.of({"reached": "3"}) == Reached()
+    assert Reached(seconds=2.5).left(Limits(seconds=2.5)) is None
 
 
 def test_what_has_ended_is_listed_until_it_is_forgotten(serve: Serve, small_graph: Path) -> None:

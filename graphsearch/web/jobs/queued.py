@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...store.tables.provenance import now
 from ...store.tables.tasks import TaskRow
 from ...workers.process import Child
-from .tasks import READING, ImportTask, ReviewTask, Task
+from .tasks import READING, ImportTask, Reached, ReviewTask, SearchTask, Task
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
 INTERRUPTED = "interrupted"  # by the end of the server; it waits to be started anew
@@ -63,6 +63,12 @@ class QueuedTask:
     def kind(self) -> str:
         """What it does, in a word."""
         return type(self.task).__name__.removesuffix("Task").lower() or "task"
+
+    def rest(self) -> Task:
+        """Returns the task from where an interruption has left it."""
+        if isinstance(self.task, SearchTask):
+            return replace(self.task, reached=Reached.of(self.facts))
+        return self.task
 
     def as_dict(self) -> dict[str, object]:
         """Returns the JSON object for the page."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from ...errors import GraphSearchError, UnsavedError
 from ...store.sharded.manifest import is_sharded
 from .memory import Memory
 from .reporting import UPDATE_SECONDS, Reports
-from .tasks import SearchTask, ready
+from .tasks import Reached, SearchTask, ready
 
 if TYPE_CHECKING:
     from ...graph.graph import Graph
@@ -152,6 +152,7 @@ class _Searches:
         self._task = task
         self._searched = searched
         self._requests = requests
+        self._reached = task.reached
         self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
         self._reports = Reports(searched.read, requests, send, lines=searched.lines)
 
@@ -161,26 +162,31 @@ class _Searches:
             self._reports.facts = {"place": place + 1, "positions": len(self._task.boards)}
             if self._requests.stop.is_set():
                 break
+            if place < self._reached.positions:
+                continue
             if (limits := self._limits(board)) is not None:
                 reason = self._one(board, limits)
+            if not self._requests.stop.is_set():
+                self._reached = Reached(place + 1)
         return {
             "stage": "done",
             "reason": "stop" if self._requests.stop.is_set() else reason,
             "positions": len(self._task.boards),
+            "reached": asdict(self._reached),
             **self._totals,
             **self._searched.facts,
         }
 
     def _limits(self, board: chess.Board) -> Limits | None:
         """Returns the limits of a position; None if it has all its visits already."""
-        task = self._task
-        if task.until is None:
-            return task.limits
+        limits, until = self._reached.left(self._task.limits), self._task.until
+        if until is None or limits is None:
+            return limits
         known = self._searched.read(board)
-        missing = task.until - (known.visits if known else 0)
+        missing = until - (known.visits if known else 0)
         if missing <= 0:
             return None
-        return replace(task.limits, visits=min(missing, task.limits.visits or missing))
+        return replace(limits, visits=min(missing, limits.visits or missing))
 
     def _one(self, board: chess.Board, limits: Limits) -> str:
         with unsaved_told():
@@ -188,4 +194,10 @@ class _Searches:
         self._totals["new_visits"] += result.new_visits
         self._totals["evaluations"] += result.evaluations
         self._totals["seconds"] += result.seconds
+        self._reached = replace(
+            self._reached,
+            visits=self._reached.visits + result.new_visits,
+            evaluations=self._reached.evaluations + result.evaluations,
+            seconds=self._reached.seconds + result.seconds,
+        )
         return result.stop_reason

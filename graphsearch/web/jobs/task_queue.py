@@ -238,7 +238,7 @@ class TaskQueue:
             job.state, job.error = FAILED, str(error)
             self._end(job, lane)
             return
-        job.child.send(job.task)
+        job.child.send(job.rest())
         job.child.send(Watch(self._watched))
 
     @staticmethod

@@ -53,6 +53,33 @@ class Searching(Task):
     ram_bytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a task of several searches has come.
+
+    Attributes:
+      positions: that are done. visits, evaluations, seconds: what the next one has used of its limits.
+    """
+
+    positions: int = 0
+    visits: int = 0
+    evaluations: int = 0
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> Reached:
+        """Returns it from the last report of a task, which the file keeps; from the start without one."""
+        kept = facts.get("reached")
+        if not isinstance(kept, dict) or not all(isinstance(kept.get(x), int | float) for x in cls.__slots__):
+            return cls()
+        return cls(**{name: kept[name] for name in cls.__slots__})
+
+    def left(self, limits: Limits) -> Limits | None:
+        """Returns what is left of the limits of the next position; None if one of them is reached."""
+        left = {name: value - getattr(self, name) for name, value in limits.as_dict().items()}
+        return Limits(**left) if min(left.values(), default=1) > 0 else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTask(Searching):
     """A search of one position, or of several one after the other.
@@ -62,12 +89,14 @@ class SearchTask(Searching):
       until: root N at which a position is done, whatever the limits: its existing visits count; None: the
         limits alone.
       limits: of each position. searchmoves: of all, in UCI; empty: all moves.
+      reached: where an interruption left it.
     """
 
     boards: tuple[chess.Board, ...]
     until: int | None = None
     limits: Limits = field(default_factory=Limits)
     searchmoves: tuple[str, ...] = ()
+    reached: Reached = field(default_factory=Reached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

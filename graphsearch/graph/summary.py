@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 import chess
+import numpy as np
 
 from ..position.board import fen_of, key_text
 from ..store.record.ranking import best_move, node_mean
@@ -91,9 +92,11 @@ def top_rows(read: Reader, root: chess.Board, *, named: bool = True) -> tuple[li
         board = before.copy(stack=False)
         if move:
             board.push(chess.Move.from_uci(move))
-        listed = Listed(board)
-        record = None if listed.key in positions else read(board)
+        record = read(board)
         if record is None:
+            continue
+        listed = Listed(board, np.array(record.words, np.uint64))
+        if listed.key in positions:
             continue
         least = least or max(2, record.visits // TOP_SHARE)
         positions[listed.key], visited = listed.rows(record, named=named)

@@ -58,13 +58,22 @@ def negate(q: float) -> float:
     return 0.0 - q
 
 
+def draw_beside(q: float, d: float) -> float:
+    """Returns the draw probability of a value with mean `q`: `d`, cut to at most 1 - |q|.
+
+    >>> draw_beside(0.5, 0.25), draw_beside(0.75, 0.5)
+    (0.25, 0.25)
+    """
+    return min(max(d, 0.0), 1.0 - abs(q))
+
+
 def wdl_from_q(q: float, d: float) -> WDL:
     """Returns the WDL with mean `q` and draw probability `d`, `d` cut to at most 1 - |q|.
 
     >>> wdl_from_q(0.5, 0.25)
     WDL(win=0.625, draw=0.25, loss=0.125)
     """
-    d = min(max(d, 0.0), 1.0 - abs(q))
+    d = draw_beside(q, d)
     return WDL(max(0.0, (1.0 - d + q) / 2), d, max(0.0, (1.0 - d - q) / 2))  # not -1e-17 by rounding
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from graphsearch.position.board import unpack
+from graphsearch.store.merging import Rules
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
@@ -65,6 +66,10 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def merge_step(self) -> None:
         self.store.merge_step()
+
+    @rule(unread=st.booleans())
+    def merge_step_of_a_search(self, unread: bool) -> None:
+        self.store.merge_step(Rules(lazy=True, unread=unread))
 
     @rule()
     def merge_all(self) -> None:

@@ -35,7 +35,11 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
       clock: the halfmove clock of the path; default: that at which the record was evaluated.
       resets: whether each move resets the clock, in the order of the edges; default: none does.
     """
-    at, edges = record.words[8] >> 12 & 255 if clock is None else clock, record.edges
+    edges = record.edges
+    if not may_be_proven(record):
+        ranked = sorted(range(len(edges)), key=lambda k: (-edges[k].n, negate(edges[k].value), k))
+        return [*ranked, *range(len(edges), len(record.codes))]
+    at = record.words[8] >> 12 & 255 if clock is None else clock
     zeroing = chain(resets, repeat(False))
     proofs = [proof_at(edge, at, resets=reset) for edge, reset in zip(edges, zeroing, strict=False)]
     open_edges = [edge for edge, proof in zip(edges, proofs, strict=True) if proof is None]
@@ -64,6 +68,11 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     ranked = sorted(range(len(edges)), key=worth)
     lost = bisect_left(ranked, LOST, key=lambda k: worth(k)[0])
     return [*ranked[:lost], *range(len(edges), len(record.codes)), *ranked[lost:]]
+
+
+def may_be_proven(record: NodeRecord) -> bool:
+    """Returns whether an edge of a record may be proven, or be as good as won; else visits rank them."""
+    return any(edge.d >= DRAWN or abs(edge.q) == 1.0 for edge in record.edges)
 
 
 def has_best_move(record: NodeRecord) -> bool:
@@ -104,7 +113,7 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
     if not record.codes:
         return None
     moves, edges = legal_moves(board), record.edges
-    if any(edge.d >= DRAWN or abs(edge.q) == 1.0 for edge in edges):
+    if may_be_proven(record):
         best = ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]
     else:  # nothing is proven, or as good as won: the most visited one, as `ranking` has it
         best = max(range(len(edges)), key=lambda k: (edges[k].n, edges[k].value), default=0)

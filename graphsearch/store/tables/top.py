@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, InvalidPositionError
-from ...position.board import fen_of, key_of_text, key_text_of_words, legal_moves, pack
+from ...position.board import Words, fen_of, key_of_text, key_text_of_words, legal_moves, pack
 from ...position.notation import board_from_fen
-from ...position.values import wdl_from_q
+from ...position.values import draw_beside, wdl_from_q
 from ..order import identities
 from ..record.node import Edge, NodeRecord, RecordBatch
-from ..record.ranking import edge_of, node_mean, ranking, resets_of
+from ..record.ranking import edge_of, may_be_proven, node_mean, ranking, resets_of
 from .column import KEY
 from .rows import insert
 
@@ -66,9 +66,13 @@ class Listed:
       board: the position. words: the same, packed. key: of the rows.
     """
 
-    def __init__(self, board: chess.Board) -> None:
-        """Takes a position; nobody may change the board."""
-        self.board, self.words = board, pack(board)
+    def __init__(self, board: chess.Board, words: Words | None = None) -> None:
+        """Takes a position; nobody may change the board.
+
+        Args:
+          words: of its record, if they are at hand: packing it costs a quarter of all else.
+        """
+        self.board, self.words = board, pack(board) if words is None else words
         self.key, self._fen = key_text_of_words(self.words), fen_of(board)
         self._moves: list[chess.Move] = []
         self._names: dict[str, str] = {}
@@ -82,7 +86,7 @@ class Listed:
         ranked: list[int] = []
         if record.codes:
             self._moves = self._moves or legal_moves(self.board)
-            resets = resets_of(record, self.board, self._moves)
+            resets = resets_of(record, self.board, self._moves) if may_be_proven(record) else ()
             ranked = ranking(record, self.board.halfmove_clock, resets)
         order, priors = record.order, record.priors if record.codes else []
         q, d = node_mean(record)
@@ -129,7 +133,7 @@ def _edge(key: str, uci: str, edge: Edge, prior: float) -> Row:
         "n": edge.n,
         "p": prior,
         "q": edge.value,
-        "draw": wdl_from_q(edge.value, edge.draws).draw,
+        "draw": draw_beside(edge.value, edge.draws),
     }
 
 

@@ -185,11 +185,10 @@ class Kernel(Inner):
         places = self._places.writing
         if not places:
             return self._built(arguments, [""])[0]
-        with places[0].folder.alone(places[0].file_name(self._label, key)):
+        name = places[0].file_name(self._label, key)
+        with places[0].folder.alone(f"{name}.later" if _has_low_priority() else name):
             found = self._read(key)  # another process may have compiled it meanwhile
-            if not found and not _has_low_priority():
-                found = self._kept(arguments, key)
-        return found or self._kept(arguments, key)
+            return found or self._kept(arguments, key)
 
     def _read(self, key: tuple[object, ...]) -> MachineCode | None:
         found = (place.read(self._label, key) for place in self._places.reading)
@@ -211,7 +210,7 @@ class Kernel(Inner):
 
 
 def _has_low_priority() -> bool:
-    """Returns whether other programs go first: whoever waited for this process might wait for hours."""
+    """Returns whether other programs go first: others would wait for hours for what it has locked."""
     return hasattr(os, "nice") and os.nice(0) > 0
 
 

@@ -203,6 +203,7 @@ STORE_BYTES = 100_000_000  # of shared memory, the least; messages go over TCP
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_worker_niceness": "0",  # by default 15: on a busy machine the search would wait for its workers
 }
 
 NEW = "local"  # Ray's name of a cluster of one's own, which ends with the program

@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -226,28 +227,20 @@ def test_nobody_waits_for_ever_for_a_process_that_was_suspended(
 
 
 @needs_compiler
-@pytest.mark.parametrize(("niceness", "waits"), [(0, True), (19, False)])
-def test_nobody_waits_for_a_process_that_lets_others_go_first(
-    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch, niceness: int, waits: bool
+@pytest.mark.parametrize("niceness", [0, 15])
+def test_processes_wait_for_those_of_their_own_priority_alone(
+    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch, niceness: int
 ) -> None:
-    fcntl = pytest.importorskip("fcntl")
     held = []
-    build = objects.build
 
-    def watched(*args: Any) -> Any:
-        (lock,) = folder.path.glob("*.lock")
-        with lock.open() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held.append(False)
-            except BlockingIOError:
-                held.append(True)
-        return build(*args)
+    def noted(self: cache.CodeFolder, name: str) -> AbstractContextManager[None]:
+        held.append(name)
+        return nullcontext()
 
+    monkeypatch.setattr(cache.CodeFolder, "alone", noted)
     monkeypatch.setattr(os, "nice", lambda more: niceness)
-    monkeypatch.setattr(objects, "build", watched)
     kernels()[0](1.0, 2.0)
-    assert held == [waits]
+    assert [name.endswith(".later") for name in held] == [niceness > 0]
 
 
 # ------------------------------------------------------------------ said once, where it is true

@@ -166,16 +166,18 @@ def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -
 
 def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(tmp_path: Path) -> None:
     path = uniform_graph(tmp_path / "wide.graph", 100)
-    folder = tmp_path / "out"
+    folder, begun = tmp_path / "out", tmp_path / "begun"
     folder.mkdir()
     # short sleeps: another thread may get the signal, and a long sleep then goes on
     endless = "import time; from graphsearch.exchange import rows_export as csv; csv._csv_rows = lambda _: "
-    endless += "[time.sleep(0.05) for _ in range(1800)]"
+    endless += f"[open({str(begun)!r}, 'w').close(), *[time.sleep(0.05) for _ in range(1800)]]"
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         process = start(
             "export", "--format", "csv", "--store", path, "-o", folder / "big.csv", before=endless
         )
-        until(lambda: "big.csv.part" in left_in(folder))
+        until(begun.exists)
+        begun.unlink()
+        assert "big.csv.part" in left_in(folder)
         os.kill(process.pid, number)
         assert finish(process).code == code
         assert left_in(folder) == set()

@@ -26,6 +26,12 @@ window.fetch = async (address, given) => {
   return response;
 };
 """
+# every answer waits until the test lets all go
+HELD = SLOW.replace(
+    "setTimeout(() => json().then(resolve, reject), 250);",
+    "const go = () => json().then(resolve, reject); window.held ? held.push(go) : go();",
+)
+LET_GO = "const waiting = held; window.held = null; waiting.forEach((go) => go());"
 SCRIPT_ERRORS = (
     "window.seen = []; window.addEventListener('unhandledrejection', (e) => seen.push(String(e.reason)))"
 )
@@ -134,9 +140,11 @@ def test_an_early_move_that_is_illegal_or_of_another_position_is_dropped(page: P
 
 def test_a_piece_that_is_in_the_hand_when_the_moves_come_stays_in_it(page: Page) -> None:
     opened(page)
-    page.run(SLOW)
+    page.run(f"window.held = []; {HELD}")
     early(page, "")
     page.drag("g1", "g1")
+    assert page.run("return document.querySelectorAll('#board .hints *').length") == 0
+    page.run(LET_GO)
     page.wait("return document.querySelectorAll('#board .hints *').length === 2", "where it may go")
     page.drag("f3", "f3")
     until(lambda: at(page) == "Nf3", "the move")

@@ -22,7 +22,7 @@ import pytest
 
 from .support.browser import driver as driver
 from .support.compiling import compile_all
-from .support.traces import Summary, Traces
+from .support.traces import FOLDER, Summary, Traces
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -42,7 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
     if not config.getoption("numprocesses", None):
         _start_processes_with_default_signals()
-        if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        worker = os.environ.get("PYTEST_XDIST_WORKER")
+        if worker and FOLDER in os.environ:
             config.pluginmanager.register(Traces(worker))
     elif not config.getoption("collectonly"):
         config.pluginmanager.register(Summary())

@@ -109,6 +109,7 @@ class Graph(SavedGraph):
         first new position.
 
         Raises:
+          InvalidParameterError: as `open`.
           UnfinishedError: as `open`.
           StoreLockedError: as `open`.
           StoreError: as `open`.

@@ -22,10 +22,8 @@ from pathlib import Path
 KEY, KEY_BYTES = "key", 32
 SIGNATURE_BYTES = 32  # HMAC-SHA256
 MOST_BYTES = 32 << 20  # of a file: the code of the largest kernel takes a third of a megabyte
-LONGEST_WAIT_S, BETWEEN_TRIES_S = (
-    120.0,
-    0.02,
-)  # for a lock; a kernel takes half a minute at most
+LONGEST_WAIT_S = 120.0  # for a lock; a kernel takes half a minute at most
+BETWEEN_TRIES_S = 0.02
 ABSENT = {errno.ENOENT, errno.ENOTDIR}
 # a link is not followed, a pipe not waited for; Windows translates line ends unless told not to
 SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from .support.browser import driver as driver
 from .support.compiling import compile_all
@@ -31,7 +32,12 @@ LONGEST_PROCESS_S = 240
 
 @pytest.hookimpl(trylast=True)  # after pytest's own use of faulthandler
 def pytest_configure(config: pytest.Config) -> None:
-    """Pins what would make runs differ: one kernel cache for all tests, compiled once, and plain output."""
+    """Pins what would make runs differ: one kernel cache for all tests, compiled once, and plain output.
+
+    No example of Hypothesis fails for the time that it takes: a kernel may be compiled, the machine be busy.
+    """
+    settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any-machine")
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
     reports = Path(tempfile.gettempdir()) / "graphsearch-test-reports"  # of defects that tests make

@@ -23,10 +23,11 @@ from ..store.store import Store
 from ..store.tables.history import RootValues
 from ..store.transpositions.saved import Loaded
 from ..store.upkeep.compact import tidy
+from .image import keep_image, take_image
 from .kept_transpositions import KeptEntries
-from .loading import Loader, is_due
+from .loading import FILLED_SHARE, Loader, is_due
 from .memory import check_budget
-from .saving import SavedGraph
+from .saving import SavedGraph, Work
 from .summary import root_values
 
 TIDY_SHARE = 20  # closing tidies the file in one part of so many of the CPU time since it was opened,
@@ -136,12 +137,36 @@ class Graph(SavedGraph):
             raise
         try:
             nodes = store.node_count if store else 0
-            if 0 < nodes <= LOADED_AT_ONCE and graph.pager.has_room_for(nodes):
+            if nodes and not graph._take_image() and graph._is_soon_loaded:
                 graph.call(graph.pager.load_whole)
         except BaseException:
             graph._let_go()
             raise
         return graph
+
+    def _take_image(self) -> bool:
+        """Fills memory from the image of the file, if there is one that fits; returns whether there is."""
+        found: list[bool | None] = []
+        room = int(FILLED_SHARE * self.pager.budget)
+        self.call(lambda store: found.append(take_image(self.arena, store, room)))
+        (whole,) = found
+        if whole is None:
+            return False
+        self.pager.complete = whole
+        self._has_loaded = not self.pager.has_room_for(self._file_nodes)
+        return True
+
+    @property
+    def _is_soon_loaded(self) -> bool:
+        return self._file_nodes <= LOADED_AT_ONCE and self.pager.has_room_for(self._file_nodes)
+
+    def _keep_image(self, store: Store) -> None:
+        """Writes an image of memory if it holds all of the file, or what searches want of a larger one."""
+        pager, arena = self.pager, self.arena
+        is_worth = pager.complete or arena.bytes_used > pager.budget // 2
+        is_as_saved = not (arena.dirty_count or arena.has_overlay or pager.misfits)
+        if is_worth and is_as_saved and self.reads_alone:
+            keep_image(arena, store, whole=pager.complete)
 
     # -------------------------------------------------------------- transposition entries
     def use_entries(self, table_bytes: int) -> EntryTable:
@@ -332,11 +357,13 @@ class Graph(SavedGraph):
             with contextlib.suppress(StoreError):  # all is saved; only old versions stay for now
                 seconds = LEAST_TIDY_SECONDS + (time.process_time() - self._opened) / TIDY_SHARE
                 self.call(lambda store: tidy(store, seconds=seconds))
-        finally:
+        except BaseException:
             self._let_go()
+            raise
+        self._let_go(self._keep_image)
 
-    def _let_go(self) -> None:
-        """Closes the file as it is, and the evaluator if it is the graph's own."""
+    def _let_go(self, last: Work | None = None) -> None:
+        """Closes the file, after `last` by its writer, and the evaluator if it is the graph's own."""
         if self._owns_evaluator:
             self._owns_evaluator = False
             self.evaluator.close()
@@ -346,7 +373,7 @@ class Graph(SavedGraph):
         self._closed = True
         self._end_loading()
         if self._saver:
-            self._saver.close()
+            self._saver.close(last)
         if self._reader:
             self._reader.close()
         store.close()

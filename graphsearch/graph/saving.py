@@ -164,9 +164,11 @@ class Saver:
         if job.error:
             raise job.error
 
-    def close(self) -> None:
-        """Ends the thread after the step it is at; merges go on when the file is opened again."""
+    def close(self, last: Work | None = None) -> None:
+        """Ends the thread after the step it is at, and `last`; merges go on when the file is opened again."""
         if self._thread.is_alive():
+            if last:
+                self._jobs.put(_Job(last, saves=False))
             self._jobs.put(None)
             self._thread.join()
 
@@ -201,8 +203,7 @@ class Saver:
 
     def _merge_step(self) -> bool:
         """Does one step, of a size that the machine at its present load does in `STEP_SECONDS`."""
-        began = time.monotonic()
-        blocks = min(self._step_blocks, self.most_blocks)
+        began, blocks = time.monotonic(), min(self._step_blocks, self.most_blocks)
         rules = Rules(unread=self.unread, lazy=self.newest is None, blocks=blocks, newest=self.newest)
         more = self._store.merge_step(rules)
         seconds = time.monotonic() - began
@@ -263,8 +264,7 @@ class SavedGraph:
         self._settle_saving(wait=True)
         if self._saver is None:
             return
-        late = len(self._notes)
-        in_flight = self.in_flight
+        late, in_flight = len(self._notes), self.in_flight
         notes = [
             *self._notes,
             lambda store: store.write_fact(IN_FLIGHT, in_flight),

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from io import FileIO
 from pathlib import Path
 
 KEY, KEY_BYTES = "key", 32
@@ -169,20 +170,27 @@ def _is_private(status: os.stat_result, *, kind: int = stat.S_IFDIR) -> bool:
 
 
 def read_regular(path: Path, *, owned: bool) -> bytes:
-    """Returns the content of a regular file of no more than MOST_BYTES.
+    """Returns the content of a regular file of no more than MOST_BYTES; see `open_regular`."""
+    with open_regular(path, owned=owned, most=MOST_BYTES) as file:
+        return file.read(MOST_BYTES)
+
+
+@contextmanager
+def open_regular(path: Path, *, owned: bool, most: int) -> Iterator[FileIO]:
+    """Yields a regular file of no more than so many bytes, without a buffer.
 
     Args:
       owned: whether it must belong to the user.
 
     Raises:
-      OSError: if it is not such a file, or cannot be read.
+      OSError: if it is not such a file, or cannot be opened.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | SAFELY), "rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | SAFELY), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         is_sound = _is_private(status, kind=stat.S_IFREG) if owned else stat.S_ISREG(status.st_mode)
-        if not is_sound or status.st_size > MOST_BYTES:
+        if not is_sound or status.st_size > most:
             raise OSError(errno.EINVAL, "not a file of this user's cache", str(path))
-        return file.read(MOST_BYTES)
+        yield file
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -74,10 +74,14 @@ class LevelFolder:
 
 
 class LevelFolders:
-    """The folders for one digest of sources, created and checked when needed."""
+    """The folders for one digest of sources, created and checked when needed.
+
+    Attributes:
+      digest: of the sources and the compiler; empty if nothing is compiled.
+    """
 
     def __init__(self, digest: str) -> None:
-        self._digest = digest
+        self.digest = digest
 
     @cached_property
     def writing(self) -> list[LevelFolder]:
@@ -90,7 +94,7 @@ class LevelFolders:
             for place in made:
                 place.folder.path.mkdir(parents=True, exist_ok=True)
             return made
-        cache = code_cache(f"kernels-{self._digest}")
+        cache = code_cache(f"kernels-{self.digest}")
         return [LevelFolder(cache, "")] if cache else []
 
     @cached_property
@@ -102,7 +106,7 @@ class LevelFolders:
         return [place for place in came if place.folder.path.is_dir()] + self.writing
 
     def _ready(self, level: str) -> LevelFolder:
-        what = self._digest, sys.implementation.cache_tag, sysconfig.get_platform(), object.__basicsize__
+        what = self.digest, sys.implementation.cache_tag, sysconfig.get_platform(), object.__basicsize__
         return LevelFolder(
             CodeFolder(READY / hashlib.sha256(repr(what).encode()).hexdigest()[:16] / level, b""), level
         )

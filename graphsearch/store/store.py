@@ -52,10 +52,8 @@ class Store:
         identity: EvaluatorIdentity,
         sizes: Sizes,
     ) -> None:
-        self.path = path
-        self.identity = identity
-        self.connection = connection
-        self._lock = lock
+        self.path, self.identity = path, identity
+        self.connection, self._lock = connection, lock
         self.place = Place(path) if lock else None
         self._owner, self._closed = os.getpid(), False
         self._readers: list[Reader] = []
@@ -197,6 +195,7 @@ class Store:
                 self.connection.execute("BEGIN IMMEDIATE")
                 if self.place:
                     self.place.check()
+                unfinished.set_fact(self.connection, unfinished.IMAGE, None)
                 yield
                 self._top.follow(self.read)
                 self.connection.execute("COMMIT")

@@ -416,4 +416,4 @@ class MemoryMachine(RuleBasedStateMachine):
 
 
 TestMemoryMachine = MemoryMachine.TestCase
-TestMemoryMachine.settings = settings(max_examples=10, stateful_step_count=12, deadline=None)
+TestMemoryMachine.settings = settings(max_examples=10, stateful_step_count=12)

@@ -34,7 +34,7 @@ def decoded(dictionaries: Dictionaries, block: bytes) -> list[NodeRecord]:
 
 
 @given(st.lists(node_records(), min_size=1, max_size=40))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_decoding_gives_the_encoded_records(records: list[NodeRecord]) -> None:
     dictionaries, blocks = encode_blocks(records)
     dictionaries = Dictionaries.from_bytes(dictionaries.to_bytes())

@@ -6,7 +6,7 @@ import random
 
 import chess
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -57,7 +57,6 @@ def test_sort_key_ends_with_the_turn_and_begins_with_the_pawns() -> None:
 
 
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=40))
-@settings(deadline=None)
 def test_the_first_of_each_position_is_kept_in_order(picks: list[int]) -> None:
     boards = [random_board(random.Random(seed)) for seed in range(8)]
     words = packed(*(boards[seed] for seed in picks))
@@ -72,7 +71,6 @@ def test_the_first_of_each_position_is_kept_in_order(picks: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=300))
-@settings(deadline=None)
 def test_a_bloom_filter_holds_what_was_added(keys: list[int]) -> None:
     bloom = empty_bloom(len(keys))
     add_to_bloom(np.array(keys, np.uint64), bloom)

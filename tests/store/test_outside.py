@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.errors import InputFileError, SchemaVersionError, StoreError
@@ -160,7 +160,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON, st.sampled_from([Identity, ManifestFile, ShardFact, SaveFacts, LockNote]))
 def test_any_json_is_as_declared_or_an_input_error(value: Any, kind: Any) -> None:
     for text in (json.dumps(value), json.dumps(value).encode(), json.dumps(value)[:-1]):

@@ -69,7 +69,7 @@ def loaded(path: Path, evaluation: str = OURS) -> dict[int, int]:
         unique_by=lambda pair: (pair[0], pair[1] >> 48),
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_piece_is_read_as_it_was_written(pairs: list[tuple[int, int]]) -> None:
     pairs.sort(key=lambda pair: (pair[0], pair[1] >> 48))
     keys, data = (np.array([pair[i] for pair in pairs], np.uint64) for i in (0, 1))

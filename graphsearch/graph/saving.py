@@ -113,8 +113,7 @@ class Saver:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._saving: _Job | None = None
         self._error: Exception | None = None  # of merging
-        self._merging = threading.Event()
-        self._merging.set()
+        self._merging = threading.Event()  # set by what is saved: who saves nothing merges nothing
         self._log_bytes, self._log_held = 0, False
         self._thread = threading.Thread(target=self._loop, name="graphsearch-writer", daemon=True)
         self._thread.start()

@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("any-machine")
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
+    os.environ.setdefault("GRAPHSEARCH_MAX_IMAGES", "256MB")
     reports = Path(tempfile.gettempdir()) / "graphsearch-test-reports"  # of defects that tests make
     os.environ.setdefault("GRAPHSEARCH_STATE_DIR", str(reports))
     gc.set_threshold(20_000, 20, 50)  # modules of thousands of tests are looked through less often

@@ -94,8 +94,10 @@ def take_image(arena: Arena, store: Store, most_bytes: int) -> bool | None:
     if path is None:
         return None
     with suppress(OSError), open_regular(path, owned=True, most=IMAGES.most) as file:
-        path.unlink()  # the session writes another one
-        return _fill(arena, store, file, most_bytes)
+        whole = _fill(arena, store, file, most_bytes)
+        if whole is not None:
+            path.unlink()  # the session writes another one
+        return whole
     return None
 
 

@@ -32,6 +32,7 @@ FIGURES = {
     "unstopped_us_per_visit",
     "resumed_of_unstopped",
     "resumed_read_us_per_node",
+    "resumed_image_us_per_node",
     "start_s",
     "alphabeta_nodes_per_s",
     "alphabeta_leaves_of_minimal",

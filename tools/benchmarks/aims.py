@@ -33,6 +33,7 @@ def aims(
     found = resumed_figures(resumed_nodes) | session_figures(session_evaluations)
     for name, most in (
         ("resumed_of_unstopped", 1.15),
+        ("resumed_image_us_per_node", 0.2),
         ("resumed_read_us_per_node", 1.0),
         ("sessions_of_one", 1.3),
     ):

@@ -23,6 +23,7 @@ from .options import (
     Time,
     graph_ram,
     option,
+    shard_count,
 )
 from .output import FAILED, NOT_SAVED, print_json, print_parts, say
 from .progress import titled_bar
@@ -59,9 +60,9 @@ class Request:
         int | None,
         option(
             "--shards K",
-            "Search with K processes over a cluster: --store is its folder, made if missing. With --pool ray "
-            "they run on the machines of a Ray cluster.",
-            min=1,
+            "Search over a cluster of K shards: --store is its folder, made if missing. machines: one for "
+            "each machine, which uses all cores; with --pool ray those of a Ray cluster.",
+            parser=shard_count,
         ),
     ] = None
     param: Param = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import chess
 import numpy as np
@@ -14,6 +14,7 @@ from ..evaluators.inside import inside
 from ..evaluators.protocol import UNIFORM
 from ..graph import arena_kernel
 from ..graph.graph import Graph
+from ..graph.saving import Work
 from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
 from ..store.store import Store
@@ -102,7 +103,7 @@ def analyze(
 def search(graph: Graph, job: SearchJob, control: Control) -> SearchResult:
     """Runs a search, saves the graph and returns the result; `analyze` describes it, and its errors."""
     with graph.held():
-        return _GraphSearch(graph, job, control).search()
+        return GraphSearch(graph, job, control).search()
 
 
 def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
@@ -124,7 +125,7 @@ def _threads_of(graph: Graph, limits: Limits) -> int:
     return walking_threads(graph, kernel.threads or (1 if is_lone else kernel.team.count))
 
 
-class _GraphSearch(Session):
+class GraphSearch(Session):
     """A search in one process."""
 
     def __init__(self, graph: Graph, job: SearchJob, control: Control) -> None:
@@ -141,7 +142,7 @@ class _GraphSearch(Session):
         before = np.concatenate([self.past, *self.game])
         moves = sorted(move.uci() for move in self._listed)
         self._name = search_of(self.root, before, moves=moves, params=self.params.as_dict())
-        self._clock = SaveClock(graph, self._runner.most_nodes)
+        self._clock = SaveClock(graph, self._runner.most_nodes, job.save_seconds)
         self._run = job.run  # in the file, None until it is inserted
         self._rests_until = 0.0  # nothing is loaded before
         finder = control.mates if not self._listed and not self._is_over else None
@@ -310,7 +311,7 @@ class _GraphSearch(Session):
             self.graph.in_flight = None  # the next wave changes it
             self._clock.begin()
 
-    def _noted(self, *, finished: bool) -> Callable[[Store], None]:
+    def _noted(self, *, finished: bool) -> Work:
         """Returns a callback that writes the state of this run and its root; none for a caller's run."""
         if self.job.run is not None:
             return lambda store: None

@@ -67,7 +67,7 @@ def launcher_for(pool: str | None, workers: int, *, cpus: int = 1, all_at_once: 
 
     Args:
       cpus: with Ray, CPUs of a machine to reserve for each worker.
-      all_at_once: whether the work needs all workers from its start.
+      all_at_once: whether the work needs all workers from its start; then they share all CPUs of machines.
 
     Raises:
       InvalidParameterError: if there is no such pool.
@@ -80,6 +80,16 @@ def launcher_for(pool: str | None, workers: int, *, cpus: int = 1, all_at_once: 
 
     address = str(pool).partition(":")[2]
     return RayLauncher(address, workers, cpus=cpus, all_at_once=all_at_once)
+
+
+def count_machines(pool: str | None) -> int:
+    """Returns the machines of a pool: 1, or those of a Ray cluster; `launcher_for` describes the errors."""
+    check_pool(pool)
+    if pool in (None, LOCAL):
+        return 1
+    from .ray_workers import count_machines
+
+    return count_machines(str(pool).partition(":")[2])
 
 
 def check_pool(pool: str | None) -> None:

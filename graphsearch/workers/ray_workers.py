@@ -25,7 +25,15 @@ from typing import Any
 from ..errors import EvaluatorError, InvalidParameterError, MissingPackageError
 from ..version import __version__
 from .messages import Failure, own_place
-from .process import ENDING_SECONDS, Handlers, Pipe, Work, WorkerProcess, end_with_parent
+from .process import (
+    ENDING_SECONDS,
+    Handlers,
+    Pipe,
+    Work,
+    WorkerProcess,
+    cores_per_worker,
+    end_with_parent,
+)
 from .tcp import Endpoint, PipeListener, connect, shut_down
 
 THIS_MACHINE = "127.0.0.1"
@@ -74,10 +82,14 @@ class RayLauncher:
           EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
         """
         self._ray = import_ray()
-        self._connection = RayConnection(self._ray, address, workers * cpus)
+        own = max(workers, cores_per_worker(1)) if all_at_once else workers * cpus
+        self._connection = RayConnection(self._ray, address, own)
+        machines = _cpus_of_machines(self._ray)
+        used = machines[:workers]
+        self.per_machine = math.ceil(workers / max(1, len(machines)))
+        if all_at_once and used:
+            cpus = max(1, used[-1] // self.per_machine)
         self.is_remote, self.threads = self._connection.is_shared, cpus
-        machines = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
-        self.per_machine = math.ceil(workers / max(1, sum(map(bool, machines))))
         if fault := _lack_of_room(machines, workers, cpus, all_at_once=all_at_once):
             self._connection.leave()
             raise EvaluatorError(fault)
@@ -103,6 +115,26 @@ class RayLauncher:
         """Leaves the cluster; one that was started here ends."""
         self._listener.close()
         self._connection.leave()
+
+
+def count_machines(address: str) -> int:
+    """Returns the machines with CPUs of a cluster, which is joined for that; 1 for one of one's own.
+
+    Raises:
+      EvaluatorError: if Ray is not installed, or there is no such cluster.
+    """
+    ray = import_ray()
+    connection = RayConnection(ray, address, 1)
+    try:
+        return max(1, len(_cpus_of_machines(ray)))
+    finally:
+        connection.leave()
+
+
+def _cpus_of_machines(ray: Any) -> list[int]:
+    """Returns the CPUs of each machine that has any, the most first."""
+    cpus = (int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
+    return sorted(filter(None, cpus), reverse=True)
 
 
 def _lack_of_room(machines: Sequence[int], workers: int, cpus: int, *, all_at_once: bool) -> str:

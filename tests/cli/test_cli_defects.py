@@ -285,14 +285,14 @@ class BrokenEvaluator(UniformEvaluator):
 def test_a_search_is_saved_before_its_defect_is_told(
     cli: Cli, tmp_path: Path, reports: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = loop._GraphSearch._progress
+    real = loop.GraphSearch._progress
 
-    def fail_at_the_end(session: loop._GraphSearch) -> Progress:
+    def fail_at_the_end(session: loop.GraphSearch) -> Progress:
         if session._left()[0] <= 0:
             raise InjectedError("in the display")
         return real(session)
 
-    monkeypatch.setattr(loop._GraphSearch, "_progress", fail_at_the_end)
+    monkeypatch.setattr(loop.GraphSearch, "_progress", fail_at_the_end)
     path = tmp_path / "a.graph"
     outcome = cli("analyze", "startpos", "--visits", 100, "--store", path)
     check_told(outcome, reports)

@@ -80,7 +80,7 @@ class ThreadLauncher:
       change: what becomes of a shard's setting, as on a machine that sees something else.
     """
 
-    is_remote, crowd, patience, advice = False, 1, 60.0, ""
+    is_remote, crowd, threads, patience, advice = False, 1, 1, 60.0, ""
 
     def __init__(self, change: Callable[[Setting], Setting] = lambda setting: setting) -> None:
         self.change = change

@@ -97,7 +97,7 @@ def quality(
 
       --variant   TEXT ...: an evaluator, its options and those of the search, such as
                   "builtin MinibatchSize=256", "policy=builtin value=uci:stockfish", "builtin shards=4",
-                  "engine=lc0 WeightsFile=net.pb.gz MinibatchSize=32"
+                  "builtin threads=2 wall=1" (a second by the clock), "engine=lc0 WeightsFile=net.pb.gz"
       --preset    without --variant: batches, gatherers, catch-up, history, overlap, shards or evaluator,
                   with each --evaluator. --pairs: every pair of them as policy and value
       --seconds   CPU-seconds of a search instead of evaluations

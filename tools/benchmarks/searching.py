@@ -3,6 +3,7 @@
 builtin MinibatchSize=256             an evaluator, its options and those of the search
 policy=builtin value=lc0:net.pb.gz    two evaluators as one
 builtin shards=4 Overlap=0            over shards that take turns in this process
+builtin threads=2 wall=1              for a second of the clock, whatever limits others have
 engine=lc0 WeightsFile=net.pb.gz      a UCI engine and its options; engine=graphsearch is this program
 """
 
@@ -42,12 +43,17 @@ EVALUATIONS = re.compile(r"(\d+) evaluations")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a text asks for: evaluator, its options, those of the search, shards (0: none), an engine."""
+    """What a text asks for: evaluator, its options, those of the search, shards (0: none), an engine.
+
+    Attributes:
+      wall: seconds by the clock in place of other limits; 0: none.
+    """
 
     spec: EvaluatorSpec
     params: tuple[str, ...] = ()
     shards: int = 0
     engine: str = ""
+    wall: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Variant:
@@ -62,11 +68,12 @@ class Variant:
         given = dict(word.split("=", 1) for word in words)
         known = {option.lower() for option in OPTION_NAMES}
         shards, engine = int(given.pop("shards", 0)), given.pop("engine", "")
+        wall = float(given.pop("wall", 0))
         parts: dict[str, Any] = {part: given.pop(part) for part in ("policy", "value") if part in given}
         own = {key: value for key, value in given.items() if engine or key.lower() not in known}
         params = tuple(f"{key}={value}" for key, value in given.items() if key not in own)
         spec = EvaluatorSpec(**(parts or {"evaluator": name}), options=tuple(own.items()))
-        return cls(spec, params, shards, engine)
+        return cls(spec, params, shards, engine, wall)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +135,13 @@ class Inside:
             remembered.setdefault(variant.spec, Remembering(made)) if made.kernel_kind == EXTERNAL else made
         )
         self._params = SearchParams.from_options(variant.params)
-        self._shards, self._head_start = variant.shards, head_start
+        self._shards, self._head_start, self._wall = variant.shards, head_start, variant.wall
 
     def search(self, case: Case, evaluations: int) -> Found:
         """Returns what a search of so many evaluations finds."""
         limits = Limits(evaluations=evaluations, visits=MOST_VISITS * evaluations)
+        if self._wall:
+            limits = Limits(seconds=self._wall)
         if self._shards:
             return self._over_shards(case, limits)
         with Graph.open(None, evaluator=self._evaluator) as graph:

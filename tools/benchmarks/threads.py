@@ -19,7 +19,7 @@ from .positions import MIDDLEGAMES
 
 PHASES = ("gather", "back_up", "around", "evaluate")
 WATCHED = (
-    (loop._GraphSearch, "_loop", "loop"),
+    (loop.GraphSearch, "_loop", "loop"),
     (WaveRunner, "_gather", "gather"),
     (WaveRunner, "_complete", "back_up"),
     (Filler, "_fill", "evaluate"),

@@ -18,6 +18,7 @@ from ...version import __version__
 from ...workers.messages import Leave, failure_of, own_place
 from ...workers.process import Pipe
 from ..job import SearchJob
+from .lone import LoneSearch
 from .memory import ShardContext
 from .mesh import Address, Mesh
 from .report import ShardProgress, ShardReport
@@ -58,7 +59,7 @@ class Host:
         self._graph: Graph | None = None
         self._evaluator: Any = None
         self._mesh: Mesh | None = None
-        self._search: ShardSearch | None = None
+        self._search: ShardSearch | LoneSearch | None = None
         self._stop = threading.Event()
 
     def do(self, method: str, *arguments: Any) -> Any:
@@ -129,8 +130,11 @@ class Host:
         """Runs a search with the other shards, which adds to the run of a save; returns its report."""
         assert self._graph is not None
         assert self._mesh is not None
+        manifest = read_manifest(self._setting.folder)
         try:
-            manifest = read_manifest(self._setting.folder)
+            if manifest.shards == 1:
+                alone = self._search = LoneSearch(self._graph, job, self._stop, since=since)
+                return alone.run()
             self._mesh.connect(addresses)
             place = ShardContext(
                 number=self._setting.number,
@@ -140,8 +144,8 @@ class Host:
                 lines=self._mesh.lines,
                 tries=self._mesh.tries,
             )
-            self._search = ShardSearch(self._graph, job, place, self._stop, since=since)
-            return self._mesh.run(self._search.talk())
+            part = self._search = ShardSearch(self._graph, job, place, self._stop, since=since)
+            return self._mesh.run(part.talk())
         finally:
             self._mesh.close()
 

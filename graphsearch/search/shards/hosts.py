@@ -23,12 +23,14 @@ class ShardLauncher:
 
     Attributes:
       is_remote: whether they may be on other machines. crowd: the most of them on one machine.
+      threads: of each, so that those of a machine have all of its cores.
       patience: seconds until all of them run. advice: what to do if they do not.
     """
 
     def __init__(self, workers: Launcher) -> None:
         self._launcher = workers
         self.is_remote, self.crowd = workers.is_remote, workers.per_machine
+        self.threads = workers.threads
         self.patience, self.advice = workers.patience, workers.advice
 
     def start(self, setting: Setting) -> ShardProcess:

@@ -25,11 +25,11 @@ from ...position.board import history_keys
 from ...store.lock import WriteLock
 from ...store.record.node import NodeRecord
 from ...store.sharded.files import open_sharded, shard_path
-from ...store.sharded.manifest import NAME, Manifest
+from ...store.sharded.manifest import NAME, Manifest, is_sharded
 from ...store.sharded.ownership import owner_of
 from ...store.store import Store
 from ...store.tables import provenance
-from ...workers.launcher import check_pool, threads_per_worker
+from ...workers.launcher import check_pool, count_machines
 from ..claims import view_in_game
 from ..job import Control, SearchJob
 from ..params import Limits
@@ -41,6 +41,7 @@ from .report import ShardProgress, ShardReport
 from .saved_waves import Save, saves_of
 
 ATTEMPTS = 3  # to resume from one save, before the search ends
+MACHINES = 0  # of a new cluster: as many shards as the pool has machines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ def searching(
     """Yields the shards of a cluster, whose lock is held; their processes start with the first search.
 
     Args:
-      folder: of the cluster; created if it is missing, with so many `shards`.
+      folder: of the cluster; created if it is missing, with so many `shards` (MACHINES: one for each).
       evaluator: of every shard; the cluster is bound to it.
       pool: where shards run: `local` (processes of this machine), `ray` or `ray:ADDRESS`.
       ram_bytes: memory of each shard; default: together 80 % of the machine's.
@@ -104,6 +105,8 @@ def searching(
     """
     check_pool(pool)  # before a cluster is created
     spec, target = evaluator or EvaluatorSpec(), Path(folder)
+    if shards == MACHINES:
+        shards = None if is_sharded(target) else count_machines(pool)
     with ExitStack() as stack:
         manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
         stack.callback(WriteLock(target / NAME).release)
@@ -113,17 +116,17 @@ def searching(
             folder=target,
             manifest=manifest,
             launcher=launcher,
-            spec=_for_each(spec, manifest.shards, pool),
+            spec=_for_each(spec, manifest.shards, launcher.threads),
             ram_bytes=ram_bytes or default_budget() // launcher.crowd,
         )
         yield stack.enter_context(Shards(setup))
 
 
-def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSpec:
-    """Returns the evaluator of each shard: with its share of this machine's cores."""
+def _for_each(spec: EvaluatorSpec, shards: int, threads: int) -> EvaluatorSpec:
+    """Returns the evaluator of each shard; the only one of a cluster has the threads of a search alone."""
     alone = replace(spec, pool=None)
-    has_threads = any(name == "threads" for name, _ in spec.options)
-    return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool))
+    has_threads = shards == 1 or any(name == "threads" for name, _ in spec.options)
+    return alone if has_threads else with_threads(alone, threads)
 
 
 class Shards:

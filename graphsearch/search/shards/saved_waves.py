@@ -106,7 +106,8 @@ def go_back(folder: Path, manifest: Manifest) -> tuple[Save, list[int]]:
     gone_back = []
     for number, (saves, age) in enumerate(known):
         at = next((one for one in saves if one.number == common), None)
-        if at and age > at.age and _drop_younger(shard_path(folder, manifest, number), at, saves):
+        is_behind = at is not None and age > at.age and len(known) > 1  # one file is at one state anyway
+        if at and is_behind and _drop_younger(shard_path(folder, manifest, number), at, saves):
             gone_back.append(number)
     first = next((one for one in known[0][0] if one.number == common), Save())
     return replace(first, number=common if gone_back else max(s[0].number for s, _ in known)), gone_back

@@ -9,61 +9,50 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 
 from ...graph import arena_kernel
 from ...graph.graph import Graph
 from ...graph.saving import Work
-from ...store.record.node import NodeRecord
 from ...store.sharded.ownership import even_owners, owner_of
-from ...store.store import Store
-from ...workers.process import peak_rss
 from .. import param_layout as layout
 from ..forced import ForcedVisits
 from ..job import SearchJob
 from ..loop import moves_of_tables
-from ..session import LOAD_SECONDS, SaveClock, Session
+from ..session import LOAD_SECONDS, SaveClock
 from . import descent_kernel
 from . import messages_kernel as m
 from .memory import Gathered, ShardContext
 from .mesh import Talk, lines_between, run_together
-from .report import ShardProgress, ShardReport
-from .saved_waves import Save, newest_age, note_save
+from .part import PROGRESS_SECONDS, ShardPart
+from .report import ShardReport
+from .saved_waves import Save
 from .wave import ShardWaves
 
 STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed
 ALLOWED_SHIFT = 8
 WANTS_SAVE, SAVES, IS_HELD = 1, 1 << 16, 1 << 32  # requests of shards: each kind is counted
 COUNT = (1 << 16) - 1
-PROGRESS_SECONDS = 0.3
-SHARDS_BATCH = 256  # of several shards by default: every wave is a round of messages
+SHARDS_BATCH = 256  # by default: every wave is a round of messages
 
 
-class ShardSearch(Session):
-    """One shard's part of a search.
-
-    Attributes:
-      progress: set by the leader, now and then; None before that.
-    """
+class ShardSearch(ShardPart):
+    """One shard's part of a search by several."""
 
     def __init__(
         self, graph: Graph, job: SearchJob, place: ShardContext, stop: threading.Event, *, since: Save
     ) -> None:
         """Prepares a search that adds to the run of a save; `stop` ends it if it is the leader's."""
-        super().__init__(graph, job, batch=graph.evaluator.batch_size if place.shards == 1 else SHARDS_BATCH)
-        self.progress: ShardProgress | None = None
-        self._place, self._stop, self._since = place, stop, since
+        super().__init__(graph, job, batch=SHARDS_BATCH)
+        self.take_up(since)
+        self._place, self._stop, self._shown = place, stop, self.started
         overlap = bool(self.params.overlap)
         batch = self.params.minibatch_size
         self._waves = ShardWaves(graph, self.root, batch, place, overlap=overlap, game=self.game)
         self._flying: Gathered | None = None
         self._catches_up, self._passed_over = False, 0  # with forced visits, at the beginning: how many
-        self._root_record: NodeRecord | None = None  # with them, at the end
-        self._cpu, self._shown = time.process_time(), self.started
         self._clock = SaveClock(graph, self._waves.most_nodes, job.save_seconds)
         self._evaluations = 0  # of all shards
         self._asked = 0  # by all shards, when the leader last spoke
-        self._save, self._saved_age = since, newest_age(graph.store) if graph.store else 0
 
     # ---------------------------------------------------------- the search
     def talk(self) -> Talk[ShardReport]:
@@ -78,7 +67,7 @@ class ShardSearch(Session):
             finally:
                 self._waves.close(self._flying)
                 self.end()
-        return self._report()
+        return self.report(self._place.number, leads=self._place.leads, traffic=self._waves.traffic)
 
     @property
     def _writes_root(self) -> bool:
@@ -87,12 +76,9 @@ class ShardSearch(Session):
     def _begin(self) -> Talk[None]:
         self.begin(lists=self._writes_root)
         self.graph.merge_up_to(self._saved_age)
-        self.graph.call(self._insert_run)
+        self.graph.call(self.insert_run)
         self.arena.set_run(self._since.run)
         yield from self._waves.say()  # all are there
-
-    def _insert_run(self, store: Store) -> None:
-        self.begin_run(store, self._since.run)
 
     def _loop(self) -> Talk[None]:
         while True:
@@ -229,52 +215,14 @@ class ShardSearch(Session):
         """Returns a callback that writes the leader's state of the search with the save."""
         visits = yield from self._waves.agree(self.added(arena_kernel.VISITS))
         number = self._save.number + 1
-        return self._note(self._since.later(number, visits, self._evaluations), finished=finished)
-
-    def _note(self, save: Save, *, finished: bool) -> Work:
-        self._save = save
-        write = self.state_of_run(save.visits, save.evaluations, finished=finished)
-
-        def note(store: Store) -> None:
-            write(store, save.run)
-            note_save(store, save)
-            self._saved_age = newest_age(store)
-
-        return note
-
-    # ---------------------------------------------------------- failure
-    def known(self) -> Save:
-        """Returns its last save, with this shard's counts: visits if it leads."""
-        counts = self.counts()
-        return replace(self._save, visits=counts.visits, evaluations=counts.evaluations)
-
-    def keep(self, save: Save) -> None:
-        """Saves this shard's results when all have ended between two steps: every record is complete then."""
-        self.graph.flush(self._note(save, finished=True))
+        return self.note(self._since.later(number, visits, self._evaluations), finished=finished)
 
     # ---------------------------------------------------------- reports
     def _show(self) -> None:
         now = time.monotonic()
         if now - self._shown >= PROGRESS_SECONDS:
             self._shown = now
-            counts = replace(self.counts(), evaluations=self._evaluations)
-            nodes, record = self._waves.total(m.H_NODES), self.graph.read(self.board)
-            self.progress = ShardProgress(counts=counts, nodes=nodes, seconds=self.seconds, record=record)
-
-    def _report(self) -> ShardReport:
-        return ShardReport(
-            **asdict(self.counts()),
-            number=self._place.number,
-            leads=self._place.leads,
-            nodes=self.graph.node_count,
-            stop_reason=self.reason,
-            seconds=self.seconds,
-            cpu_seconds=time.process_time() - self._cpu,
-            peak_rss=peak_rss(),
-            problems=self.graph.problems,
-            traffic=self._waves.traffic,
-            root=self._root_record,
-        )
+            self.show(self._evaluations, self._waves.total(m.H_NODES))
 
 
 def search_together(graphs: Sequence[Graph], job: SearchJob, since: Save | None = None) -> list[ShardReport]:

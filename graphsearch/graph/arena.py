@@ -20,6 +20,7 @@ from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
 from ..position.tables import load_tables
 from ..store.codec.bulk import columns_of, segment_order
 from ..store.codec.layout import BLOCK
+from ..store.ordered_work import shared_out, thread_count
 from ..store.record import transposition_kernel
 from ..store.record.node import NodeRecord, RecordBatch
 from ..store.record.node_layout import CAPACITIES, CAPACITY, WIDE
@@ -336,14 +337,17 @@ class Arena:
 
         `end_saving` or `undo_saving` must follow; records may change again meanwhile.
         """
-        order = self._log_in_order()
+        order, fresh = self._log_in_order(), 0
         slots, words = np.empty(len(order), np.uint64), np.empty((len(order), POSITION_WORDS), np.uint64)
-        batches, fresh = [], 0
-        for begin in range(0, max(1, len(order)), EXPORT_CHUNK):
-            part = slice(begin, begin + EXPORT_CHUNK)
+        parts = [slice(begin, begin + EXPORT_CHUNK) for begin in range(0, max(1, len(order)), EXPORT_CHUNK)]
+        for part in parts:
             flat = words[part].reshape(-1)
             fresh += int(transfer_kernel.begin_saving(self.arrays, order[part], slots[part], flat))
-            batches.append(self.copy_out(slots[part].astype(np.uint32), words[part]))
+
+        def copied(part: slice) -> RecordBatch:
+            return self.copy_out(slots[part].astype(np.uint32), words[part])
+
+        batches = list(shared_out(parts, copied, min(thread_count(), len(parts))))
         transfer_kernel.empty_log(self.arrays)
         return Saving(batches, fresh, slots, words)
 

@@ -181,7 +181,7 @@ def _advance(
         drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
     del batches, batch  # encoding takes as much again
-    write_chunks(connection, catalog, output.id, merged, dictionary=_dictionary(catalog, output))
+    write_chunks(connection, catalog, output.id, [merged], dictionary=_dictionary(catalog, output))
     set_frontier(connection, output, inputs, pivot)
 
 

@@ -41,3 +41,17 @@ def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads:
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def shared_out(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
+    """Yields `solve(item)` for every item in order, made by other threads if there are several."""
+    return in_order(items, solve, threads) if threads > 1 else map(solve, items)
+
+
+def one_ahead(items: Iterator[_Item]) -> Iterator[_Item]:
+    """Yields items in order; another thread makes the next one while the caller has one."""
+    with ThreadPoolExecutor(1, "graphsearch-ahead", let_hashes_wrap) as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item

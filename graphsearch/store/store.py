@@ -253,8 +253,7 @@ class Store:
             count, unknown = left_out.count, left_out.unknown
             dictionary = dictionary_for(self._catalog, sum(map(len, batches)))
             segment = NewSegment(connection, self._catalog, dictionary)
-            for batch in batches:
-                segment.append(batch, left_out.add if self.leaves_out else None)
+            segment.append(*batches, on_unfit=left_out.add if self.leaves_out else None)
             if self.leaves_out:
                 segment.drop_if_empty()
             provenance.add_nodes(connection, fresh - min(fresh, left_out.unknown - unknown))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ from .codec.bulk import EncodedChunk, bloom_of, encode_chunk, encode_plain, newe
 from .codec.layout import BLOCK
 from .index import lookup
 from .index.catalog import Catalog, ChunkIndex, signed
+from .ordered_work import one_ahead
 from .record.node import RecordBatch
 from .segments import keys_of
 
@@ -24,7 +25,8 @@ from .segments import keys_of
 # as compressing so many
 FEW_RECORDS = 65_536
 
-OnUnfit = Callable[[NDArray[np.uint64], str], None]  # the packed position of a record, and what is wrong
+Unfit = tuple[NDArray[np.uint64], str]  # the packed position of a record, and what is wrong
+OnUnfit = Callable[[NDArray[np.uint64], str], None]
 
 # one statement for all blocks: each costs two changes of Python's lock, which a thread that writes meanwhile
 # makes slow; a place is offset << 20 | length
@@ -53,27 +55,27 @@ class NewSegment:
         self.id = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
         self.dictionary = dictionary
 
-    def append(self, batch: RecordBatch, on_unfit: OnUnfit | None = None) -> None:
-        """Writes records, in any order, behind those before, which must lie before them.
+    def append(self, *batches: RecordBatch, on_unfit: OnUnfit | None = None) -> None:
+        """Writes records, in any order, behind those before, which must lie before them; batch by batch.
 
         Of two with one position the later one counts. `on_unfit`: as `write_chunks` has it.
         """
         assert self.id is not None
-        words = batch.words[::-1]
-        order = len(batch) - 1 - newest_in_order(words, sort_keys(words))
+        ordered = map(_in_order, batches)
         self.dictionary = write_chunks(
-            self._connection,
-            self._catalog,
-            self.id,
-            take(batch, order),
-            dictionary=self.dictionary,
-            on_unfit=on_unfit,
+            self._connection, self._catalog, self.id, ordered, dictionary=self.dictionary, on_unfit=on_unfit
         )
 
     def drop_if_empty(self) -> None:
         """Deletes the segment if all of its records were left out."""
         unused = "DELETE FROM segment WHERE id = ? AND id NOT IN (SELECT segment FROM chunk)"
         self._connection.execute(unused, (self.id,))
+
+
+def _in_order(batch: RecordBatch) -> RecordBatch:
+    """Returns the records of a batch in the order of a segment, of each position the last one."""
+    words = batch.words[::-1]
+    return take(batch, len(batch) - 1 - newest_in_order(words, sort_keys(words)))
 
 
 def dictionary_for(catalog: Catalog, records: int) -> bytes:
@@ -89,14 +91,14 @@ def write_chunks(
     connection: sqlite3.Connection,
     catalog: Catalog,
     segment: int,
-    batch: RecordBatch,
+    batches: Iterable[RecordBatch],
     *,
     dictionary: bytes = b"",
     on_unfit: OnUnfit | None = None,
 ) -> bytes:
     """Appends records, sorted and distinct, to a segment as new chunks; returns their dictionaries as stored.
 
-    To be called within a transaction.
+    To be called within a transaction. While a chunk is written, another thread encodes the next one.
 
     Args:
       catalog: gets the indexes of the new chunks, so that they need not be read back.
@@ -108,32 +110,50 @@ def write_chunks(
       UnfitRecordError: as said.
     """
     size = catalog.sizes.chunk_blocks * BLOCK
-    for first in range(0, len(batch), size):
-        part = batch.part(first, min(first + size, len(batch)))
-        try:
-            encoded = encode_chunk(part, dictionary)
-        except UnfitRecordError:
-            part = _fitting(part, on_unfit)
-            if not len(part):
-                continue
-            encoded = encode_chunk(part, dictionary)
-        dictionary = encoded.dictionary
-        _insert(connection, catalog, segment, part, encoded)
+    parts = (
+        batch.part(first, min(first + size, len(batch)))
+        for batch in batches
+        for first in range(0, len(batch), size)
+    )
+    for part, encoded, unfit in one_ahead(_encoded(parts, dictionary, strict=on_unfit is None)):
+        for words, reason in unfit:
+            assert on_unfit, "else an unfit record raises"
+            on_unfit(words, reason)
+        if encoded:
+            dictionary = encoded.dictionary
+            _insert(connection, catalog, segment, part, encoded)
     return dictionary
 
 
-def _fitting(batch: RecordBatch, on_unfit: OnUnfit | None) -> RecordBatch:
-    """Returns the records that have a place in the format; the others go to `on_unfit`, or raise."""
+def _encoded(
+    parts: Iterable[RecordBatch], dictionary: bytes, *, strict: bool
+) -> Iterator[tuple[RecordBatch, EncodedChunk | None, list[Unfit]]]:
+    """Yields chunks: the records that have a place in the format, encoded if any, and the others."""
+    for part in parts:
+        encoded: EncodedChunk | None
+        unfit: list[Unfit] = []
+        try:
+            encoded = encode_chunk(part, dictionary)
+        except UnfitRecordError:
+            if strict:
+                raise
+            part, unfit = _fitting(part)
+            encoded = encode_chunk(part, dictionary) if len(part) else None
+        dictionary = encoded.dictionary if encoded else dictionary
+        yield part, encoded, unfit
+
+
+def _fitting(batch: RecordBatch) -> tuple[RecordBatch, list[Unfit]]:
+    """Returns the records that have a place in the format, and the others."""
+    unfit: list[Unfit] = []
     while True:
         try:
             encode_plain(batch)
         except UnfitRecordError as error:
-            if on_unfit is None:
-                raise
-            on_unfit(batch.words[error.index], error.reason)
+            unfit.append((batch.words[error.index], error.reason))
             batch = take(batch, np.delete(np.arange(len(batch)), error.index))
         else:
-            return batch
+            return batch, unfit
 
 
 def _insert(

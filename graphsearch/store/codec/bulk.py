@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...errors import UnfitRecordError
 from ...position.board import POSITION_WORDS as PW
 from ..index.bloom import empty_bloom
-from ..ordered_work import in_order, thread_count
+from ..ordered_work import shared_out, thread_count
 from ..record.node import COLUMNS, MAX_MOVES, RecordBatch
 from .compression import Dictionaries, sampled
 from .layout import BAD_FIELD, BAD_POSITION, BLOCK, CHECKSUM, LENGTH, RECORDS_MASK, START, room_for
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .unpacking import Unpacker
 
 _Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 PART = 128 * BLOCK  # records of a chunk that are encoded at once: some 400 kB
 _WHY = {BAD_POSITION: "an impossible position", BAD_FIELD: "a field out of range"}
@@ -128,17 +127,12 @@ def encode_chunk(batch: RecordBatch, dictionary: bytes = b"", *, threads: int | 
     begins = range(0, len(batch), PART)
     parts = [(first, batch.part(first, min(first + PART, len(batch)))) for first in begins]
     threads = min(threads or thread_count(), len(parts))
-    plain = deque(_solved(parts, lambda part: _plain_blocks(*part), threads))
+    plain = deque(shared_out(parts, lambda part: _plain_blocks(*part), threads))
     stored = _dictionaries(plain, dictionary)
     stored.prepare()
-    packed = list(_solved(_drained(plain), lambda blocks: _packed(blocks, stored), threads))
+    packed = list(shared_out(_drained(plain), lambda blocks: _packed(blocks, stored), threads))
     ends = accumulate(end - begin for _, ends in packed for begin, end in pairwise([0, *ends]))
     return EncodedChunk(stored.to_bytes(), b"".join(data for data, _ in packed), list(ends))
-
-
-def _solved(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
-    """Yields `solve(item)` for every item in order, made by other threads if there are several."""
-    return in_order(items, solve, threads) if threads > 1 else map(solve, items)
 
 
 def _drained(items: deque[_Item]) -> Iterator[_Item]:

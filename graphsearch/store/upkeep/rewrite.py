@@ -106,7 +106,7 @@ def _step(store: Store, transform: Transform) -> int:
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch
     merging.drop(store.connection, cursor, end)
-    write_chunks(store.connection, store.catalog, output.id, kept)
+    write_chunks(store.connection, store.catalog, output.id, [kept])
     merging.set_frontier(store.connection, output, inputs, pivot)
     provenance.add_nodes(store.connection, len(kept) - len(stored))
     store.records_changed(stored.words)

@@ -136,10 +136,21 @@ def _search_shards(request: Request, signals: StopSignals) -> ClusterSearch:
             job,
             control,
             evaluator=spec,
-            shards=request.shards,
+            shards=None if request.shards is None else _shard_count(request.shards),
             pool=spec.pool,
             ram_bytes=ram_bytes,
         )
+
+
+def _shard_count(text: str) -> int:
+    """Returns the number of shards that `--shards` names."""
+    from graphsearch.search.shards.master import MACHINES
+
+    if len(text) < 10 and text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    if text != "machines":
+        raise typer.BadParameter(f"--shards takes a whole number from 1 on, or machines, not {text!r}")
+    return MACHINES
 
 
 def _say_endless(job: SearchJob) -> None:

@@ -23,7 +23,6 @@ from .options import (
     Time,
     graph_ram,
     option,
-    shard_count,
 )
 from .output import FAILED, NOT_SAVED, print_json, print_parts, say
 from .progress import titled_bar
@@ -57,12 +56,11 @@ class Request:
     lines: Lines = 5
     evaluator: EvaluatorOptions
     shards: Annotated[
-        int | None,
+        str | None,
         option(
             "--shards K",
             "Search over a cluster of K shards: --store is its folder, made if missing. machines: one for "
             "each machine, which uses all cores; with --pool ray those of a Ray cluster.",
-            parser=shard_count,
         ),
     ] = None
     param: Param = None

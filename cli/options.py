@@ -89,19 +89,6 @@ def _seconds(text: str | float) -> float:
         raise typer.BadParameter(f"expected a time, such as 30, 5m or 2h, not {text!r}") from None
 
 
-def shard_count(text: str | int) -> int:
-    """Returns a number of shards; 0 (`shards.master.MACHINES`): one for each machine.
-
-    >>> shard_count("3"), shard_count("machines")
-    (3, 0)
-    """
-    if text == "machines":
-        return 0
-    if str(text).isdecimal() and int(text) > 0:
-        return int(text)
-    raise typer.BadParameter(f"expected a number from 1 on, or machines, not {text!r}")
-
-
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 Time = Annotated[
     float | None, option("--time TIME", "Stop after this time: 30 (seconds), 5m or 2h.", parser=_seconds)

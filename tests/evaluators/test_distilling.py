@@ -17,7 +17,7 @@ from graphsearch.evaluators.nnue.file import ARCHITECTURES
 from graphsearch.position.tables import load_tables
 from tests.support.nnue import MadeUp
 from tests.support.plain import in_plain_python
-from tools.training import distil, quiet, value_learning
+from tools.training import distil, groups_learning, quiet, value_learning
 from tools.training.__main__ import main
 from tools.training.distil import Groups, Table, beginnings_of
 from tools.training.groups_kernel import LEAST_MEMBERS, MOST_MEMBERS
@@ -75,12 +75,15 @@ def slopes(network: str) -> dict[str, Any]:
         array[:] = rng.uniform(-0.3, 0.3, array.shape)
     alone, shared, whole, unused = (type(net)(*(np.zeros_like(array) for array in net)) for _ in range(4))
     value_learning.pass_batch(tables, groups.members, members, net, alone, True, False)
+    groups_learning.EVENNESS = 0.0
     pass_groups(tables, *groups, net, shared, every, True, 0.0)
+    groups_learning.EVENNESS = 1.0
     pass_groups(tables, *groups, net, whole, every, True, SHARE)
 
     def loss() -> float:
         plain = value_learning.pass_batch(tables, groups.members, members, net, unused, False, False)
-        return float(plain[0] + pass_groups(tables, *groups, net, unused, every, False, SHARE)[1])
+        together = pass_groups(tables, *groups, net, unused, every, False, SHARE)
+        return float(plain[0] + together[1] + together[5])
 
     found = []
     for name, array, gradient in zip(net._fields, net, whole, strict=True):
@@ -109,7 +112,7 @@ def learned(state: str, learning: str, network: str) -> list[list[int]]:
     State.new((64, 64), 3).write(Path(state))
     words = ["distil", state, learning, "--evaluator", f"nnue:{network}", "--groups", "1", "--threads", "1"]
     kept = []
-    for more in (["--samples", "1"], ["--samples", "12", "--again", "1"], ["--samples", "1", "--cool"]):
+    for more in (["--samples", "1", "--cool", "0"], ["--samples", "12", "--again", "1"]):
         assert main([*words, *more]) == 0
         with np.load(learning) as arrays:
             numbers = json.loads(str(arrays["numbers"]))
@@ -119,11 +122,10 @@ def learned(state: str, learning: str, network: str) -> list[list[int]]:
 
 def test_learning_goes_on_and_its_end_is_written_to_the_state(network: Path, tmp_path: Path) -> None:
     state, learning = tmp_path / "value.npz", tmp_path / "learning.npz"
-    (first, second, third) = in_plain_python(learned, str(state), str(learning), str(network))
-    assert (first[0], second[0]) == (1, 3)
-    assert second[1] > first[1] >= LEAST_MEMBERS
-    assert third == second
+    first, second = in_plain_python(learned, str(state), str(learning), str(network))
+    assert first[0] == 1
+    assert first[1] >= LEAST_MEMBERS
     found = State.read(state)
-    assert found.stages[-1]["samples"] - found.stages[-1]["cooled"] == second[1]
+    assert found.stages[-1]["samples"] >= first[1] + 12 > second[1] > first[1]
     with np.load(learning) as arrays:
         assert not np.array_equal(found.networks["value"].rows, arrays["weights.rows"])

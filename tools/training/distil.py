@@ -1,15 +1,16 @@
 """Teaches the value network what another network's quiescence says, in games that nobody has seen before.
 
     python -m tools.training distil STATE.npz LEARNING.npz --samples 100e6 --rate 1e-3 [--openings FILE.pgn]
-    python -m tools.training distil STATE.npz LEARNING.npz --samples 20e6 --rate 1e-3 --cool [...]
 
 Positions are made when they are learned, and forgotten (`groups_kernel.py`). LEARNING keeps the weights with
 all that learning goes on from; it is made from STATE's value network where there is none. The rate is
-constant, so the same command learns on from there, at any time; Ctrl-C and SIGTERM save. With --cool the rate
-falls to 0 and the network is written to STATE; LEARNING stays as it was.
+constant, and falls to 0 at the end, in the share --cool. LEARNING is written before it falls, so that the
+same command learns on from there at any time; STATE gets the network of the end. Ctrl-C and SIGTERM keep
+LEARNING.
 
-A line of progress: samples; of the average of the last weights on groups of other games: loss of a position
-and of a group's comparison, errors of Q and of sigmoid(score), correlation within a group; CPU-seconds.
+A line of progress: samples; of groups of other games, the loss of a position and of a group's comparison,
+errors of Q and of sigmoid(score), correlation within a group, loss of widths that differ in it; the same of
+the average of the last weights; CPU-seconds.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ AVERAGED, AVERAGE_STEPS = 10, 500  # steps between two averages, and that an ave
 SEEDS = 10_000_000  # of the steps of one --seed
 REPORT, SAVE = 1_000_000, 10_000_000  # samples between two lines, and two saves
 NUMBERS = ("steps", "samples", "cpu_seconds")
-FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation")
+FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness")
 
 
 class Groups(NamedTuple):
@@ -183,45 +184,53 @@ class Distilling:
 
 
 class Limits:
-    """How far this learning is: its share of the samples or of the time; all of it once it is told to end."""
+    """How far learning is: a share of the samples or of the time; nothing is left once it is told to end."""
 
-    def __init__(self, samples: float, seconds: float, begin: int) -> None:
-        self._samples, self._seconds, self._begin = samples, seconds, begin
-        self._since, self._told = time.monotonic(), False
+    def __init__(self, options: argparse.Namespace, begin: int) -> None:
+        self._options, self._begin = options, begin
+        self._since, self.told = time.monotonic(), False
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._tell)
 
     def _tell(self, *_: Any) -> None:
-        self._told = True
+        self.told = True
 
     def done(self, samples: int) -> float:
         """Returns the share that is done, 1 at the end."""
-        by_time = (time.monotonic() - self._since) / self._seconds
-        return 1.0 if self._told else min(1.0, max((samples - self._begin) / self._samples, by_time))
+        by_time = (time.monotonic() - self._since) / float(self._options.seconds)
+        return min(1.0, max((samples - self._begin) / float(self._options.samples), by_time))
+
+    def cooled(self, samples: int) -> float:
+        """Returns how much of the end is done, in which the rate falls; negative before it."""
+        share: float = self._options.cool
+        return (self.done(samples) - (1 - share)) / share if share else -1.0
 
 
-def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: argparse.Namespace) -> None:
-    """Learns for the samples or the time that the options give; keeps it if the rate stays."""
-    limits = Limits(options.samples, options.seconds, learning.samples)
-    old = deque[list[Groups]](maxlen=options.again)
+def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: argparse.Namespace) -> bool:
+    """Learns, and keeps it before the rate falls; returns whether the end was reached."""
+    limits, old = Limits(options, learning.samples), deque[list[Groups]](maxlen=options.again)
     reported = saved = learning.samples
-    spent = time.process_time()
+    spent, cools = time.process_time(), False
     say(f"{learning.samples:,} {learning.judged(held)}")
-    while (done := limits.done(learning.samples)) < 1:
-        step = learning.learner.steps
-        rate = cooling_rate(done, options.rate) if options.cool else steady_rate(step, options.rate)
+    while limits.done(learning.samples) < 1 and not limits.told:
+        cooled, step = limits.cooled(learning.samples), learning.learner.steps
+        if cooled >= 0 and not cools:
+            cools = True
+            learning.write(options.learning)
+        rate = cooling_rate(cooled, options.rate) if cools else steady_rate(step, options.rate)
         learning.step(tables, options.seed * SEEDS + step, rate, old)
+        learning.cpu_seconds += time.process_time() - spent
+        spent = time.process_time()
         if learning.samples - reported >= options.report:
             reported = learning.samples
-            learning.cpu_seconds += time.process_time() - spent
             say(f"{learning.samples:,} {learning.judged(held)} {learning.cpu_seconds:.0f} s")
             spent = time.process_time()
-        if not options.cool and learning.samples - saved >= SAVE:
+        if not cools and learning.samples - saved >= SAVE:
             saved = learning.samples
             learning.write(options.learning)
-    learning.cpu_seconds += time.process_time() - spent
-    if not options.cool:
+    if not cools:
         learning.write(options.learning)
+    return cools and not limits.told
 
 
 def distil(options: argparse.Namespace) -> None:
@@ -237,38 +246,38 @@ def distil(options: argparse.Namespace) -> None:
     held = held_out(weights, others)
     beginnings = beginnings_of(BEGINNINGS, options.seed * SEEDS + learning.learner.steps, learned)
     tables = [Table(weights, beginnings, options.groups // options.threads) for _ in range(options.threads)]
-    learn(learning, tables, held, options)
-    if options.cool:
-        state.networks["value"] = learning.learner.weights
-        figures = learning.judge(learning.learner.weights, held)
-        state.stages.append(
-            {
-                "name": "value",
-                "distilled": options.evaluator,
-                "samples": learning.samples,
-                "cooled": learning.samples - begin,
-                "share": options.share,
-                "rate": options.rate,
-                "seed": options.seed,
-                "cpu_seconds": round(learning.cpu_seconds),
-                **dict(zip(FIGURES, (round(float(x), 5) for x in figures), strict=True)),
-            }
-        )
-        state.write(options.out or options.state)
-        say(json.dumps(state.stages[-1]))
+    if not learn(learning, tables, held, options):
+        return
+    figures = learning.judge(learning.learner.weights, held)
+    state.networks["value"] = learning.learner.weights
+    state.stages.append(
+        {
+            "name": "value",
+            "distilled": options.evaluator,
+            "samples": learning.samples,
+            "of_this_run": learning.samples - begin,
+            "share": options.share,
+            "rate": options.rate,
+            "cool": options.cool,
+            "seed": options.seed,
+            "cpu_seconds": round(learning.cpu_seconds),
+            **dict(zip(FIGURES, (round(float(x), 5) for x in figures), strict=True)),
+        }
+    )
+    state.write(options.state)
+    say(json.dumps(state.stages[-1]))
 
 
 def add_arguments(out: argparse.ArgumentParser) -> None:
     """Adds what the command takes."""
     out.add_argument("state", type=Path)
     out.add_argument("learning", type=Path)
-    out.add_argument("--out", type=Path, help="with --cool: file to write instead of STATE")
     out.add_argument("--evaluator", default="nnue:stockfish", help="one of Stockfish's networks")
-    out.add_argument("--samples", type=float, default=1e8, help="to learn now")
-    out.add_argument("--seconds", type=float, default=1e9)
+    out.add_argument("--samples", type=float, default=1e8, help="to learn in this run")
+    out.add_argument("--seconds", type=float, default=1e9, help="that this run may take")
     out.add_argument("--rate", type=float, default=1e-3)
     out.add_argument("--share", type=float, default=30.0, help="of the comparison in the loss")
-    out.add_argument("--cool", action="store_true", help="let the rate fall to 0 and write STATE")
+    out.add_argument("--cool", type=float, default=0.25, help="share in which the rate falls, 0 for none")
     out.add_argument("--groups", type=int, default=GROUPS, help="of a step")
     out.add_argument("--again", type=int, default=0, help="steps after which groups are learned once more")
     out.add_argument("--openings", type=Path)

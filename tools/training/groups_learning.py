@@ -4,8 +4,10 @@ In a group the error of the score counts once more, without what all members sha
 the moves of a position:
 
     loss = sum of the members' losses + share sum w_i (e_i - e)^2,  e_i = sigmoid(score) - sigmoid(label)
+         + EVENNESS sum w_i ((a_i - a)^2 + (b_i - b)^2),  logarithms of the draw width and the noise
 
-seen by who moves; e is the mean of all e_i by the weights w_i = exp(-what the move gives away / GIVEN_AWAY).
+seen by who moves; e, a and b are means by the weights w_i = exp(-what the move gives away / GIVEN_AWAY). The
+last part is there because widths that differ from move to move disturb the order of Q.
 
 Members of a group are much alike. So the sums of a view are those of the first member plus the rows that
 another one has and less those that it lacks, and gradients go the same way back.
@@ -19,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES
-from graphsearch.evaluators.builtin.layout import FEATURES, FIRST, MEN_PER_STACK, STACKS
+from graphsearch.evaluators.builtin.layout import FEATURES, FIRST, MEN_PER_STACK, OUTPUTS, STACKS
 from graphsearch.jit.pointers import ONE, popc
 from graphsearch.position.words import BLACK, META, WHITE
 from tools.training.chances import OPTIONS, sigmoid
@@ -39,7 +41,8 @@ from tools.training.value_learning import (
 )
 
 GIVEN_AWAY = 0.6 * PAWN
-FIGURES = 5  # of a pass
+EVENNESS = 1.0
+FIGURES = 6  # of a pass
 
 
 class Changes(NamedTuple):
@@ -182,8 +185,23 @@ def group_backward(net: Any, grad: Any, works: Any, changes: Any, turns: Any, st
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def even(works: Any, weights: Any, output: Any, slopes: Any) -> Any:
+    """Returns the loss of an output that differs from member to member; fills its slopes."""
+    n, mean = len(weights), 0.0
+    for i in range(n):
+        mean += weights[i] * works[i].first[FIRST + output]
+    mean /= weights.sum()
+    loss = 0.0
+    for i in range(n):
+        apart = works[i].first[FIRST + output] - mean
+        loss += EVENNESS * weights[i] * apart**2
+        slopes[i, output] = 2 * EVENNESS * weights[i] * apart
+    return loss
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def compare(members: Any, works: Any, share: Any, slopes: Any, total: Any) -> None:
-    """Adds the comparison's loss and correlation; fills what it adds to the slope of each member's score.
+    """Adds the comparison's losses and correlation; fills what it adds to the slopes of the outputs.
 
     The correlation is that of sigmoid(score) and sigmoid(label), both by the weights.
     """
@@ -200,10 +218,12 @@ def compare(members: Any, works: Any, share: Any, slopes: Any, total: Any) -> No
     ours -= (weights * ours).sum() / whole
     theirs -= (weights * theirs).sum() / whole
     errors = ours - theirs
-    slopes[:n] = 2 * share * weights * errors * bends
+    slopes[:n, 0] = 2 * share * weights * errors * bends
     total[1] += share * (weights * errors**2).sum()
     both = (weights * ours**2).sum() * (weights * theirs**2).sum()
     total[4] += (weights * ours * theirs).sum() / np.sqrt(both + 1e-12)
+    for output in range(1, OUTPUTS):
+        total[5] += even(works, weights, output, slopes)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -213,7 +233,7 @@ def pass_groups(
     """Returns the sums of figures of some groups; adds to the gradients if it learns, sums, too.
 
     The figures: loss of the members, in their mean; loss of the comparison; their mean errors of Q and of
-    sigmoid(score); correlation within the group.
+    sigmoid(score); correlation within the group; loss of widths that differ.
 
     Args:
       begins: int64[G + 1], where each group's members begin. chosen: int64[B], which groups.
@@ -221,7 +241,7 @@ def pass_groups(
     """
     works = [new_work(net.bias.shape[0]) for _ in range(MOST_MEMBERS)]
     changes, turns, stacks = new_changes(), np.zeros(MOST_MEMBERS, np.int64), np.zeros(MOST_MEMBERS, np.int64)
-    slopes, total = np.zeros(MOST_MEMBERS), np.zeros(FIGURES, np.float64)
+    slopes, total = np.zeros((MOST_MEMBERS, OUTPUTS)), np.zeros(FIGURES, np.float64)
     for g in chosen:
         some = members[begins[g] : begins[g + 1]]
         n = len(some)
@@ -233,7 +253,8 @@ def pass_groups(
             total[0] += loss / n
             total[2] += error_q / n
             total[3] += error_score / n
-            works[k].first_slopes[FIRST] += slopes[k]
+            for output in range(OUTPUTS):
+                works[k].first_slopes[FIRST + output] += slopes[k, output]
         if learns:
             group_backward(net, grad, works, changes, turns, stacks, n)
     return total

@@ -230,7 +230,7 @@ def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: 
             learning.write(options.learning)
     if not cools:
         learning.write(options.learning)
-    return cools and not limits.told
+    return options.cool > 0 and not limits.told
 
 
 def distil(options: argparse.Namespace) -> None:

@@ -107,7 +107,7 @@ def test_gradients_of_groups_are_those_of_the_loss(network: Path) -> None:
 
 def learned(state: str, learning: str, network: str) -> list[list[int]]:
     """Learns a little, goes on, and ends; returns the steps and samples that were kept each time."""
-    distil.HELD = distil.HELD_ROUNDS = 1
+    distil.HELD = distil.HELD_ROUNDS = distil.AVERAGED = 1
     distil.BEGINNINGS = 3
     State.new((64, 64), 3).write(Path(state))
     words = ["distil", state, learning, "--evaluator", f"nnue:{network}", "--groups", "1", "--threads", "1"]
@@ -128,4 +128,4 @@ def test_learning_goes_on_and_its_end_is_written_to_the_state(network: Path, tmp
     found = State.read(state)
     assert found.stages[-1]["samples"] >= first[1] + 100 > second[1] > first[1]
     with np.load(learning) as arrays:
-        assert not np.array_equal(found.networks["value"].rows, arrays["weights.rows"])
+        assert not np.array_equal(found.networks["value"].rows, arrays["average.rows"])

@@ -1,12 +1,12 @@
 """Teaches the value network what another network's quiescence says, in games that nobody has seen before.
 
-    python -m tools.training distil STATE.npz LEARNING.npz --samples 100e6 --rate 1e-3 [--openings FILE.pgn]
+    python -m tools.training distil STATE.npz LEARNING.npz --samples 100e6 --rate 1e-4 [--openings FILE.pgn]
 
 Positions are made when they are learned, and forgotten (`groups_kernel.py`). LEARNING keeps the weights with
 all that learning goes on from; it is made from STATE's value network where there is none. The rate is
 constant, and falls to 0 at the end, in the share --cool. LEARNING is written before it falls, so that the
-same command learns on from there at any time; STATE gets the network of the end. Ctrl-C and SIGTERM keep
-LEARNING.
+same command learns on from there at any time. At the end STATE gets the average of the last weights, which
+compares moves better than they do. Ctrl-C and SIGTERM keep LEARNING.
 
 A line of progress: samples; of groups of other games, the loss of a position and of a group's comparison,
 errors of Q and of sigmoid(score), correlation within a group, loss of widths that differ in it; the same of
@@ -248,8 +248,8 @@ def distil(options: argparse.Namespace) -> None:
     tables = [Table(weights, beginnings, options.groups // options.threads) for _ in range(options.threads)]
     if not learn(learning, tables, held, options):
         return
-    figures = learning.judge(learning.learner.weights, held)
-    state.networks["value"] = learning.learner.weights
+    figures = learning.judge(learning.average, held)
+    state.networks["value"] = learning.average
     state.stages.append(
         {
             "name": "value",
@@ -275,7 +275,7 @@ def add_arguments(out: argparse.ArgumentParser) -> None:
     out.add_argument("--evaluator", default="nnue:stockfish", help="one of Stockfish's networks")
     out.add_argument("--samples", type=float, default=1e8, help="to learn in this run")
     out.add_argument("--seconds", type=float, default=1e9, help="that this run may take")
-    out.add_argument("--rate", type=float, default=1e-3)
+    out.add_argument("--rate", type=float, default=1e-4)
     out.add_argument("--share", type=float, default=30.0, help="of the comparison in the loss")
     out.add_argument("--cool", type=float, default=0.25, help="share in which the rate falls, 0 for none")
     out.add_argument("--groups", type=int, default=GROUPS, help="of a step")

@@ -1,4 +1,4 @@
-"""`python -m tools.training make | label | begin | train | pack | judge`."""
+"""`python -m tools.training make | label | begin | train | distil | pack | judge`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from importlib import import_module
 
-COMMANDS = ("make", "label", "begin", "train", "pack", "judge")
+COMMANDS = ("make", "label", "begin", "train", "distil", "pack", "judge")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -51,13 +51,14 @@ class Learner:
     Attributes:
       weights: a named tuple of float32 arrays.
       gradients: one of the same form for each thread.
+      first, second: Adam's moments. steps: made so far.
     """
 
     def __init__(self, weights: Any, threads: int = 1) -> None:
         self.weights = weights
         self.gradients = [self._zeros() for _ in range(threads)]
         self.steps = 0
-        self._first, self._second = self._zeros(), self._zeros()
+        self.first, self.second = self._zeros(), self._zeros()
         self._pool = ThreadPoolExecutor(threads)
 
     def _zeros(self) -> Any:
@@ -76,12 +77,22 @@ class Learner:
         """Moves the weights against the mean gradient of some samples."""
         self.steps += 1
         corrections = float32(1 - 0.9**self.steps), float32(1 - 0.999**self.steps)
-        for at, name in enumerate(self.weights._fields):
-            flat = [a[at].reshape(-1) for a in (self.weights, self.gradients[0], self._first, self._second)]
-            for other in self.gradients[1:]:
-                move_sums(other[at].reshape(-1), flat[1])
-            limit = float32(LIMITS.get(name, LIMIT))
-            adam(*flat, float32(1 / samples), float32(rate), corrections, limit)
+        threads = len(self.gradients)
+
+        def move(part: int) -> None:
+            for at, name in enumerate(self.weights._fields):
+                arrays = (self.weights, self.first, self.second, *self.gradients)
+                flat = [array[at].reshape(-1) for array in arrays]
+                size = flat[0].size
+                weights, first, second, gradient, *others = (
+                    a[size * part // threads : size * (part + 1) // threads] for a in flat
+                )
+                for other in others:
+                    move_sums(other, gradient)
+                scale, limit = float32(1 / samples), float32(LIMITS.get(name, LIMIT))
+                adam(weights, gradient, first, second, scale, float32(rate), corrections, limit)
+
+        list(self._pool.map(move, range(threads)))
 
 
 def rate_at(step: int, steps: int, rate: float) -> float:
@@ -92,6 +103,31 @@ def rate_at(step: int, steps: int, rate: float) -> float:
     """
     cosine = 0.5 * (1 + np.cos(np.pi * step / steps))
     return rate * min(1.0, (step + 1) / WARM_UP) * float(LAST_RATE + (1 - LAST_RATE) * cosine)
+
+
+def steady_rate(step: int, rate: float) -> float:
+    """Returns the learning rate of a step of learning that may go on at any time.
+
+    >>> steady_rate(0, 1.0), steady_rate(1000, 1.0)
+    (0.005, 1.0)
+    """
+    return rate * min(1.0, (step + 1) / WARM_UP)
+
+
+def cooling_rate(done: float, rate: float) -> float:
+    """Returns the learning rate behind some share of the steps that end learning.
+
+    >>> cooling_rate(0, 1.0), cooling_rate(0.25, 1.0), cooling_rate(1, 1.0)
+    (1.0, 0.5, 0.0)
+    """
+    return float(rate * (1 - np.sqrt(min(done, 1.0))))
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def move_average(kept: Any, new: Any, share: Any) -> None:
+    """Moves a flat array by a share towards another."""
+    for i in range(kept.size):
+        kept[i] += share * (new[i] - kept[i])
 
 
 @dataclass(frozen=True)

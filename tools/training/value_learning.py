@@ -131,9 +131,15 @@ def add_rows(rows: Any, bias: Any, features: Any, n: Any, out: Any) -> None:
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def forward(net: Any, work: Any, n: Any, stack: Any) -> None:
     """Fills sums, activations and both small layers; the outputs are `work.first[FIRST:]`."""
-    width = net.bias.shape[0]
     add_rows(net.rows, net.bias, work.own, n, work.sums[0])
     add_rows(net.rows, net.bias, work.other, n, work.sums[1])
+    forward_from_sums(net, work, stack)
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def forward_from_sums(net: Any, work: Any, stack: Any) -> None:
+    """Fills activations and both small layers from the sums."""
+    width = net.bias.shape[0]
     for view in range(2):
         sums = work.sums[view]
         for h in range(width):
@@ -182,6 +188,22 @@ def last_backward(net: Any, grad: Any, work: Any, stack: Any) -> None:
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def backward(net: Any, grad: Any, work: Any, n: Any, stack: Any) -> None:
     """Adds to the gradients; begins with the slopes of the outputs, `work.first_slopes[FIRST:]`."""
+    backward_to_sums(net, grad, work, stack)
+    for j in range(n):
+        add_to(grad.rows[work.own[j]], work.slopes[0])
+        add_to(grad.rows[work.other[j]], work.slopes[1])
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def add_to(out: Any, more: Any) -> None:
+    """Adds a row to another."""
+    for h in range(out.shape[0]):
+        out[h] += more[h]
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def backward_to_sums(net: Any, grad: Any, work: Any, stack: Any) -> None:
+    """Adds to the gradients of all but the rows; fills the slopes of the sums."""
     last_backward(net, grad, work, stack)
     width, slopes = net.bias.shape[0], work.slopes
     flat = slopes.reshape(-1)
@@ -201,13 +223,6 @@ def backward(net: Any, grad: Any, work: Any, n: Any, stack: Any) -> None:
             x = sums[h]
             out[h] = out[h] * 2 * x if x > ZERO and x < ONE_F else ZERO
             grad.bias[h] += out[h]
-    for j in range(n):
-        g = grad.rows[work.own[j]]
-        for h in range(width):
-            g[h] += slopes[0, h]
-        g = grad.rows[work.other[j]]
-        for h in range(width):
-            g[h] += slopes[1, h]
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]

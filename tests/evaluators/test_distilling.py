@@ -1,0 +1,131 @@
+"""Learning to compare moves: gradients of groups, and a network that learns from games of its own.
+
+What is compiled there runs uncompiled here, as in `test_training.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.nnue.file import ARCHITECTURES
+from graphsearch.position.tables import load_tables
+from tests.support.nnue import MadeUp
+from tests.support.plain import in_plain_python
+from tools.training import distil, groups_learning, quiet, value_learning
+from tools.training.__main__ import main
+from tools.training.distil import Groups, Table, beginnings_of
+from tools.training.groups_kernel import LEAST_MEMBERS, MOST_MEMBERS
+from tools.training.groups_learning import pass_groups
+from tools.training.records import MOST_SCORE
+from tools.training.train import State
+
+SHARE = 30.0
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """Returns a file with a made-up network."""
+    path = tmp_path / "a.nnue"
+    path.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
+    return path
+
+
+def dealt(network: str) -> tuple[Groups, Any]:
+    """Returns groups of three games, and the weights of the network that labels them."""
+    evaluator: Any = create(f"nnue:{network}")
+    table = Table(evaluator.weights, beginnings_of(3, 7, ()), 3)
+    return table.deal(1), evaluator.weights
+
+
+def members_of(network: str) -> dict[str, Any]:
+    """Returns the sizes of groups, their labels, and what the network itself says of the members."""
+    groups, weights = dealt(network)
+    again, _ = dealt(network)
+    words = np.pad(groups.members["words"], ((0, 0), (0, 1)))
+    alone = quiet.scores_of(words, weights, quiet.STATIC) * 361 // 1000
+    return {
+        "sizes": np.diff(groups.begins).tolist(),
+        "labels": groups.members["score"].tolist(),
+        "alone": np.clip(alone, -MOST_SCORE, MOST_SCORE).tolist(),
+        "again": bool((groups.members == again.members).all()),
+    }
+
+
+def test_members_of_groups_are_quiet_and_labelled_by_the_network(network: Path) -> None:
+    found = in_plain_python(members_of, str(network))
+    assert all(LEAST_MEMBERS <= size <= MOST_MEMBERS for size in found["sizes"])
+    close = [abs(a - b) <= 1 for a, b in zip(found["labels"], found["alone"], strict=True)]
+    assert np.mean(close) > 0.9  # the line of another may end in a stalemate
+    assert found["again"]
+
+
+def slopes(network: str) -> dict[str, Any]:
+    """Returns the largest differences of gradients that are shared, and gradients with slopes of the loss."""
+    groups, _ = dealt(network)
+    rng, tables, every = np.random.default_rng(4), load_tables(), np.arange(len(groups.begins) - 1)
+    members = np.arange(len(groups.members))
+    net = value_learning.new_network(8, rng)
+    for array in (net.first, net.last):
+        array[:] = rng.uniform(-0.3, 0.3, array.shape)
+    alone, shared, whole, unused = (type(net)(*(np.zeros_like(array) for array in net)) for _ in range(4))
+    value_learning.pass_batch(tables, groups.members, members, net, alone, True, False)
+    groups_learning.EVENNESS = 0.0
+    pass_groups(tables, *groups, net, shared, every, True, 0.0)
+    groups_learning.EVENNESS = 1.0
+    pass_groups(tables, *groups, net, whole, every, True, SHARE)
+
+    def loss() -> float:
+        plain = value_learning.pass_batch(tables, groups.members, members, net, unused, False, False)
+        together = pass_groups(tables, *groups, net, unused, every, False, SHARE)
+        return float(plain[0] + together[1] + together[5])
+
+    found = []
+    for name, array, gradient in zip(net._fields, net, whole, strict=True):
+        for at in np.argsort(-np.abs(gradient.ravel()))[:30:10]:
+            flat, old, losses = array.reshape(-1), array.flat[at], []
+            for step in (0.002, -0.002):
+                flat[at] = old + step
+                losses.append(loss())
+            flat[at] = old
+            found.append((name, float(gradient.flat[at]), (losses[0] - losses[1]) / 0.004))
+    apart = [float(np.abs(a - b).max()) for a, b in zip(alone, shared, strict=True)]
+    return {"apart": apart, "slopes": found}
+
+
+def test_gradients_of_groups_are_those_of_the_loss(network: Path) -> None:
+    found = in_plain_python(slopes, str(network))
+    assert max(found["apart"]) < 1e-4
+    for name, gradient, slope in found["slopes"]:
+        assert gradient == pytest.approx(slope, rel=0.03, abs=3e-3), name
+
+
+def learned(state: str, learning: str, network: str) -> list[list[int]]:
+    """Learns a little, goes on, and ends; returns the steps and samples that were kept each time."""
+    distil.HELD = distil.HELD_ROUNDS = distil.AVERAGED = 1
+    distil.BEGINNINGS = 3
+    State.new((64, 64), 3).write(Path(state))
+    words = ["distil", state, learning, "--evaluator", f"nnue:{network}", "--groups", "1", "--threads", "1"]
+    kept = []
+    for more in (["--samples", "1", "--cool", "0"], ["--samples", "100", "--again", "1"]):
+        assert main([*words, *more]) == 0
+        with np.load(learning) as arrays:
+            numbers = json.loads(str(arrays["numbers"]))
+        kept.append([numbers["steps"], numbers["samples"]])
+    return kept
+
+
+def test_learning_goes_on_and_its_end_is_written_to_the_state(network: Path, tmp_path: Path) -> None:
+    state, learning = tmp_path / "value.npz", tmp_path / "learning.npz"
+    first, second = in_plain_python(learned, str(state), str(learning), str(network))
+    assert first[0] == 1
+    assert first[1] >= LEAST_MEMBERS
+    found = State.read(state)
+    assert found.stages[-1]["samples"] >= first[1] + 100 > second[1] > first[1]
+    with np.load(learning) as arrays:
+        assert not np.array_equal(found.networks["value"].rows, arrays["average.rows"])

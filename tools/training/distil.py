@@ -1,0 +1,293 @@
+"""Teaches the value network what another network's quiescence says, in games that nobody has seen before.
+
+    python -m tools.training distil STATE.npz LEARNING.npz --samples 100e6 --rate 1e-4 [--openings FILE.pgn]
+
+Positions are made when they are learned, and forgotten (`groups_kernel.py`). LEARNING keeps the weights with
+all that learning goes on from; it is made from STATE's value network where there is none. The rate is
+constant, and falls to 0 at the end, in the share --cool. LEARNING is written before it falls, so that the
+same command learns on from there at any time. At the end STATE gets the average of the last weights, which
+compares moves better than they do. Ctrl-C and SIGTERM keep LEARNING.
+
+A line of progress: samples; of groups of other games, the loss of a position and of a group's comparison,
+errors of Q and of sigmoid(score), correlation within a group, loss of widths that differ in it; the same of
+the average of the last weights; CPU-seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.nnue.evaluation_kernel import scratch_words
+from graphsearch.evaluators.nnue.layout import WIDTH
+from graphsearch.position.board import POSITION_WORDS, pack
+from graphsearch.position.tables import load_tables
+from tools.training.groups_kernel import MOST_MEMBERS, OVER, Games, Starts, write_groups
+from tools.training.groups_learning import pass_groups
+from tools.training.learning import Learner, cooling_rate, move_average, steady_rate
+from tools.training.make import Line, read_openings, starts
+from tools.training.records import RECORD, Records
+from tools.training.train import State, say
+from tools.training.value_learning import ValueArrays
+
+GROUPS = 1024  # of a step
+BEGINNINGS = 6_000
+HELD, HELD_ROUNDS, HELD_SEED = 500, 8, 990_001  # games that are kept back, and groups of each
+AVERAGED, AVERAGE_STEPS = 10, 500  # steps between two averages, and that an average reaches back
+SEEDS = 10_000_000  # of the steps of one --seed
+REPORT, SAVE = 1_000_000, 10_000_000  # samples between two lines, and two saves
+NUMBERS = ("steps", "samples", "cpu_seconds")
+FIGURES = ("loss", "comparison", "error_of_q", "error_of_score", "correlation", "unevenness")
+
+
+class Groups(NamedTuple):
+    """Groups of records; `begins`: int64[G + 1], where each group's members begin."""
+
+    members: Records
+    begins: NDArray[np.int64]
+
+
+class Table:
+    """Games that go on side by side, and what labels their groups."""
+
+    def __init__(self, weights: NDArray[np.int64], beginnings: Starts, games: int) -> None:
+        self._tables, self._weights, self._starts = load_tables(), weights, beginnings
+        words = np.zeros((games, POSITION_WORDS), np.uint64)
+        self._games = Games(words, np.full(games, OVER, np.int64), np.zeros(games))
+        self._scratch = np.zeros(scratch_words(int(weights[WIDTH])), np.uint64)
+
+    def deal(self, seed: int) -> Groups:
+        """Returns a new group of each game."""
+        games = len(self._games.ply)
+        members, begins = np.zeros(MOST_MEMBERS * games, RECORD), np.zeros(games + 1, np.int64)
+        write_groups(
+            self._tables, self._weights, self._starts, self._games, seed, self._scratch, members, begins
+        )
+        return Groups(members[: begins[-1]], begins)
+
+
+def beginnings_of(count: int, seed: int, openings: Sequence[Line]) -> Starts:
+    """Returns positions that games begin from."""
+    some = list(islice(starts(np.random.default_rng(seed), openings), count))
+    words = np.array([pack(start.board) for start in some], np.uint64)
+    return Starts(words, np.array([start.ply for start in some], np.int64))
+
+
+def joined(parts: Sequence[Groups]) -> Groups:
+    """Returns the groups of all parts, in order."""
+    sizes = np.concatenate([np.diff(part.begins) for part in parts])
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    return Groups(np.concatenate([part.members for part in parts]), begins)
+
+
+def held_out(weights: NDArray[np.int64], openings: Sequence[Line]) -> Groups:
+    """Returns groups that are never learned from."""
+    table = Table(weights, beginnings_of(HELD, HELD_SEED, openings), HELD)
+    return joined([table.deal(HELD_SEED + turn) for turn in range(HELD_ROUNDS)])
+
+
+class Distilling:
+    """The network while it learns.
+
+    Attributes:
+      learner: with the weights. average: of the last weights, of the same form.
+      samples, cpu_seconds: of all that was learned.
+    """
+
+    def __init__(self, network: ValueArrays, options: argparse.Namespace) -> None:
+        self.learner, self.average = Learner(network, options.threads), network
+        self.average = ValueArrays(*(array.copy() for array in network))
+        self.samples, self.cpu_seconds = 0, 0.0
+        self._share, self._pool = options.share, ThreadPoolExecutor(options.threads)
+
+    @classmethod
+    def read(cls, path: Path, options: argparse.Namespace) -> Distilling:
+        """Returns what `write` wrote."""
+        with np.load(path) as arrays:
+            parts = [
+                ValueArrays(*(arrays[f"{name}.{field}"] for field in ValueArrays._fields))
+                for name in ("weights", "average", "first", "second")
+            ]
+            numbers = json.loads(str(arrays["numbers"]))
+        found = cls(parts[0], options)
+        found.average = parts[1]
+        found.learner.first, found.learner.second = parts[2:]
+        found.learner.steps, found.samples, found.cpu_seconds = (numbers[name] for name in NUMBERS)
+        return found
+
+    def write(self, path: Path) -> None:
+        """Keeps all that learning goes on from."""
+        learner = self.learner
+        parts = {
+            "weights": learner.weights,
+            "average": self.average,
+            "first": learner.first,
+            "second": learner.second,
+        }
+        named = {f"{name}.{f}": a for name, part in parts.items() for f, a in part._asdict().items()}
+        numbers = dict(zip(NUMBERS, (learner.steps, self.samples, self.cpu_seconds), strict=True))
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            np.savez(file, **named, numbers=np.array(json.dumps(numbers)))
+        part.replace(path)
+
+    def _pass(self, net: Any, grad: Any, groups: Groups, chosen: NDArray[np.int64], learns: bool) -> Any:
+        return pass_groups(load_tables(), *groups, net, grad, chosen, learns, self._share)
+
+    def judge(self, network: ValueArrays, groups: Groups) -> NDArray[np.float64]:
+        """Returns the mean figures of some groups."""
+        every = np.arange(len(groups.begins) - 1)
+        parts = np.array_split(every, len(self.learner.gradients))
+        jobs = [
+            self._pool.submit(self._pass, network, gradient, groups, part, False)
+            for gradient, part in zip(self.learner.gradients, parts, strict=True)
+        ]
+        return np.asarray(sum(job.result() for job in jobs) / len(every))
+
+    def judged(self, groups: Groups) -> str:
+        """Returns the figures of some groups, of the weights and of their average."""
+        both = (self.judge(network, groups) for network in (self.learner.weights, self.average))
+        return " | ".join(" ".join(f"{x:.4f}" for x in found) for found in both)
+
+    def step(self, tables: Sequence[Table], seed: int, rate: float, old: deque[list[Groups]]) -> None:
+        """Deals groups, learns them and those that come up again from `old`, which may be empty."""
+        again = old.popleft() if old and len(old) == old.maxlen else None
+
+        def work(at: int) -> Groups:
+            dealt = tables[at].deal(seed * len(tables) + at)
+            groups = joined([dealt, again[at]]) if again else dealt
+            every = np.arange(len(groups.begins) - 1)
+            self._pass(self.learner.weights, self.learner.gradients[at], groups, every, True)
+            return dealt
+
+        dealt = list(self._pool.map(work, range(len(tables))))
+        if old.maxlen:
+            old.append(dealt)
+        samples = sum(len(part.members) for part in [*dealt, *(again or [])])
+        self.samples += samples
+        self.learner.step(rate, samples)
+        if self.learner.steps % AVERAGED == 0:
+            for kept, new in zip(self.average, self.learner.weights, strict=True):
+                move_average(kept.reshape(-1), new.reshape(-1), np.float32(AVERAGED / AVERAGE_STEPS))
+
+
+class Limits:
+    """How far learning is: a share of the samples or of the time; nothing is left once it is told to end."""
+
+    def __init__(self, options: argparse.Namespace, begin: int) -> None:
+        self._options, self._begin = options, begin
+        self._since, self.told = time.monotonic(), False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._tell)
+
+    def _tell(self, *_: Any) -> None:
+        self.told = True
+
+    def done(self, samples: int) -> float:
+        """Returns the share that is done, 1 at the end."""
+        by_time = (time.monotonic() - self._since) / float(self._options.seconds)
+        return min(1.0, max((samples - self._begin) / float(self._options.samples), by_time))
+
+    def cooled(self, samples: int) -> float:
+        """Returns how much of the end is done, in which the rate falls; negative before it."""
+        share: float = self._options.cool
+        return (self.done(samples) - (1 - share)) / share if share else -1.0
+
+
+def learn(learning: Distilling, tables: Sequence[Table], held: Groups, options: argparse.Namespace) -> bool:
+    """Learns, and keeps it before the rate falls; returns whether the end was reached."""
+    limits, old = Limits(options, learning.samples), deque[list[Groups]](maxlen=options.again)
+    reported = saved = learning.samples
+    spent, cools = time.process_time(), False
+    say(f"{learning.samples:,} {learning.judged(held)}")
+    while limits.done(learning.samples) < 1 and not limits.told:
+        cooled, step = limits.cooled(learning.samples), learning.learner.steps
+        if cooled >= 0 and not cools:
+            cools = True
+            learning.write(options.learning)
+        rate = cooling_rate(cooled, options.rate) if cools else steady_rate(step, options.rate)
+        learning.step(tables, options.seed * SEEDS + step, rate, old)
+        learning.cpu_seconds += time.process_time() - spent
+        spent = time.process_time()
+        if learning.samples - reported >= options.report:
+            reported = learning.samples
+            say(f"{learning.samples:,} {learning.judged(held)} {learning.cpu_seconds:.0f} s")
+            spent = time.process_time()
+        if not cools and learning.samples - saved >= SAVE:
+            saved = learning.samples
+            learning.write(options.learning)
+    if not cools:
+        learning.write(options.learning)
+    return options.cool > 0 and not limits.told
+
+
+def distil(options: argparse.Namespace) -> None:
+    """Learns, and writes the network if the rate has fallen to 0."""
+    state, weights = State.read(options.state), create(options.evaluator).weights
+    learning = (
+        Distilling.read(options.learning, options)
+        if options.learning.exists()
+        else Distilling(state.networks["value"], options)
+    )
+    openings, begin = read_openings(options.openings), learning.samples
+    learned, others = openings[: options.lines], openings[options.lines :]
+    held = held_out(weights, others)
+    beginnings = beginnings_of(BEGINNINGS, options.seed * SEEDS + learning.learner.steps, learned)
+    tables = [Table(weights, beginnings, options.groups // options.threads) for _ in range(options.threads)]
+    if not learn(learning, tables, held, options):
+        return
+    figures = learning.judge(learning.average, held)
+    state.networks["value"] = learning.average
+    state.stages.append(
+        {
+            "name": "value",
+            "distilled": options.evaluator,
+            "samples": learning.samples,
+            "of_this_run": learning.samples - begin,
+            "share": options.share,
+            "rate": options.rate,
+            "cool": options.cool,
+            "seed": options.seed,
+            "cpu_seconds": round(learning.cpu_seconds),
+            **dict(zip(FIGURES, (round(float(x), 5) for x in figures), strict=True)),
+        }
+    )
+    state.write(options.state)
+    say(json.dumps(state.stages[-1]))
+
+
+def add_arguments(out: argparse.ArgumentParser) -> None:
+    """Adds what the command takes."""
+    out.add_argument("state", type=Path)
+    out.add_argument("learning", type=Path)
+    out.add_argument("--evaluator", default="nnue:stockfish", help="one of Stockfish's networks")
+    out.add_argument("--samples", type=float, default=1e8, help="to learn in this run")
+    out.add_argument("--seconds", type=float, default=1e9, help="that this run may take")
+    out.add_argument("--rate", type=float, default=1e-4)
+    out.add_argument("--share", type=float, default=30.0, help="of the comparison in the loss")
+    out.add_argument("--cool", type=float, default=0.25, help="share in which the rate falls, 0 for none")
+    out.add_argument("--groups", type=int, default=GROUPS, help="of a step")
+    out.add_argument("--again", type=int, default=0, help="steps after which groups are learned once more")
+    out.add_argument("--openings", type=Path)
+    out.add_argument("--lines", type=int, help="of the openings, only that many; others are for judging")
+    out.add_argument("--threads", type=int, default=2)
+    out.add_argument("--report", type=float, default=REPORT)
+    out.add_argument("--seed", type=int, default=1)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Learns; returns the exit code."""
+    distil(options)
+    return 0

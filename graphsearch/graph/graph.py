@@ -136,8 +136,7 @@ class Graph(SavedGraph):
                 store.close()
             raise
         try:
-            nodes = store.node_count if store else 0
-            if nodes and not graph._take_image() and graph._is_soon_loaded:
+            if graph._file_nodes and not graph._take_image() and graph._is_soon_loaded:
                 graph.call(graph.pager.load_whole)
         except BaseException:
             graph._let_go()

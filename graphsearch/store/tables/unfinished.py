@@ -15,7 +15,7 @@ from .column import json_object
 from .rows import rows
 
 MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
-IMAGE = "image"  # another: name of the copy of all records in the cache (`graph/image.py`), until one changes
+IMAGE = "image"  # another: name of the image of the last session's memory (`graph/image.py`), until a change
 
 
 @dataclass(frozen=True, slots=True)

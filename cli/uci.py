@@ -117,7 +117,7 @@ def _read(engine: object, writer: object, signals: StopSignals) -> None:
 
 def _collect_often() -> None:
     """Makes collections of garbage short: a rare one takes a third of a second of somebody's clock."""
-    if not gc.get_freeze_count():
+    if gc.get_threshold() != COLLECTED:  # the end of a compilation may have put them back
         gc.freeze()  # what the start has made stays, and need not be looked at again
         gc.set_threshold(*COLLECTED)
 

@@ -274,14 +274,32 @@ def built_by_actors(path: Path, make: Any, begun: Callable[[], object]) -> None:
     assert (report.ended, report.failed) == ("complete", ())
 
 
-@pytest.mark.slow
-def test_actors_of_ray_complete_a_book_although_one_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def with_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets actors of a Ray of its own import the tests."""
     pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
     monkeypatch.syspath_prepend(ROOT)
     for name, value in {"PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("with_ray")
+def test_actors_of_ray_build_the_book_of_this_process(tmp_path: Path) -> None:
+    near, far, log = tmp_path / "near.graph", tmp_path / "far.graph", tmp_path / "log"
+    log.mkdir()
+    alone = CountingEvaluator()
+    build(near, CONFIG, evaluator=alone)
+    built_by_actors(far, Oracle(log, seconds=0.002), lambda: None)
+    assert book_of(far) == book_of(near) != []
+    assert verify(far).problems == []
+    assert sorted(evaluated(log)) == sorted(alone.asked)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("with_ray")
+def test_actors_of_ray_complete_a_book_although_one_is_killed(tmp_path: Path) -> None:
+    """A task is done again if its actor dies between saving and answering: its position gets more visits."""
     path, log = tmp_path / "book.graph", tmp_path / "log"
     log.mkdir()
 

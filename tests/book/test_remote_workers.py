@@ -27,6 +27,10 @@ from graphsearch.book.workers.worker import Setup
 from graphsearch.book.workers.worker_executor import WorkerExecutor
 from graphsearch.errors import InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.graph.graph import Graph
+from graphsearch.search.loop import analyze
+from graphsearch.search.params import Limits, SearchParams
+from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.version import __version__
@@ -57,6 +61,9 @@ class Puppet(WorkerProcess):
 
     def say(self, message: object) -> None:
         self._handlers.hear[0](message)
+
+    def save(self, records: list[RecordBatch]) -> None:
+        self._handlers.hear[2](records)
 
     def send(self, message: object) -> None:
         if isinstance(message, TaskRequest):
@@ -119,6 +126,30 @@ def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[
     done, refused = found[request.task.key], found[second.requests[0].task.key]
     assert (done.visits, done.evaluations, done.error) == (40, 30, "")
     assert (refused.visits, refused.evaluations, refused.error) == (7, 5, "refused")
+
+
+@pytest.mark.parametrize(("saved", "left"), [(15, 25), (40, None)])
+def test_what_a_lost_worker_had_saved_is_not_searched_again(
+    file: tuple[Path, int], tmp_path: Path, saved: int, left: int | None
+) -> None:
+    path, run = file
+    one = task("d3d4", evaluations=None, visits=40)
+    with Graph.open(tmp_path / "other.graph", evaluator=HashEvaluator()) as graph:
+        analyze(graph, chess.Board(one.fen), Limits(visits=saved), SearchParams(minibatch_size=1))
+    with Store.open(tmp_path / "other.graph") as store:
+        records = list(store.scan())
+    launcher = PuppetLauncher()
+    with WorkerExecutor(path, HashEvaluator, 1, book=1, run=run, launcher=launcher) as executor:
+        executor.submit(one)
+        until(lambda: bool(launcher.puppets and launcher.puppets[0].requests))
+        launcher.puppets[0].save(records)
+        launcher.puppets[0].end("its machine is gone")
+        if left is not None:
+            until(lambda: len(launcher.puppets) == 2 and bool(launcher.puppets[1].requests))
+            (request,) = launcher.puppets[1].requests
+            assert request.task == replace(one, visits=left)
+            launcher.puppets[1].say(Outcome(request.task, left, left))
+        assert executor.finished(5.0) == [Outcome(one, 40, left or 0)]
 
 
 # ---------------------------------------------------------- connections
@@ -298,8 +329,7 @@ def test_actors_of_ray_build_the_book_of_this_process(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("with_ray")
-def test_actors_of_ray_complete_a_book_although_one_is_killed(tmp_path: Path) -> None:
-    """A task is done again if its actor dies between saving and answering: its position gets more visits."""
+def test_actors_of_ray_build_the_book_of_this_process_although_one_is_killed(tmp_path: Path) -> None:
     path, log = tmp_path / "book.graph", tmp_path / "log"
     log.mkdir()
 
@@ -317,7 +347,5 @@ def test_actors_of_ray_complete_a_book_although_one_is_killed(tmp_path: Path) ->
     asked = evaluated(log)
     assert len(asked) <= len(set(asked)) + 8, "twice only what was answered and not yet sent"
     assert verify(path).problems == []
-    book, alone = book_of(path), CountingEvaluator()
-    assert build(path, CONFIG, evaluator=alone).ended == "complete"
-    assert (book_of(path), alone.asked) == (book, []), "this process has nothing to add"
-    assert len(book) > 20
+    build(tmp_path / "near.graph", CONFIG, evaluator=CountingEvaluator())
+    assert book_of(path) == book_of(tmp_path / "near.graph")

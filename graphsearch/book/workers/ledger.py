@@ -38,6 +38,7 @@ class LeaseHolder:
 
     Attributes:
       paid: number of published positions. settled: those of finished tasks.
+      saved: positions that are new in the file since its task began.
       leased: number of leased positions without a result.
       deadline: when it counts as hung, by `time.monotonic`; `inf` without leases.
       seen: number of the last commit that its search sees; None: it searches nothing.
@@ -49,6 +50,7 @@ class LeaseHolder:
     number: int
     paid: int = 0
     settled: int = 0
+    saved: int = 0
     leased: int = 0
     deadline: float = inf
     seen: int | None = None
@@ -122,7 +124,7 @@ class Ledger:
     def begins(self, holder: LeaseHolder) -> None:
         """Begins a task of a worker, whose search sees all commits so far."""
         with self._changed:
-            holder.seen = self.commits
+            holder.seen, holder.saved = self.commits, 0
 
     def ends(self, holder: LeaseHolder) -> None:
         """Ends a task of a worker, which has saved everything."""
@@ -216,6 +218,7 @@ class Ledger:
             holder.committed.append((self.commits, names))
             self._forget()
             if found is not None:
+                holder.saved += found.fresh
                 for other in self._holders:
                     if other is not holder or other.updates:  # else it returned to the state before its own
                         _add_update(other, found.records)

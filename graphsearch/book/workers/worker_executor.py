@@ -13,7 +13,7 @@ from math import inf
 
 import chess
 
-from ...errors import GraphSearchError, InvalidParameterError, StoreError
+from ...errors import GraphSearchError, InvalidParameterError, InvalidPositionError, StoreError
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.pool import Make
 from ...search.shards.store import open_to_write
@@ -36,7 +36,7 @@ from .messages import (
     TaskRequest,
     Updates,
 )
-from .worker import setup_for, work
+from .worker import board_of_task, setup_for, work
 from .worker_store import SnapshotServer
 from .writer import LEASE_SECONDS, Writer
 
@@ -68,10 +68,26 @@ class Timeouts:
 
 @dataclass(eq=False)
 class TaskAssignment(Assignment):
-    """A task, and the evaluations of workers that were lost over it."""
+    """A task, and what workers did that were lost over it.
+
+    Attributes:
+      before: visits of its position when the first of them got it.
+      visits, saved: visits of the position and evaluations that they saved, which count for the task.
+      paid: evaluations that they paid for.
+    """
 
     task: Task
+    before: int = 0
+    visits: int = 0
+    saved: int = 0
     paid: int = 0
+
+    def rest(self) -> Task:
+        """Returns the task with limits that are not above 0 if nothing is left to do."""
+        task = self.task
+        visits = None if task.visits is None else task.visits - self.visits
+        evaluations = None if task.evaluations is None else task.evaluations - self.saved
+        return replace(task, visits=visits, evaluations=evaluations)
 
     def __str__(self) -> str:
         return self.task.fen
@@ -347,7 +363,17 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         assert seat.worker is not None
         self._writer.lease(assignment.task.key, seat.number, seat.worker.pid)
         self._ledger.begins(self._holders[seat.number])
-        return TaskRequest(assignment.task, self._run), inf
+        if not assignment.lost:
+            assignment.before = self._visits(assignment.task)
+        return TaskRequest(assignment.rest(), self._run), inf
+
+    def _visits(self, task: Task) -> int:
+        """Returns the visits of a task's position in the file."""
+        try:
+            record = self._writer.read(board_of_task(task))
+        except InvalidPositionError:  # which the worker reports
+            return 0
+        return record.visits if record else 0
 
     def _take_back(self, seat: Seat[TaskAssignment]) -> TaskAssignment | None:
         assignment = super()._take_back(seat)
@@ -359,7 +385,8 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
     def _finished(self, seat: Seat[TaskAssignment], assignment: TaskAssignment, message: object) -> None:
         assert isinstance(message, Outcome)
         self._holders[seat.number].settled += message.evaluations
-        self._outcomes.append(replace(message, evaluations=assignment.paid + message.evaluations))
+        visits, paid = assignment.visits + message.visits, assignment.paid + message.evaluations
+        self._outcomes.append(replace(message, task=assignment.task, visits=visits, evaluations=paid))
 
     def _ended(
         self, seat: Seat[TaskAssignment], holder: LeaseHolder, snapshots: SnapshotServer, how: str
@@ -367,12 +394,21 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         self._ledger.release(holder)
         snapshots.close()
         with self.changed:
-            if seat.assignment is not None:
-                seat.assignment.paid += holder.paid - holder.settled
+            if (assignment := seat.assignment) is not None:
+                assignment.paid += holder.paid - holder.settled
+                assignment.saved += holder.saved
+                assignment.visits = max(0, self._visits(assignment.task) - assignment.before)
             self._lost(seat, how)
 
+    def _give_again(self, assignment: TaskAssignment, how: str) -> None:
+        rest = assignment.rest()
+        if any(limit is not None and limit < 1 for limit in (rest.visits, rest.evaluations)):
+            self._outcomes.append(Outcome(assignment.task, assignment.visits, assignment.paid))
+        else:
+            super()._give_again(assignment, how)
+
     def _given_up(self, assignment: TaskAssignment, why: str) -> None:
-        self._outcomes.append(Outcome(assignment.task, 0, assignment.paid, why))
+        self._outcomes.append(Outcome(assignment.task, assignment.visits, assignment.paid, why))
 
     # ---------------------------------------------------------- positions and records
     def _share(self, holder: LeaseHolder, message: object) -> LeaseReply | Updates | None:

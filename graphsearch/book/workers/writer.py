@@ -50,7 +50,7 @@ class Writer:
         self._saver = Saver(store)
         self._merging = store.reader()  # used while a transaction is written
         self._reading = store.reader()
-        self._turn = threading.Lock()
+        self._turn, self._read = threading.Lock(), threading.Lock()
         self._notes: list[Note] = []
         self.dropped = 0
         self.wanted = threading.Event()
@@ -74,8 +74,9 @@ class Writer:
             )
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the committed record of a position, or None; for one thread."""
-        _, batch = self._reading.find(pack(board).reshape(1, POSITION_WORDS))
+        """Returns the committed record of a position, or None."""
+        with self._read:
+            _, batch = self._reading.find(pack(board).reshape(1, POSITION_WORDS))
         return batch.record(0) if len(batch) else None
 
     def note(self, note: Note) -> None:

@@ -13,7 +13,7 @@ from math import inf
 
 import chess
 
-from ...errors import GraphSearchError, InvalidParameterError, InvalidPositionError, StoreError
+from ...errors import GraphSearchError, InvalidParameterError, StoreError
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.pool import Make
 from ...search.shards.store import open_to_write
@@ -22,7 +22,7 @@ from ...store.record.provenance import EvaluatorIdentity
 from ...workers.launcher import Launcher, LocalLauncher
 from ...workers.messages import Failure, failure_of
 from ...workers.process import Handlers, Hear, WorkerProcess
-from ...workers.supervisor import Assignment, Seat, Supervisor
+from ...workers.supervisor import Seat, Supervisor
 from ..executor import Note, Outcome, Task
 from .ledger import LeaseHolder, Ledger
 from .messages import (
@@ -36,7 +36,8 @@ from .messages import (
     TaskRequest,
     Updates,
 )
-from .worker import board_of_task, setup_for, work
+from .task_assignment import TaskAssignment
+from .worker import setup_for, work
 from .worker_store import SnapshotServer
 from .writer import LEASE_SECONDS, Writer
 
@@ -64,33 +65,6 @@ class Timeouts:
 
     result: float | None = None
     heartbeat: float = SILENT_SECONDS
-
-
-@dataclass(eq=False)
-class TaskAssignment(Assignment):
-    """A task, and what workers did that were lost over it.
-
-    Attributes:
-      before: visits of its position when the first of them got it.
-      visits, saved: visits of the position and evaluations that they saved, which count for the task.
-      paid: evaluations that they paid for.
-    """
-
-    task: Task
-    before: int = 0
-    visits: int = 0
-    saved: int = 0
-    paid: int = 0
-
-    def rest(self) -> Task:
-        """Returns the task with limits that are not above 0 if nothing is left to do."""
-        task = self.task
-        visits = None if task.visits is None else task.visits - self.visits
-        evaluations = None if task.evaluations is None else task.evaluations - self.saved
-        return replace(task, visits=visits, evaluations=evaluations)
-
-    def __str__(self) -> str:
-        return self.task.fen
 
 
 class WorkerExecutor(Supervisor[TaskAssignment]):
@@ -364,16 +338,8 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         self._writer.lease(assignment.task.key, seat.number, seat.worker.pid)
         self._ledger.begins(self._holders[seat.number])
         if not assignment.lost:
-            assignment.before = self._visits(assignment.task)
+            assignment.begin(self._writer.read)
         return TaskRequest(assignment.rest(), self._run), inf
-
-    def _visits(self, task: Task) -> int:
-        """Returns the visits of a task's position in the file."""
-        try:
-            record = self._writer.read(board_of_task(task))
-        except InvalidPositionError:  # which the worker reports
-            return 0
-        return record.visits if record else 0
 
     def _take_back(self, seat: Seat[TaskAssignment]) -> TaskAssignment | None:
         assignment = super()._take_back(seat)
@@ -397,12 +363,11 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
             if (assignment := seat.assignment) is not None:
                 assignment.paid += holder.paid - holder.settled
                 assignment.saved += holder.saved
-                assignment.visits = max(0, self._visits(assignment.task) - assignment.before)
+                assignment.count_saved(self._writer.read)
             self._lost(seat, how)
 
     def _give_again(self, assignment: TaskAssignment, how: str) -> None:
-        rest = assignment.rest()
-        if any(limit is not None and limit < 1 for limit in (rest.visits, rest.evaluations)):
+        if assignment.is_done():
             self._outcomes.append(Outcome(assignment.task, assignment.visits, assignment.paid))
         else:
             super()._give_again(assignment, how)

@@ -1,0 +1,63 @@
+"""A task that a worker has, and what is left of it when that worker is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import chess
+
+from ...errors import InvalidPositionError
+from ...store.record.node import NodeRecord
+from ...workers.supervisor import Assignment
+from ..executor import Task
+from .worker import board_of_task
+
+Read = Callable[[chess.Board], NodeRecord | None]  # of a record in the file
+
+
+@dataclass(eq=False)
+class TaskAssignment(Assignment):
+    """A task, and what workers did that were lost over it.
+
+    Attributes:
+      before: visits of its position when the first of them got it.
+      visits, saved: visits of the position and evaluations that they saved, which count for the task.
+      paid: evaluations that they paid for.
+    """
+
+    task: Task
+    before: int = 0
+    visits: int = 0
+    saved: int = 0
+    paid: int = 0
+
+    def begin(self, read: Read) -> None:
+        """Notes the visits of the position; a worker is about to get the task."""
+        self.before = self._visits(read)
+
+    def count_saved(self, read: Read) -> None:
+        """Counts the visits of the position that a lost worker saved."""
+        self.visits = max(0, self._visits(read) - self.before)
+
+    def _visits(self, read: Read) -> int:
+        try:
+            record = read(board_of_task(self.task))
+        except InvalidPositionError:  # which the worker reports
+            return 0
+        return record.visits if record else 0
+
+    def rest(self) -> Task:
+        """Returns the task with limits that are not above 0 if nothing is left to do."""
+        task = self.task
+        visits = None if task.visits is None else task.visits - self.visits
+        evaluations = None if task.evaluations is None else task.evaluations - self.saved
+        return replace(task, visits=visits, evaluations=evaluations)
+
+    def is_done(self) -> bool:
+        """Returns whether the lost workers had reached a limit."""
+        rest = self.rest()
+        return any(limit is not None and limit < 1 for limit in (rest.visits, rest.evaluations))
+
+    def __str__(self) -> str:
+        return self.task.fen

@@ -17,7 +17,13 @@ from numba import njit
 from numpy import float32
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES, attacks_of, list_features, turn_of
+from graphsearch.evaluators.builtin.features_kernel import (
+    MOST_FEATURES,
+    attacks_of,
+    list_features,
+    seen_of,
+    turn_of,
+)
 from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, PLACES
 from graphsearch.evaluators.builtin.policy_kernel import class_of, kind_of_move, mover_of, place_of
 from graphsearch.jit.pointers import ptr
@@ -76,13 +82,14 @@ def count_moves(tables: Any, records: Any, counts: Any) -> None:
 def describe(tables: Any, records: Any, lessons: Any, best: Any, begin: Any, end: Any) -> None:
     """Fills what the network sees of some records and their moves; `best`: the index of the engine's move."""
     words, child, gains = np.zeros(10, np.uint64), np.zeros(10, np.uint64), np.zeros(40, np.uint64)
-    own, other = np.zeros(MOST_FEATURES, np.int64), np.zeros(MOST_FEATURES, np.int64)
+    own = np.zeros(MOST_FEATURES, np.int64)
     table, s, moves = ptr(tables, 0), ptr(words, 0), np.zeros(256, np.uint16)
     for i in range(begin, end):
         load_words(records[i], words)
         stm = side_to_move(s)
-        theirs = attacks_of(table, s, 1 - stm)
-        n = list_features(s, attacks_of(table, s, stm), theirs, ptr(own, 0), ptr(other, 0))
+        white, black = attacks_of(table, s, 0), attacks_of(table, s, 1)
+        n = list_features(s, seen_of(s, white, black), stm, ptr(own, 0))
+        theirs = white.every if stm else black.every
         lessons.seen[i] = n
         for j in range(n):
             lessons.features[i, j] = own[j]
@@ -93,7 +100,7 @@ def describe(tables: Any, records: Any, lessons: Any, best: Any, begin: Any, end
             piece = mover_of(s, m)
             lessons.places[at] = place_of(piece, from_square(m), turn)
             lessons.goals[at] = place_of(piece, landing_of(s, m), turn)
-            kind = kind_of_move(table, s, m, theirs.every, masks, ptr(child, 0), ptr(gains, 0))
+            kind = kind_of_move(table, s, m, theirs, masks, ptr(child, 0), ptr(gains, 0))
             lessons.classes[at] = class_of(kind, piece)
             if m == records[i]["best"]:
                 best[i] = j

@@ -16,7 +16,7 @@ from numba import njit
 from numpy import float32
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES, attacks_of, list_features
+from graphsearch.evaluators.builtin.features_kernel import MOST_FEATURES, attacks_of, list_features, seen_of
 from graphsearch.evaluators.builtin.layout import (
     BOARD_FEATURES,
     FEATURES,
@@ -96,8 +96,9 @@ def see(tables: Any, words: Any, own: Any, other: Any, shared: Any) -> Any:
     """
     s = ptr(words, 0)
     stm = int(words[META] & ONE)
-    ours, theirs = attacks_of(ptr(tables, 0), s, stm), attacks_of(ptr(tables, 0), s, 1 - stm)
-    n = list_features(s, ours, theirs, ptr(own, 0), ptr(other, 0))
+    seen = seen_of(s, attacks_of(ptr(tables, 0), s, 0), attacks_of(ptr(tables, 0), s, 1))
+    n = list_features(s, seen, stm, ptr(own, 0))
+    list_features(s, seen, 1 - stm, ptr(other, 0))
     for j in range(n if shared else 0):
         if own[j] < THREATS_AT:
             own[j] %= BOARD_FEATURES

@@ -11,29 +11,35 @@ from ...position.words import BLACK, WHITE, BoardTable, Position
 from ..batch_kernel import batch_of, chances, softmax, value_of_score
 from ..quiescence.captures_kernel import get, put
 from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
-from .features_kernel import MOST_FEATURES, Attacks, attacks_of, list_features
+from .features_kernel import MOST_FEATURES, Seen, attacks_of, list_features, seen_of
 from .layout import SCORE_UNIT
 from .policy_kernel import WORK_WORDS, write_logits
+from .sums_kernel import SUMS_WORDS, sum_frame, sum_view, sums_at
 from .value_kernel import VALUE_WORDS, Value, network_value
 
 MOST_STATIC = LEAST_MATE - 1
 
-# words of the work area: features of both views, what the value network needs, what the policy network needs
-OWN, OTHER, WORK = 0, MOST_FEATURES, 2 * MOST_FEATURES
+# words of the work area: sums of the frames, what the value network needs, what the policy network needs, its
+# features
+WORK = SUMS_WORDS
 POLICY = WORK + VALUE_WORDS
-AREA_WORDS = POLICY + WORK_WORDS
+FEATURES = POLICY + WORK_WORDS
+AREA_WORDS = FEATURES + MOST_FEATURES
 SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
 
 
 @inner
 def value_at(
-    T: BoardTable, weights: Pointer[int64], s: Position, ours: Attacks, theirs: Attacks, area: Pointer[uint64]
-) -> tuple[Value, int64]:
-    """Returns the `Value` of a position and the number of its features, which are left in the area."""
-    own, other = as_i64(adv(area, int64(OWN))), as_i64(adv(area, int64(OTHER)))
-    n = list_features(s, ours, theirs, own, other)
-    men = popc(s[WHITE] | s[BLACK])
-    return network_value(weights, own, other, n, men, adv(area, int64(WORK))), n
+    weights: Pointer[int64], stack: Pointer[uint64], ply: int64, seen: Seen, area: Pointer[uint64]
+) -> Value:
+    """Returns the `Value` of the position in a frame, and keeps its sums and score there."""
+    s = adv(stack, ply * FRAME_WORDS)
+    stm = side_to_move(s)
+    sum_frame(weights, stack, ply, seen, area)
+    own, other = sums_at(weights, area, ply, stm), sums_at(weights, area, ply, 1 - stm)
+    value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
+    put(s, KEPT, plain_score(value))
+    return value
 
 
 @inner
@@ -45,18 +51,24 @@ def plain_score(value: Value) -> int64:
 @inner
 def static_score(T: BoardTable, weights: Pointer[int64], s: Position, area: Pointer[uint64]) -> int64:
     """Returns the value network's score of a position, as `plain_score`."""
-    stm = side_to_move(s)
-    value, _ = value_at(T, weights, s, attacks_of(T, s, stm), attacks_of(T, s, 1 - stm), area)
-    return plain_score(value)
+    stm, seen = side_to_move(s), seen_of(s, attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1)))
+    first = int64(0)
+    own, other = sums_at(weights, area, first, stm), sums_at(weights, area, first, 1 - stm)
+    sum_view(weights, s, seen, stm, area, own)
+    sum_view(weights, s, seen, 1 - stm, area, other)
+    return plain_score(network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK))))
 
 
 @inner
 def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
-    """Returns `static_score` of the position in a frame, or what the frame keeps of it."""
-    frame = adv(stack, ply * FRAME_WORDS)
-    return get(frame, KEPT) if frame[KEPT] else static_score(T, weights, frame, area)
+    """Returns `plain_score` of the position in a frame."""
+    s = adv(stack, ply * FRAME_WORDS)
+    if not s[KEPT]:
+        seen = seen_of(s, attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1)))
+        value_at(weights, stack, ply, seen, area)
+    return get(s, KEPT)
 
 
 search = quiescence_over(static_at)
@@ -82,15 +94,15 @@ def evaluate_position(
       scratch: uint64[SCRATCH_WORDS], holds everything temporary.
     """
     stack, area = scratch, adv(scratch, int64(STACK_WORDS))
-    stm = side_to_move(s)
-    ours, theirs = attacks_of(T, s, stm), attacks_of(T, s, 1 - stm)
-    value, seen = value_at(T, weights, s, ours, theirs, area)
-    own = as_i64(adv(area, int64(OWN)))
-    write_logits(T, weights, s, moves, n, theirs.every, own, seen, adv(area, int64(POLICY)), priors)
+    white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
+    stm, seen, features = side_to_move(s), seen_of(s, white, black), as_i64(adv(area, int64(FEATURES)))
+    listed = list_features(s, seen, stm, features)
+    theirs = white.every if stm else black.every
+    write_logits(T, weights, s, moves, n, theirs, features, listed, adv(area, int64(POLICY)), priors)
     softmax(priors, n)
     for i in range(PW):
         stack[i] = s[i]
-    put(stack, KEPT, plain_score(value))
+    value = value_at(weights, stack, int64(0), seen, area)
     score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR), int64(0), False)
     win, loss = chances(score / SCORE_UNIT, value.draw_width, value.noise)
     return value_of_score(win, loss, score)

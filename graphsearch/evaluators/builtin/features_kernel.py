@@ -20,7 +20,6 @@ from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, ctz
 from ...jit.types import Pointer, int64, uint64
 from ...position.attacks_kernel import FILE_A, FILE_H, bishop_attacks, rook_attacks
-from ...position.board_kernel import side_to_move
 from ...position.tables import KI, KN
 from ...position.words import (
     BISHOPS,
@@ -109,39 +108,80 @@ def king_rows(s: Position, side: int64, turn: int64) -> int64:
     return int64(BOARD_FEATURES * BUCKETS[(square >> 3) * 4 + (square & 3)])
 
 
+class Seen(NamedTuple):
+    """Squares of men, of both sides: attacked, attacked by something that is worth less, defended."""
+
+    attacked: uint64
+    cheaply: uint64
+    defended: uint64
+
+
 @inner
-def list_features(
-    s: Position, ours: Attacks, theirs: Attacks, own: Pointer[int64], other: Pointer[int64]
+def seen_of(s: Position, white: Attacks, black: Attacks) -> Seen:
+    """Returns what is attacked and defended; `white`, `black`: what either side attacks."""
+    cheaply = ZERO
+    for kind in range(6):
+        cheaply |= s[kind] & (s[WHITE] & threats_to(black, kind) | s[BLACK] & threats_to(white, kind))
+    return Seen(
+        s[WHITE] & black.every | s[BLACK] & white.every,
+        cheaply,
+        s[WHITE] & white.every | s[BLACK] & black.every,
+    )
+
+
+@inlined
+def state_of(seen: Seen, square: uint64) -> int64:
+    """Returns the state of the man on a square, 1 more than in the rows, and 1 if it has none."""
+    attacked = (seen.attacked >> square & ONE) + (seen.cheaply >> square & ONE)
+    return int64(attacked << ONE | (seen.defended >> square & ONE))
+
+
+@inner
+def list_men(
+    s: Position, seen: Seen, other: Position, other_seen: Seen, every: bool, out: Pointer[int64]
 ) -> int64:
-    """Writes the features of both views; returns how many each has.
+    """Writes the features of a position that another one lacks, or all, in nobody's view; returns how many.
 
     Args:
-      ours, theirs: `Attacks` of the side to move, and of the other side.
-      own, other: int64[MOST_FEATURES] out: the view of the side to move, and the other.
+      out: int64[MOST_FEATURES] out: square | colour << 6 | kind << 7 | (1 + state, or 0 for the man) << 10.
     """
-    stm = side_to_move(s)
-    turn, turn2 = turn_of(s, stm), turn_of(s, 1 - stm)
-    first, first2 = king_rows(s, stm, turn), king_rows(s, 1 - stm, turn2)
+    changed = seen.attacked ^ other_seen.attacked
+    changed |= (seen.cheaply ^ other_seen.cheaply) | (seen.defended ^ other_seen.defended)
     n = int64(0)
-    for whose in range(2):  # the men of the side to move, then the other's
-        attacks, defended = (theirs, ours.every) if whose == 0 else (ours, theirs.every)
-        men_of = s[WHITE + (stm ^ whose)]
-        for kind in range(6):
-            men = s[kind] & men_of
-            threats = threats_to(attacks, kind)
+    for kind in range(6):
+        for colour in range(2):
+            known = ZERO if every else other[kind] & other[WHITE + colour]
+            men = s[kind] & s[WHITE + colour] & (~known | changed)
             while men:
                 square = ctz(men)
                 men &= men - ONE
-                man = 64 * kind + 384 * whose + (square ^ turn)
-                man2 = 64 * kind + 384 * (1 - whose) + (square ^ turn2)
-                own[n] = first + man
-                other[n] = first2 + man2
-                n += 1
-                attacked = (attacks.every >> U(square) & ONE) + (threats >> U(square) & ONE)
-                state = int64(attacked << ONE | (defended >> U(square) & ONE))
-                if state != 1:
-                    row = THREATS_AT + BOARD_FEATURES * (state - 1 if state else state)
-                    own[n] = row + man
-                    other[n] = row + man2
+                man = square | colour << 6 | kind << 7
+                if not known >> U(square) & ONE:
+                    out[n] = man
                     n += 1
+                state = state_of(seen, U(square))
+                if state != 1:
+                    out[n] = man | (state if state else int64(1)) << 10
+                    n += 1
+    return n
+
+
+@inner
+def see(s: Position, side: int64, features: Pointer[int64], n: int64, out: Pointer[int64]) -> None:
+    """Writes the rows of n features that `list_men` wrote, as a side sees them; `out` may be the same."""
+    turn = turn_of(s, side)
+    first = king_rows(s, side, turn)
+    for i in range(n):
+        word = features[i]
+        theirs = ((word >> 6) & 1) ^ side
+        man = 64 * ((word >> 7) & 7) + 384 * theirs + ((word & 63) ^ turn)
+        state = word >> 10
+        out[i] = man + (THREATS_AT + BOARD_FEATURES * (state - 1) if state else first)
+
+
+@inner
+def list_features(s: Position, seen: Seen, side: int64, out: Pointer[int64]) -> int64:
+    """Writes the rows of a side's view, int64[MOST_FEATURES]; returns how many."""
+    n = list_men(s, seen, s, seen, True, out)
+    see(s, side, out, n, out)
     return n

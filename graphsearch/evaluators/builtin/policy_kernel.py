@@ -48,7 +48,7 @@ from .layout import (
     POLICY_WIDTH,
     TO,
 )
-from .value_kernel import activate, dot, section, sum_rows
+from .rows_kernel import activate, dot, section, sum_rows
 
 CHECK, CAPTURE, EXCHANGE, PROMOTION, THREAT = 1, 2, 4, 12, 28  # as they are added up in a kind of move
 
@@ -154,19 +154,26 @@ def mover_of(s: Position, m: uint16) -> int64:
 
 UNKNOWN = 1 << 62  # a product that was not needed yet
 
-# words of the work area: a child, an exchange, products of classes, the hidden layer
+# words of the work area: a child, an exchange, products of classes, the hidden layer and its sums
 CHILD, GAINS, PRODUCTS = 0, 16, 48
 HIDDEN = PRODUCTS + CLASSES
-WORK_WORDS = HIDDEN + MOST_WIDTH // 4
+SUMS = HIDDEN + MOST_WIDTH // 4
+WORK_WORDS = SUMS + MOST_WIDTH // 4
 
 
 @inner
-def hidden_layer(weights: Pointer[int64], features: Pointer[int64], n: int64, hidden: Pointer[int16]) -> None:
-    """Writes the network's view of a position: int16[width]."""
+def hidden_layer(
+    weights: Pointer[int64],
+    features: Pointer[int64],
+    n: int64,
+    sums: Pointer[int16],
+    hidden: Pointer[int16],
+) -> None:
+    """Writes the network's view of a position, and its sums: int16[width]."""
     width = int64(weights[POLICY_WIDTH])
     rows, bias = section(weights, int64(POLICY_ROWS)), section(weights, int64(POLICY_BIAS))
-    sum_rows(width, rows, bias, features, n, hidden)
-    activate(width, hidden)
+    sum_rows(width, rows, bias, features, n, sums)
+    activate(width, sums, hidden)
 
 
 @inner
@@ -207,7 +214,7 @@ def write_logits(
       work: uint64[WORK_WORDS]. logits: float32[n] out.
     """
     hidden = as_i16(adv(work, int64(HIDDEN)))
-    hidden_layer(weights, features, seen, hidden)
+    hidden_layer(weights, features, seen, as_i16(adv(work, int64(SUMS))), hidden)
     plain = as_f32(adv(weights, int64(weights[CLASS_BIAS])))
     unit = float64(plain[CLASSES])
     products = as_i64(adv(work, int64(PRODUCTS)))

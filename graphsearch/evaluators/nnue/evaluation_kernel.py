@@ -32,7 +32,7 @@ from ...position.words import (
     Position,
 )
 from ..batch_kernel import batch_of, softmax, value_of_score
-from ..builtin.features_kernel import MOST_FEATURES, attacks_of, list_features
+from ..builtin.features_kernel import MOST_FEATURES, attacks_of, list_features, seen_of
 from ..builtin.policy_kernel import WORK_WORDS, write_logits
 from ..quiescence.captures_kernel import BIAS, flip_move
 from ..quiescence.quiescence_kernel import (
@@ -72,8 +72,8 @@ HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)
 FLIP_1, FLIP_2, FLIP_4 = U(0x5555555555555555), U(0x3333333333333333), U(0x0F0F0F0F0F0F0F0F)
 SEEN_AT = U(32)  # above the squares, as the side to move sees them, and the index
 
-# For the order of moves: features of both views, logits, what the policy network needs
-OWN, OTHER, RAW, WORK = 0, MOST_FEATURES, 2 * MOST_FEATURES, 2 * MOST_FEATURES + 128
+# For the order of moves: features, logits, what the policy network needs
+OWN, RAW, WORK = 0, MOST_FEATURES, MOST_FEATURES + 128
 POLICY_WORDS = WORK + WORK_WORDS
 
 # The work area: the stack of the search, the order of the moves and what finds it, the order of the replies,
@@ -106,11 +106,12 @@ def order_by_policy(
 ) -> None:
     """Fills a list with the moves of a position: logit, squares, index; `area`: uint64[POLICY_WORDS]."""
     stm = side_to_move(s)
-    theirs = attacks_of(T, s, 1 - stm)
+    white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
     own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
-    listed = list_features(s, attacks_of(T, s, stm), theirs, own, as_i64(adv(area, int64(OTHER))))
+    listed = list_features(s, seen_of(s, white, black), stm, own)
+    theirs = white.every if stm else black.every
     network, work = adv(weights, weights[POLICY_NETWORK_AT]), adv(area, int64(WORK))
-    write_logits(T, network, s, moves, n, theirs.every, own, listed, work, logits)
+    write_logits(T, network, s, moves, n, theirs, own, listed, work, logits)
     for i in range(n):
         seen = U(int64(logits[i] * LOGIT_UNIT) + LOGIT_BIAS)
         order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], stm)) << U(16)) | U(i)

@@ -1,0 +1,55 @@
+"""Sums and products of rows of 16-bit weights."""
+
+from __future__ import annotations
+
+from ...jit.compiler import inner
+from ...jit.pointers import adv, as_i16
+from ...jit.types import Pointer, int16, int32, int64
+from .layout import FULL
+
+
+@inner
+def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
+    """Returns a section of int16."""
+    return as_i16(adv(weights, int64(weights[name])))
+
+
+@inner
+def sum_rows(
+    width: int64,
+    rows: Pointer[int16],
+    bias: Pointer[int16],
+    features: Pointer[int64],
+    n: int64,
+    out: Pointer[int16],
+) -> None:
+    """Writes the bias and the rows of n features, summed: int16[width]; four rows in one pass."""
+    for i in range(width):
+        out[i] = bias[i]
+    whole = n & ~3
+    for j in range(0, whole, 4):
+        a, b = adv(rows, features[j] * width), adv(rows, features[j + 1] * width)
+        c, d = adv(rows, features[j + 2] * width), adv(rows, features[j + 3] * width)
+        for i in range(width):
+            out[i] += a[i] + b[i] + c[i] + d[i]
+    for j in range(whole, n):
+        a = adv(rows, features[j] * width)
+        for i in range(width):
+            out[i] += a[i]
+
+
+@inner
+def activate(width: int64, sums: Pointer[int16], out: Pointer[int16]) -> None:
+    """Writes the squares of sums that are clipped to 0..FULL."""
+    for i in range(width):
+        x = min(max(sums[i], int16(0)), int16(FULL))
+        out[i] = int16(x * x)
+
+
+@inner
+def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
+    """Returns the sum of the products of some int16, as int32; `weights.py` sees to it that it fits."""
+    total = int32(0)
+    for i in range(n):
+        total += int32(a[i]) * int32(b[i])
+    return int32(total)

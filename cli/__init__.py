@@ -30,7 +30,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     try:
         # imported here, so that Ctrl-C during the import ends quietly too
-        from graphsearch.faults import DEFECT, Watch
+        from graphsearch.base.faults import DEFECT, Watch
 
         watched = Watch(_tell)
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.errors import CapacityError, UnsavedError
+from graphsearch.base.errors import CapacityError, UnsavedError
 
 from .alphabeta_view import iteration_display, result_view, summary
 from .commands import command

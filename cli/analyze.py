@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from graphsearch.errors import UnsavedError
+from graphsearch.base.errors import UnsavedError
 
 from .analyze_many import Request, analyze_many, is_set
 from .commands import command, command_line
@@ -160,7 +160,7 @@ def _say_endless(job: SearchJob) -> None:
 
 def stockfish_is_installed() -> bool:
     """Returns whether `nnue:stockfish` finds its program."""
-    from graphsearch.errors import EvaluatorError
+    from graphsearch.base.errors import EvaluatorError
     from graphsearch.evaluators.uci.program import find_program
 
     try:

@@ -156,9 +156,9 @@ def _move_cells(move: MoveReview) -> dict[str, str]:
 
 # ---------------------------------------------------------------- sets
 def _analyze_set(request: Request) -> None:
+    from graphsearch.base.limits import open_file
     from graphsearch.book.review.sets import read_lines
     from graphsearch.exchange.output import check_target
-    from graphsearch.limits import open_file
 
     name = request.position.position
     if len(request.output or ()) > 1:

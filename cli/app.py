@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from graphsearch.version import __version__
+from graphsearch.base.version import __version__
 
 from .commands import Command, Subgroup, example_text, group
 from .options import option

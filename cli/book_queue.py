@@ -138,8 +138,8 @@ class _Reading:
 
     def _numbered(self, path: Path) -> Iterator[GivenItem]:
         """Yields the items of a file with a position on each line, or the one that --game names."""
+        from graphsearch.base.limits import open_file, text_lines
         from graphsearch.book import queue
-        from graphsearch.limits import open_file, text_lines
 
         if self._line.ply is not None:
             raise typer.BadParameter(f"{path} holds positions, not games: there is no --ply")
@@ -150,7 +150,7 @@ class _Reading:
 
 
 def _lines() -> Iterator[str]:
-    from graphsearch.limits import text_lines
+    from graphsearch.base.limits import text_lines
 
     if sys.stdin is not None:  # closed by the caller
         yield from text_lines(sys.stdin.buffer, "stdin")
@@ -235,8 +235,8 @@ def _cells(item: QueueItem) -> dict[str, str]:
 
 
 def _drop(request: Request, texts: list[str]) -> None:
+    from graphsearch.base.limits import whole_number
     from graphsearch.book import queue
-    from graphsearch.limits import whole_number
 
     every = ALL_STATES in texts
     if request.book is not None and not every:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 
 from .options import Details, Json, ScoreType, View
 from .output import Report, print_answer, say_if_unfinished
@@ -226,7 +226,7 @@ def _count_of(text: str | int) -> int:
     """
     if isinstance(text, int):  # a default
         return text
-    from graphsearch.limits import DIGITS, shortened, whole_number
+    from graphsearch.base.limits import DIGITS, shortened, whole_number
 
     found = re.fullmatch(rf"\s*([0-9]{{1,{DIGITS.most}}})(?:\.([0-9]{{1,6}}))?([kKmM])\s*", text)
     if not found:
@@ -300,7 +300,7 @@ def _number_problem(value: float) -> str:
     >>> [_number_problem(number) for number in (10**19, float("nan"), -3, 1e10)]
     ['must be at most 1,000,000,000,000,000,000', 'must be a number', '', 'must be at most 1,000,000,000']
     """
-    from graphsearch.limits import SECONDS, WHOLE
+    from graphsearch.base.limits import SECONDS, WHOLE
 
     most = (WHOLE if isinstance(value, int) else SECONDS).most
     if value != value:

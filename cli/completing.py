@@ -60,7 +60,7 @@ def _paths(incomplete: str, endings: tuple[str, ...]) -> Iterator[str]:
 
 
 def _lines(start: str, text: str) -> Iterator[str]:
-    from graphsearch.errors import InvalidPositionError
+    from graphsearch.base.errors import InvalidPositionError
     from graphsearch.position.notation import read_position
 
     played, space, begun = text.rpartition(" ")

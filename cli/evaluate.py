@@ -87,7 +87,7 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], *, json: bool) -
 
 @contextmanager
 def _open(name: str) -> Iterator[TextLines]:
-    from graphsearch.limits import open_file
+    from graphsearch.base.limits import open_file
     from graphsearch.position.fens import TextLines
 
     if name == STDIN and sys.stdin is None:  # closed by the caller

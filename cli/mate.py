@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.errors import InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError
 
 from .commands import command
 from .options import Json, PositionOptions, StoreToSave, Time, option
@@ -173,7 +173,7 @@ def _problems(
     position: PositionOptions,
 ) -> Iterator[tuple[int, str, chess.Board | InvalidPositionError]]:
     """Yields the positions to solve: those of a file, each with its line, or the named one with line 0."""
-    from graphsearch.limits import open_file, text_lines
+    from graphsearch.base.limits import open_file, text_lines
     from graphsearch.position.notation import holds_positions, read_fen_lines
 
     one = (position.moves, position.game, position.ply) != (None, None, None)

@@ -34,7 +34,7 @@ def write(
 
     JSON: as `note show`.
     """
-    from graphsearch.limits import LINE, check_size
+    from graphsearch.base.limits import LINE, check_size
     from graphsearch.study.notes import note_on, write_note
 
     given = text

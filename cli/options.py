@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 
 from . import completing
 from .output import say
@@ -306,7 +306,7 @@ class EvaluatorOptions:
         Raises:
           typer.BadParameter: for an unknown evaluator; one that cannot be loaded is a failure.
         """
-        from graphsearch.errors import UnknownEvaluatorError
+        from graphsearch.base.errors import UnknownEvaluatorError
         from graphsearch.evaluators import factory
 
         spec, others = self.spec(params)
@@ -340,7 +340,7 @@ def byte_count(text: str) -> int:
     Raises:
       typer.BadParameter: if it is not a size.
     """
-    from graphsearch import limits
+    from graphsearch.base import limits
 
     try:
         return limits.byte_count(text)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from graphsearch.errors import (
+from graphsearch.base.errors import (
     InputFileError,
     InvalidParameterError,
     InvalidPositionError,
     MissingPackageError,
 )
-from graphsearch.faults import DEFECT, error_line, is_defect, line_of
+from graphsearch.base.faults import DEFECT, error_line, is_defect, line_of
 
 from .tables import Cells, Part
 

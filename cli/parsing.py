@@ -13,8 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from graphsearch.errors import BookConfigError, InvalidParameterError, InvalidPositionError
-from graphsearch.faults import watch_logs
+from graphsearch.base.errors import BookConfigError, InvalidParameterError, InvalidPositionError
+from graphsearch.base.faults import watch_logs
 
 from .output import INTERRUPTED, PIPE_CLOSED, failed, one_line, say
 from .program import PROGRAM
@@ -240,7 +240,7 @@ def looks_like_store(path: Path) -> bool:
     """Returns whether a path is that of a graph file or a cluster, by its content or its name."""
     with suppress(OSError, ValueError):
         if path.is_file():
-            from graphsearch.limits import open_file
+            from graphsearch.base.limits import open_file
 
             with open_file(path) as file:
                 return file.read(len(SQLITE)) == SQLITE or path.suffix in SUFFIXES

@@ -155,7 +155,7 @@ def diff(
 
 
 def _since_visit(file: Path, *, top: int, json: bool) -> None:
-    from graphsearch.errors import StoreError
+    from graphsearch.base.errors import StoreError
     from graphsearch.query.routes import routes
     from graphsearch.study.visits import LEAST_CP, changes_since_visit, note_visit
 

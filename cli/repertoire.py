@@ -343,7 +343,7 @@ def _line(board: chess.Board) -> str:
 
 def _read_answer(board: chess.Board) -> chess.Move | None:
     """Returns the move that a person answers with, None at an empty line or at the end of the input."""
-    from graphsearch.errors import InvalidPositionError
+    from graphsearch.base.errors import InvalidPositionError
     from graphsearch.position.notation import read_moves
 
     sys.stdout.flush()

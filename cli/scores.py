@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from graphsearch.position.values import WDL

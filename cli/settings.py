@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 
 NAME = "graphsearch.toml"
 STORE_VARIABLE = "GRAPHSEARCH_STORE"
@@ -73,7 +73,7 @@ def user_file() -> Path:
 
 
 def _read(path: Path) -> tuple[Setting, ...]:
-    from graphsearch.limits import TOML, read_file, toml_tables
+    from graphsearch.base.limits import TOML, read_file, toml_tables
 
     try:
         found = toml_tables(read_file(path, TOML).decode("utf-8"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from graphsearch.errors import GraphSearchError, MissingStoreError
+from graphsearch.base.errors import GraphSearchError, MissingStoreError
 
 from . import store_merge, store_upkeep
 from .commands import command, group, report

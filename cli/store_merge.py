@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphsearch.errors import GraphSearchError
+from graphsearch.base.errors import GraphSearchError
 
 from .commands import command
 from .options import Force, Json, Ram, argument, byte_count, option

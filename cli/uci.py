@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from graphsearch.faults import Watch, error_line
+from graphsearch.base.faults import Watch, error_line
 
 from .commands import command
 from .options import EvaluatorOptions, Ram, StoreToSave, option
@@ -42,7 +42,7 @@ def uci(
     continues from there. It ends at `quit`, at the end of stdin, at Ctrl-C and at SIGTERM, and saves each
     time.
     """
-    from graphsearch.errors import InvalidParameterError
+    from graphsearch.base.errors import InvalidParameterError
     from graphsearch.uci.engine import Engine
     from graphsearch.uci.writer import Writer
 
@@ -96,7 +96,7 @@ def _read(engine: object, writer: object, signals: StopSignals) -> None:
 
     A signal ends it only where it waits for a line: an exception inside the engine might leave a lock held.
     """
-    from graphsearch.limits import UCI_LINE, size_text
+    from graphsearch.base.limits import UCI_LINE, size_text
     from graphsearch.uci.engine import Engine
     from graphsearch.uci.writer import Writer
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__
+from .base.version import __version__
 
 if TYPE_CHECKING:
-    from .errors import GraphSearchError
+    from .base.errors import GraphSearchError
     from .evaluators.protocol import Evaluator
     from .graph.graph import Graph
     from .graph.view import MoveView, NodeView, show

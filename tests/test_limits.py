@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.errors import InputFileError
-from graphsearch.limits import LIMITS, LINE, Limit
+from graphsearch.base.errors import InputFileError
+from graphsearch.base.limits import LIMITS, LINE, Limit
 from graphsearch.position.fens import TextLines
 
 from .conftest import ROOT
@@ -36,7 +36,7 @@ LIBRARIES = ("load", "fromfile", "memmap", "open", "fdopen", "decompress")  # of
 NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "service", "text", "catalog"}
 
 MAY_OPEN = {  # module -> what it opens
-    "graphsearch/limits.py": "the door",
+    "graphsearch/base/limits.py": "the door",
     "graphsearch/search/shards/master.py": "shards: no file",
     "graphsearch/search/shards/upkeep.py": "its own copies, to bring them to the disk",
     "graphsearch/jit/compiler.py": "the kernels' own sources",
@@ -52,7 +52,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/uci/writer.py": "the log that it writes",
     "graphsearch/bench/speed.py": "/proc",
     "graphsearch/workers/process.py": "/proc",
-    "graphsearch/faults.py": "the report that it writes",
+    "graphsearch/base/faults.py": "the report that it writes",
     "graphsearch/graph/sweeps/parts.py": "its own temporary file",
     "graphsearch/book/review/html.py": "the style of the package",
     "graphsearch/exchange/site/export.py": "the page of the package",

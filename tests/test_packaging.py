@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphsearch.version import __version__
+from graphsearch.base.version import __version__
 
 from .conftest import ROOT
 
@@ -60,7 +60,7 @@ def test_folders_outside_the_package_are_mapped_into_it() -> None:
 
 def test_the_version_stands_in_one_place() -> None:
     assert PYPROJECT["project"]["dynamic"] == ["version"]
-    assert SETUPTOOLS["dynamic"]["version"] == {"attr": "graphsearch.version.__version__"}
+    assert SETUPTOOLS["dynamic"]["version"] == {"attr": "graphsearch.base.version.__version__"}
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert __version__ in changelog
 

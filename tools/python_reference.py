@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import graphsearch
-from graphsearch import errors
+from graphsearch.base import errors
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "python-reference.md"
 WIDTH = 118

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..errors import GraphSearchError
+from ..base.errors import GraphSearchError
 from ..workers.process import python_command
 
 FIRST_TABLE = ("analyze", "startpos", "--visits", "1")

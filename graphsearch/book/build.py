@@ -13,7 +13,7 @@ import threading
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from ..errors import InvalidParameterError
+from ..base.errors import InvalidParameterError
 from ..evaluators.factory import create
 from ..evaluators.protocol import Evaluator
 from ..search.shards.parting import cluster_at, identity_of

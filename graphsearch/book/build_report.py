@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..answer import picked, plain
+from ..base.answer import picked, plain
 from .positions import APART, LEAF, OPEN
 from .tree import BookTree
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..errors import GraphSearchError
+from ..base.errors import GraphSearchError
 from ..position.board import board_of
 from ..position.lines import numbered
 from ..store.store import Store

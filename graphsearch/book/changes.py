@@ -11,8 +11,8 @@ from typing import Any
 
 import chess
 
-from ..answer import Answer
-from ..errors import GraphSearchError
+from ..base.answer import Answer
+from ..base.errors import GraphSearchError
 from ..position.board import board_of
 from ..store.sharded.files import open_to_read
 from ..store.store import Store

@@ -12,7 +12,7 @@ from typing import Any
 
 import chess
 
-from ..answer import picked
+from ..base.answer import picked
 from .config import BookConfig, Ruling, Window
 from .tree import loss_of
 

@@ -9,7 +9,7 @@ from math import inf
 
 import chess
 
-from ..errors import BookConfigError
+from ..base.errors import BookConfigError
 from ..position.board import board_of, key_text, legal_moves
 from ..query.games import reply_share
 from ..store.file import sql_errors

@@ -16,8 +16,8 @@ from typing import Literal, get_args
 
 import chess
 
-from ..answer import Answer
-from ..errors import InvalidParameterError, InvalidPositionError, StoreError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError, InvalidPositionError, StoreError
 from ..position.board import board_of, fen_of
 from ..position.notation import named_board, play_moves, read_position, start_position
 from ..store.beside import changing, opened_to_change, opened_to_read, transaction

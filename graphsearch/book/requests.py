@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import chess
 
-from ..errors import InvalidPositionError
+from ..base.errors import InvalidPositionError
 from ..position.board import check, key_text
 from .config import BookConfig
 from .growth import Growth

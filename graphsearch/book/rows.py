@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..errors import InvalidParameterError, StoreError
+from ..base.errors import InvalidParameterError, StoreError
 from ..exchange.selection import games_of_roots, without_clocks
 from ..position.lines import numbered, ply_of, sans_of
 from ..store.file import sql_errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 
-from ..answer import Answer
+from ..base.answer import Answer
 from ..store.file import sql_errors
 from ..store.sharded.files import open_to_read
 from ..store.store import Store

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import chess
 
-from ..errors import InvalidParameterError
+from ..base.errors import InvalidParameterError
 from ..position.board import board_of
 from ..position.lines import numbered, ply_of
 from ..store.sharded.files import open_to_read

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ..errors import BookConfigError
+from ..base.errors import BookConfigError
 from .toml_tables import TABLES, is_array
 
 SHOWN = 60  # characters of a wrong value that a message repeats

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from ..errors import EvaluatorError, GraphSearchError, InvalidPositionError
+from ..base.errors import EvaluatorError, GraphSearchError, InvalidPositionError
 from ..evaluators.factory import EvaluatorSpec, check
 from ..evaluators.nnue.layout import NNUE_SUFFIX
 from ..position.notation import named_board, play_moves, read_moves

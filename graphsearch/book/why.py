@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..answer import picked
+from ..base.answer import picked
 from ..position.board import check, fen_of, key_text
 from ..query.unmoves import predecessors
 from ..store.sharded.files import open_to_read

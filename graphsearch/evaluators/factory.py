@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from ..errors import InvalidParameterError, UnknownEvaluatorError
+from ..base.errors import InvalidParameterError, UnknownEvaluatorError
 from . import option_values as values
 from .option_values import WORKERS
 from .protocol import Evaluator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..errors import InvalidParameterError
-from ..limits import DIGITS, shortened
+from ..base.errors import InvalidParameterError
+from ..base.limits import DIGITS, shortened
 
 MAX_THREADS = 1024
 MAX_WORKERS = 1024

@@ -14,7 +14,7 @@ from math import ceil, inf
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EvaluatorError, InvalidParameterError
+from ..base.errors import EvaluatorError, InvalidParameterError
 from ..position.board import unpack
 from ..store.record.provenance import EvaluatorIdentity
 from ..workers.launcher import LOCAL, Launcher, launcher_for

@@ -11,7 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EvaluatorDefectError, EvaluatorError, GraphSearchError
+from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError
 from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, unpack
 from ..position.chess960 import settled
 from ..store.record.provenance import EvaluatorIdentity

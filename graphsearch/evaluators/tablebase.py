@@ -11,7 +11,7 @@ import chess.syzygy
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EvaluatorError, EvaluatorFileError
+from ..base.errors import EvaluatorError, EvaluatorFileError
 from ..position.board import unpack
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
 

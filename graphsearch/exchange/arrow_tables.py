@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import MissingPackageError
-from ..version import __version__
+from ..base.errors import MissingPackageError
+from ..base.version import __version__
 from .output import synced
 
 INSTALL = "pip install '.[parquet]' in the folder of graphsearch"

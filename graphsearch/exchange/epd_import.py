@@ -11,8 +11,8 @@ from typing import Any
 
 import chess
 
-from ..errors import InvalidPositionError
-from ..limits import shortened
+from ..base.errors import InvalidPositionError
+from ..base.limits import shortened
 from ..position.board import MAX_MOVE_NUMBER, board_of, check, fen_of, key_text
 from ..position.notation import check_length
 from ..store.tables import games as tables

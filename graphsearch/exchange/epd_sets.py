@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..errors import InvalidPositionError
+from ..base.errors import InvalidPositionError
 from ..position.board import fen_of
 from .epd_import import operands, read_epd
 from .importing import Problem

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import chess
 
-from ..errors import ImportFileError
+from ..base.errors import ImportFileError
 from ..position.board import legal_moves
 from ..query.game_list import ListedGames
 from ..query.replay import start_of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..errors import ImportFileError
+from ..base.errors import ImportFileError
 from ..search.shards.store import open_to_write
 from ..store.log import LOG_BYTES
 from ..store.store import Store

@@ -14,7 +14,7 @@ from typing import Any
 import chess
 import numpy as np
 
-from ..errors import ImportFileError
+from ..base.errors import ImportFileError
 from ..position.board import POSITION_WORDS, encode_move, fen_of, key_of_words, pack
 from ..position.pgn_text import PgnGame
 from ..query.players import kept_game

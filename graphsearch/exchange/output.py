@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..errors import ExportError, ExportTargetError
+from ..base.errors import ExportError, ExportTargetError
 from ..store.file import real_path
 
 Target = str | os.PathLike[str] | BinaryIO

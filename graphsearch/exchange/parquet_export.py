@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ExportError
+from ..base.errors import ExportError
 from ..position.board import MOVE_CODES
 from ..position.fens import fens, key_texts
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import limits
+from ..base import limits
 from ..position.pgn_text import DEEPEST, GameReader, PgnGame
 from .movetext_kernel import read_games
 from .movetext_layout import (

@@ -17,7 +17,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ExportError
+from ..base.errors import ExportError
 from ..jit.pointers import ptr
 from ..position.board import fen_of, is_chess960, pack
 from ..position.lines import numbered, sans_of

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ImportFileError, InvalidParameterError
+from ..base.errors import ImportFileError, InvalidParameterError
 from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
 from ..store.tables import game_list

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import chess
 import chess.polyglot
 
-from ..errors import InvalidPositionError
+from ..base.errors import InvalidPositionError
 from ..position.board import FREE_CLOCK, board_of, castling_fields, check, clock_term, text_of_key
 from ..position.pgn_text import CLOSE, NULL_MOVES, OPEN, PgnGame, variant_of
 

@@ -13,7 +13,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answer import Answer
+from ..base.answer import Answer
 from ..position.board import decode_move, pack
 from ..position.lines import sans_of
 from ..position.words import KEY, KINGS

@@ -26,7 +26,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ExportError, InvalidParameterError
+from ..base.errors import ExportError, InvalidParameterError
 from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.steps import CASTLING_STEP
 from ..store.sharded.files import open_to_read

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answer import Answer
-from ..errors import ExportTargetError, InputFileError
-from ..limits import BOOK, check_size, open_file
+from ..base.answer import Answer
+from ..base.errors import ExportTargetError, InputFileError
+from ..base.limits import BOOK, check_size, open_file
 from .output import new_output
 from .polyglot import ENTRIES, ENTRY_BYTES, MAX_WEIGHT, fitted
 from .pool import Ints

@@ -15,8 +15,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ImportFileError
-from ..limits import BOOK, check_size
+from ..base.errors import ImportFileError
+from ..base.limits import BOOK, check_size
 from ..position.board import board_of, encode_move, pack
 from ..position.fens import fens as fens_of
 from ..position.words import KEY

@@ -9,7 +9,7 @@ from pathlib import Path
 import chess
 import chess.pgn
 
-from ..errors import GraphSearchError
+from ..base.errors import GraphSearchError
 from ..position.board import board_of
 from ..position.lines import number
 from ..query.diff import Difference, Worth

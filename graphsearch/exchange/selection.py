@@ -10,8 +10,8 @@ from typing import Literal
 
 import chess
 
-from ..errors import ExportError, InvalidParameterError, InvalidPositionError
-from ..limits import toml_tables
+from ..base.errors import ExportError, InvalidParameterError, InvalidPositionError
+from ..base.limits import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import named_board, play_moves
 from ..position.values import CENTIPAWN

@@ -17,8 +17,8 @@ from typing import BinaryIO, cast
 
 import zstandard
 
-from .. import limits
-from ..errors import ImportFileError, InputFileError
+from ..base import limits
+from ..base.errors import ImportFileError, InputFileError
 
 PIECE = 1 << 20
 ZSTD_STEP = 1 << 10  # packed bytes that are unpacked at once: to 32 MiB at most, 128 KiB from each 4 bytes

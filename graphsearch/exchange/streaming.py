@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ExportError
+from ..base.errors import ExportError
 from ..position.values import scores_by
 from ..position.words import KEY, META
 from ..store.sharded.files import open_to_read

@@ -14,7 +14,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError
+from ..base.errors import CapacityError
 from ..jit.apart import apart
 from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
 from ..position.tables import load_tables

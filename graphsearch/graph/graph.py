@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import chess
 
-from ..errors import CapacityError, GraphSearchError, StoreError
+from ..base.errors import CapacityError, GraphSearchError, StoreError
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator
 from ..store.record.node import NodeRecord

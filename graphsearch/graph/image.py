@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.limits import IMAGES
 from ..jit.cache import cache_folder, open_regular
 from ..jit.compiler import PLACES
-from ..limits import IMAGES
 from ..store.store import Store
 from ..store.tables.unfinished import IMAGE
 from . import arena_kernel

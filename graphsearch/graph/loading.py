@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, CorruptRecordError
+from ..base.errors import CapacityError, CorruptRecordError
 from ..store.codec.bulk import take
 from ..store.portions import portions
 from ..store.record.node import RecordBatch

@@ -7,7 +7,7 @@ import ctypes
 import mmap
 import os
 
-from ..errors import CapacityError, InvalidParameterError
+from ..base.errors import CapacityError, InvalidParameterError
 
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
 ADDRESSES_LEFT = 4  # of what is there, one part in so many is taken: kernels and libraries come later

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import chess
 import numpy as np
 
-from ..errors import CorruptRecordError
+from ..base.errors import CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
 from ..store.index.locate_kernel import FilterArrays, no_filter
 from ..store.inside import Inside

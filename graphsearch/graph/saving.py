@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import StoreMovedError
+from ..base.errors import StoreMovedError
 from ..store.log import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.merging import Rules
 from ..store.place import copy_elsewhere

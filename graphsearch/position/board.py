@@ -14,8 +14,8 @@ import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidPositionError
-from ..limits import shortened
+from ..base.errors import InvalidPositionError
+from ..base.limits import shortened
 from .chess960 import Chess960Board, as_chess960, settled
 from .legality import check_rules, fen_as_claimed
 from .words import (

@@ -11,8 +11,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidPositionError
-from ..limits import FEN, LINE, PIECE, long_line
+from ..base.errors import InvalidPositionError
+from ..base.limits import FEN, LINE, PIECE, long_line
 from .board import FREE_CLOCK, POSITION_WORDS, clock_of_words, key_text_of_words, pack_checked, unpack
 from .fen_kernel import READ, UNCERTAIN, read_fens
 from .notation import read_fen_lines

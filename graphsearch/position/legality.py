@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import chess
 
-from ..errors import InvalidPositionError
+from ..base.errors import InvalidPositionError
 from .words import MOST_PAWNS
 
 

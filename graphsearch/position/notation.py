@@ -13,8 +13,8 @@ from pathlib import Path
 
 import chess
 
-from ..errors import InvalidPositionError
-from ..limits import FEN, shortened, size_text
+from ..base.errors import InvalidPositionError
+from ..base.limits import FEN, shortened, size_text
 from .board import CHESS960_STARTS, board_of, check, chess960_start
 
 START_WORD = "startpos"

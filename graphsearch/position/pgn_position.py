@@ -13,8 +13,8 @@ from pathlib import Path
 
 import chess
 
-from .. import limits
-from ..errors import InputFileError, InvalidPositionError
+from ..base import limits
+from ..base.errors import InputFileError, InvalidPositionError
 from .board import board_of
 from .pgn_text import NULL_MOVES, GameReader, PgnGame, variant_of
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 import chess
 import chess.pgn
 
-from ..limits import GAME, GAME_MOVES, HEADERS, size_text
+from ..base.limits import GAME, GAME_MOVES, HEADERS, size_text
 
 MAX_CACHED_WORDS = 50_000
 LONGEST_WORD = 100  # characters of a word that is kept

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from ..errors import InvalidParameterError
+from ..base.errors import InvalidParameterError
 
 D_SCALE = 1000  # draw probability is stored per mille, the unit of UCI_ShowWDL
 

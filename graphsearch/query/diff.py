@@ -15,8 +15,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..position.board import fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take

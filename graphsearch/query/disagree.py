@@ -14,8 +14,8 @@ from typing import Any
 
 import chess
 
-from ..answer import picked
-from ..errors import InvalidParameterError, StoreError
+from ..base.answer import picked
+from ..base.errors import InvalidParameterError, StoreError
 from ..position.board import board_of, fen_of, legal_moves
 from ..position.values import cp_of
 from ..store.record.node import NodeRecord, prior_order, priors_from_codes

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidParameterError
+from ..base.errors import InvalidParameterError
 from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
 from ..store.upkeep.prune import visits_of
 

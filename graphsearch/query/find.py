@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..position.board import key_text_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_of

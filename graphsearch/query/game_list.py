@@ -11,8 +11,8 @@ from typing import Literal
 
 import chess
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..position.board import check
 from ..store.store import Store
 from ..store.tables import game_list as tables

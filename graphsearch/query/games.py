@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 import chess
 
-from ..answer import Answer
-from ..errors import UnknownPositionError
+from ..base.answer import Answer
+from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text, legal_moves
 from ..position.values import cp_of
 from ..store.record.node import NodeRecord

@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..answer import Answer
+from ..base.answer import Answer
 from ..position.board import check, fen_of, key_text
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.record.provenance import RunInfo

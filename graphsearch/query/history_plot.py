@@ -7,8 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.version import __version__
 from ..solvers.alphabeta.nodetypes.plot import check_library
-from ..version import __version__
 from .history import History, HistoryPoint
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 import chess
 
-from ..answer import Answer
-from ..errors import InvalidPositionError, UnknownPositionError
+from ..base.answer import Answer
+from ..base.errors import InvalidPositionError, UnknownPositionError
 from ..position.board import check, fen_of
 from ..position.values import cp_of, loss_of, negate
 from ..store.record.node import NodeRecord

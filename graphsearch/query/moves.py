@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..answer import picked
+from ..base.answer import picked
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, view
 from ..position.board import key_text
 from ..position.values import negate

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import chess
 
-from ..answer import Answer
-from ..errors import InvalidParameterError, UnknownPositionError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError, UnknownPositionError
 from ..position.board import board_of, check, fen_of, key_text
 from ..store.record.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_roots, book_steps

@@ -12,8 +12,8 @@ from itertools import islice
 import chess
 import numpy as np
 
-from ..answer import Answer
-from ..errors import InvalidParameterError, UnknownPositionError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError, UnknownPositionError
 from ..position.board import check, fen_of, key_text, unpack
 from ..position.lines import sans_of
 from ..position.notation import board_from_fen

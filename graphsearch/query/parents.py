@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import chess
 import numpy as np
 
-from ..answer import Answer
+from ..base.answer import Answer
 from ..position.board import POSITION_WORDS, check, clock_term, fen_of, legal_moves, pack_checked
 from ..position.values import cp_of
 from ..position.words import KEY

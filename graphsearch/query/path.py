@@ -14,8 +14,8 @@ from itertools import count
 
 import chess
 
-from ..answer import Answer
-from ..errors import InvalidParameterError, UnknownPositionError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError, UnknownPositionError
 from ..position.board import board_of, check, fen_of, key_text
 from .source import RecordSource, after, opened, steps_of
 

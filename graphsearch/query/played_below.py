@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import chess
 import numpy as np
 
-from ..errors import CorruptRecordError
+from ..base.errors import CorruptRecordError
 from ..position.board import decode_move, key_text, key_text_of_words, pack, unpack
 from ..store.file import sql_errors
 from ..store.store import Store

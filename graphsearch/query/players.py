@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..store.store import Store
 from ..store.tables import players as tables
 from ..store.tables.games import sources

@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..answer import picked
+from ..base.answer import picked
 from ..graph.view import Origin
 from ..position.board import check, fen_of, key_text
 from ..position.values import cp_of, wdl_from_q

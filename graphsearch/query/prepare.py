@@ -10,8 +10,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..position.board import decode_move, fen_of
 from ..position.lines import sans_of
 from ..position.values import cp_of, loss_of, negate

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import chess
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
 from ..store.record.node import NodeRecord

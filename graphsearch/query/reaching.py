@@ -12,7 +12,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..deadline import check_time
+from ..base.deadline import check_time
 from ..position.board import CASTLING_FIELDS, key_of_words, key_text, key_text_of_words, pack
 from ..position.words import META
 from ..store.store import Store

@@ -19,8 +19,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..position.board import board_of
 from ..position.values import cp_of
 from ..store.codec.bulk import take

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import chess
 import chess.polyglot
 
-from ..errors import UnknownPositionError, UnsoundRecordError
+from ..base.errors import UnknownPositionError, UnsoundRecordError
 from ..position.board import (
     board_of,
     castling_fields,

@@ -25,7 +25,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import GraphSearchError, InvalidParameterError, StatementLimitError
+from ..base.errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ..store.connection import BoundedConnection
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
 from ..store.sharded.files import gather_tables, open_to_read

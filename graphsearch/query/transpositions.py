@@ -13,8 +13,8 @@ from itertools import count
 
 import chess
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..position.board import board_of, fen_of, key_text
 from ..store.record.ranking import node_mean
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of

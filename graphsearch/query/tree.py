@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import chess
 
-from ..answer import Answer
-from ..errors import InvalidParameterError
+from ..base.answer import Answer
+from ..base.errors import InvalidParameterError
 from ..position.board import fen_of, key_text
 from ..position.values import cp_of
 from ..store.record.node import NodeRecord

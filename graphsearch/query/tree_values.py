@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import chess
 
-from ..answer import Answer
-from ..deadline import check_time
-from ..errors import InvalidPositionError
+from ..base.answer import Answer
+from ..base.deadline import check_time
+from ..base.errors import InvalidPositionError
 from ..position.board import check
 from ..position.notation import read_uci
 from ..position.values import cp_of

@@ -16,7 +16,7 @@ from itertools import product
 
 import chess
 
-from ..errors import InvalidPositionError
+from ..base.errors import InvalidPositionError
 from ..position.board import CLOCK_DRAW, FREE_CLOCK
 from ..position.chess960 import as_chess960
 from ..position.legality import check_rules

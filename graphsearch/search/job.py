@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..errors import InvalidPositionError
+from ..base.errors import InvalidPositionError
 from ..position.board import fen_of
 from ..position.chess960 import settled
 from ..position.notation import read_uci

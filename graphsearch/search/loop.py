@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import chess
 import numpy as np
 
-from ..errors import CapacityError, StoreError, UnsavedError
+from ..base.errors import CapacityError, StoreError, UnsavedError
 from ..evaluators.inside import inside
 from ..evaluators.protocol import UNIFORM
 from ..graph import arena_kernel

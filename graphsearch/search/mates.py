@@ -9,7 +9,7 @@ from typing import Protocol
 
 import chess
 
-from ..errors import CapacityError
+from ..base.errors import CapacityError
 from ..graph.graph import Graph
 from ..graph.lines import learn_line
 from ..graph.view import NodeView

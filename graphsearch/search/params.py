@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InvalidParameterError
-from ..limits import SECONDS, WHOLE, shortened
+from ..base.errors import InvalidParameterError
+from ..base.limits import SECONDS, WHOLE, shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

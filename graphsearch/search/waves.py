@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError
+from ..base.errors import CapacityError
 from ..graph import arena_kernel
 from ..graph.graph import Graph
 from . import param_layout as layout

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ..errors import CorruptRecordError, MissingStoreError, StoreError
+from ..base.errors import CorruptRecordError, MissingStoreError, StoreError
 from .connection import BoundedConnection, connect
 from .format import (
     add_later_tables,

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from pathlib import Path
 
-from ..errors import CorruptRecordError, SchemaVersionError, StoreError
+from ..base.errors import CorruptRecordError, SchemaVersionError, StoreError
 from .tables.columns import LATER, TABLES, tables_sql
 
 APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file

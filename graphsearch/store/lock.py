@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..errors import InputFileError, StoreError, StoreLockedError
+from ..base.errors import InputFileError, StoreError, StoreLockedError
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -89,7 +89,7 @@ def holder(path: Path) -> Holder | None:
     """Returns who is writing a graph file, None if nobody is."""
     if not is_held(path):
         return None
-    from ..outside import LockNote, declared
+    from ..base.outside import LockNote, declared
 
     try:
         note = declared(LockNote, _sidecar(path).read_bytes())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from ..errors import StoreError
+from ..base.errors import StoreError
 from .connection import BUSY_SECONDS
 from .file import log_bytes, sql_errors
 from .opened import OpenStore

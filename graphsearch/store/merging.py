@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from ..errors import StoreError
+from ..base.errors import StoreError
 from .codec.bulk import sort_keys
 from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed

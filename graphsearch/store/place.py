@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from ..errors import StoreError, StoreMovedError
+from ..base.errors import StoreError, StoreMovedError
 from .connection import connect
 from .file import sql_errors
 

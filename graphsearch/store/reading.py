@@ -18,7 +18,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, CorruptRecordError, StoreError
+from ..base.errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import POSITION_WORDS
 from .codec.bulk import board_tables, decode_stored, extract_stored, joined, owned, take
 from .codec.soundness import said_of, unsound

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..deadline import check_time
-from ..errors import CorruptRecordError, StoreError
+from ..base.deadline import check_time
+from ..base.errors import CorruptRecordError, StoreError
 from .codec.bulk import newest_in_order, sort_keys, take
 from .codec.soundness import sound_places
 from .index.catalog import Catalog, Segment

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CorruptRecordError
+from ..base.errors import CorruptRecordError
 from ..position.board import FREE_CLOCK, clock_term
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
 from .codec.bulk import decode_stored, joined, newest_in_order, padded, sort_keys, take

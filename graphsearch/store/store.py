@@ -13,7 +13,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, StoreError
+from ..base.errors import CapacityError, StoreError
 from . import log, merging, scanning
 from .file import check_is_file, data_version, open_reader, open_writer, real_path, sql_errors
 from .format import format_of

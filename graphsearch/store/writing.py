@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CorruptRecordError, StoreError, UnfitRecordError
+from ..base.errors import CorruptRecordError, StoreError, UnfitRecordError
 from ..position.board import fen_of, key_of_words, key_text_of_words, unpack
 from .codec.bulk import EncodedChunk, bloom_of, encode_chunk, encode_plain, newest_in_order, sort_keys, take
 from .codec.layout import BLOCK

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import chess
 
-from ..errors import ChangedMeanwhileError
+from ..base.errors import ChangedMeanwhileError
 from ..position.board import check, fen_of, key_text
 from ..store.beside import changing, opened_to_read
 from ..store.tables import studies as rows

@@ -12,7 +12,7 @@ from io import BytesIO
 import chess
 import chess.pgn
 
-from ..errors import CorruptRecordError
+from ..base.errors import CorruptRecordError
 from ..exchange.pgn_writing import header
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.pgn_text import (

@@ -11,10 +11,10 @@ from tempfile import gettempdir
 
 import chess
 
-from ..deadline import check_time
-from ..errors import ChangedMeanwhileError, InvalidParameterError
+from ..base.deadline import check_time
+from ..base.errors import ChangedMeanwhileError, InvalidParameterError
+from ..base.limits import STUDIES, STUDY_MOVES
 from ..exchange.sources import GivenFile, opened
-from ..limits import STUDIES, STUDY_MOVES
 from ..position.board import board_of, check, fen_of
 from ..store.beside import changing, opened_to_read
 from ..store.tables import studies as rows

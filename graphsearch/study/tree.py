@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 import chess
 
-from ..errors import InvalidParameterError
-from ..limits import STUDY_MOVES
+from ..base.errors import InvalidParameterError
+from ..base.limits import STUDY_MOVES
 from ..position.board import board_of, key_text
 from ..position.notation import read_uci
 from ..store.tables.studies import Study, StudyMove

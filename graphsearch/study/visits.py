@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 
 import chess
 
-from ..answer import Answer
-from ..deadline import check_time
-from ..errors import InvalidPositionError
+from ..base.answer import Answer
+from ..base.deadline import check_time
+from ..base.errors import InvalidPositionError
 from ..position.board import board_of, check, key_text
 from ..position.values import cp_of
 from ..query.diff import BEST, BOUNDS, Change, Q, Worth, matter

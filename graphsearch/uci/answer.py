@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import chess
 
-from ..faults import error_line
+from ..base.faults import error_line
+from ..base.limits import SECONDS
 from ..graph.view import NodeView, Reader
-from ..limits import SECONDS
 from ..position.board import history_keys, legal_moves
 from ..search.params import Limits
 from ..search.results import Progress

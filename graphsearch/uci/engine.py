@@ -10,14 +10,14 @@ from contextlib import suppress
 
 import chess
 
-from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from ..base.errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from ..base.faults import error_line
+from ..base.limits import shortened
+from ..base.version import __version__
 from ..evaluators.protocol import Evaluator
-from ..faults import error_line
 from ..graph.view import show, view
-from ..limits import shortened
 from ..position.board import key_of, key_text
 from ..position.notation import read_uci
-from ..version import __version__
 from .answer import GoAnswer
 from .memory import Memory
 from .options import OutputOptions, Settings, make_evaluator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..errors import GraphSearchError, StoreError, StoreLockedError, StoreMovedError
+from ..base.errors import GraphSearchError, StoreError, StoreLockedError, StoreMovedError
 from ..evaluators.factory import create
 from ..evaluators.pool import PooledEvaluator
 from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch

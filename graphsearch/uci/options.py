@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..errors import InvalidParameterError
+from ..base.errors import InvalidParameterError
+from ..base.limits import byte_count, shortened, whole_number
 from ..evaluators.factory import EvaluatorSpec, create, parse_options, with_threads
 from ..evaluators.protocol import Evaluator
-from ..limits import byte_count, shortened, whole_number
 from ..position.values import SCORE_TYPES, WDL_MU
 from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams
 from ..search.params import WHOLE_NUMBERS as WHOLE

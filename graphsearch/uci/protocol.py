@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 
 import chess
 
-from ..errors import InvalidPositionError
-from ..limits import DIGITS, SECONDS, shortened
+from ..base.errors import InvalidPositionError
+from ..base.limits import DIGITS, SECONDS, shortened
 from ..position.notation import board_from_fen, read_uci
 
 NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..errors import GraphSearchError, UnsavedError
+from ..base.errors import GraphSearchError, UnsavedError
+from ..base.faults import error_line
 from ..evaluators.tablebase import TablebaseEvaluator
-from ..faults import error_line
 from ..graph.view import NodeView, Reader
 from ..position.board import board_of, history_keys
 from ..position.values import negate

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from ..limits import shortened
+from ..base.limits import shortened
 
 LONGEST_INFO = 2000  # characters of a message
 

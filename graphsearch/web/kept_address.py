@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..errors import InputFileError, InvalidParameterError
-from ..limits import PASSWORD, read_file
-from ..outside import KeptAddress, declared
+from ..base.errors import InputFileError, InvalidParameterError
+from ..base.limits import PASSWORD, read_file
+from ..base.outside import KeptAddress, declared
 
 OTHERS = 0o077  # permissions of other users
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidParameterError, StoreError
+from ..base.errors import InvalidParameterError, StoreError
 from ..evaluators.factory import EvaluatorSpec
 from ..query.source import KeptFile
 from ..store.lock import holder

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import uvicorn
 
-from ..errors import GraphSearchError, InvalidParameterError
-from ..limits import PASSWORD, read_file
-from ..outside import KeptAddress
+from ..base.errors import GraphSearchError, InvalidParameterError
+from ..base.limits import PASSWORD, read_file
+from ..base.outside import KeptAddress
 from ..store.sharded.files import open_to_read
 from .api.kept import restore
 from .app import application

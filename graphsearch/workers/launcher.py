@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..errors import InvalidParameterError
+from ..base.errors import InvalidParameterError
 from .process import ADVICE, START_SECONDS, Child, Handlers, Work, WorkerProcess, cores_per_worker
 
 LOCAL, RAY = "local", "ray"

@@ -12,8 +12,8 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from .. import errors
-from ..errors import EvaluatorDefectError, GraphSearchError
+from ..base import errors
+from ..base.errors import EvaluatorDefectError, GraphSearchError
 
 if TYPE_CHECKING:
     from .process import Pipe
@@ -60,7 +60,7 @@ class Failure:
     """An exception.
 
     Attributes:
-      kind: name of a class of `graphsearch.errors`. text: its message. place: host name and process.
+      kind: name of a class of `graphsearch.base.errors`. text: its message. place: host name and process.
       trace: the traceback of an unexpected exception.
     """
 

@@ -19,8 +19,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import EvaluatorError
-from ..faults import Watch, error_line, watch_logs
+from ..base.errors import EvaluatorError
+from ..base.faults import Watch, error_line, watch_logs
 
 ADVICE = "what the processes wrote to stderr says more; a script needs `if __name__ == '__main__':`"
 

@@ -22,8 +22,8 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any
 
-from ..errors import EvaluatorError, InvalidParameterError, MissingPackageError
-from ..version import __version__
+from ..base.errors import EvaluatorError, InvalidParameterError, MissingPackageError
+from ..base.version import __version__
 from .messages import Failure, own_place
 from .process import (
     ENDING_SECONDS,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..errors import EvaluatorError, GraphSearchError
+from ..base.errors import EvaluatorError, GraphSearchError
 from .launcher import Launcher
 from .messages import Beat, Failure, Leave, Ready
 from .process import ADVICE, ENDING_SECONDS, START_SECONDS, WorkerHandle

@@ -15,12 +15,12 @@ from typing import Any
 import chess
 import pytest
 
+from graphsearch.base.errors import EvaluatorError, EvaluatorMismatchError
 from graphsearch.book import rows
 from graphsearch.book.build import build
 from graphsearch.book.build_report import BuildProgress, BuildReport, searches_left
 from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Window
 from graphsearch.book.tree import BookTree, order_of
-from graphsearch.errors import EvaluatorError, EvaluatorMismatchError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
 from graphsearch.store.record.provenance import EvaluatorIdentity

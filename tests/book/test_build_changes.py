@@ -10,6 +10,7 @@ from typing import Any
 import chess
 import pytest
 
+from graphsearch.base.errors import GraphSearchError, StoreError
 from graphsearch.book import rows
 from graphsearch.book.build import build
 from graphsearch.book.config import BookConfig, BuildLimits, Expansion, Leaf, Root, Ruling, Window
@@ -17,7 +18,6 @@ from graphsearch.book.growth import Growth, known_moves
 from graphsearch.book.positions import OPEN
 from graphsearch.book.toml import parse_config
 from graphsearch.book.why import why
-from graphsearch.errors import GraphSearchError, StoreError
 from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games

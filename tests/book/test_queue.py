@@ -12,6 +12,7 @@ from pathlib import Path
 import chess
 import pytest
 
+from graphsearch.base.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
 from graphsearch.book import queue
 from graphsearch.book.queue import (
     NewItem,
@@ -25,7 +26,6 @@ from graphsearch.book.queue import (
     set_state,
     waiting,
 )
-from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
 from graphsearch.store import beside
 from graphsearch.store.store import Store
 

@@ -18,6 +18,8 @@ import chess
 import numpy as np
 import pytest
 
+from graphsearch.base.errors import InvalidParameterError
+from graphsearch.base.version import __version__
 from graphsearch.book import rows
 from graphsearch.book.build import build, build_at
 from graphsearch.book.config import BookConfig, BuildLimits, Leaf, Resources, Root, Window
@@ -25,7 +27,6 @@ from graphsearch.book.executor import Outcome
 from graphsearch.book.workers.messages import TaskRequest
 from graphsearch.book.workers.worker import Setup
 from graphsearch.book.workers.worker_executor import WorkerExecutor
-from graphsearch.errors import InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.graph.graph import Graph
 from graphsearch.search.loop import analyze
@@ -33,7 +34,6 @@ from graphsearch.search.params import Limits, SearchParams
 from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.version import __version__
 from graphsearch.workers import ray_workers
 from graphsearch.workers.launcher import launcher_for
 from graphsearch.workers.messages import Failure, Ready

@@ -8,10 +8,10 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.book.bottlenecks import find_bottlenecks
 from graphsearch.book.queue import items
 from graphsearch.book.todo import MissingReply, Rivalry, todo
-from graphsearch.errors import InvalidParameterError
 from graphsearch.store.store import Store
 
 from ..support.books import Handmade, board_after, small_book

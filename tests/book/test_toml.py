@@ -8,10 +8,10 @@ from pathlib import Path
 import chess
 import pytest
 
+from graphsearch.base.errors import BookConfigError
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Window
 from graphsearch.book.toml import NUMBERS, parse_config, read_config
 from graphsearch.book.toml_tables import TABLES
-from graphsearch.errors import BookConfigError
 
 from ..conftest import ROOT, shared_data
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from graphsearch.base.errors import BookConfigError, InvalidParameterError
 from graphsearch.book.toml import parse_config, read_config
 from graphsearch.book.toml_faults import MOST_LINES, KeyPath, lines_of
-from graphsearch.errors import BookConfigError, InvalidParameterError
 
 from .test_toml import HEAD, HERE, KEYS, examples, parsed
 

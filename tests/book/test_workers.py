@@ -14,9 +14,9 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.base.errors import EvaluatorError, EvaluatorMismatchError, InvalidParameterError, StoreError
 from graphsearch.book.executor import Outcome, Task
 from graphsearch.book.workers.worker_executor import Timeouts, WorkerExecutor
-from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.position.board import key_of
 from graphsearch.store.store import Store

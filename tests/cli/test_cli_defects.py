@@ -22,15 +22,15 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, Progress, SearchParams, analyze
-from graphsearch.errors import EvaluatorDefectError
+from graphsearch.base.errors import EvaluatorDefectError
+from graphsearch.base.faults import DEFECT, error_line
+from graphsearch.base.version import __version__
 from graphsearch.evaluators.protocol import EXTERNAL, Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.faults import DEFECT, error_line
 from graphsearch.search import loop
 from graphsearch.store.store import Store
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.writer import Writer
-from graphsearch.version import __version__
 from graphsearch.workers.messages import Failure, failure_of
 from graphsearch.workers.process import Child, Handlers
 
@@ -411,7 +411,7 @@ def test_without_a_place_for_the_file_the_line_says_so(
 
 
 def test_the_file_does_not_grow_for_ever(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.faults.MOST_BYTES", 2000)
+    monkeypatch.setattr("graphsearch.base.faults.MOST_BYTES", 2000)
     for _ in range(20):
         error_line(InjectedError("again"))
     (path,) = reports.iterdir()

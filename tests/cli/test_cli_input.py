@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from graphsearch.base.version import __version__
 from graphsearch.jit.places import COMPILING
-from graphsearch.version import __version__
 
 from ..conftest import Cli, Outcome, finish, sql, start
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import chess
 import pytest
 
+from graphsearch.base.version import __version__
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.version import __version__
 from tests.conftest import sql
 from tests.store.records import filled, record_of
 from tests.store.test_damage import flip

@@ -16,8 +16,8 @@ import chess
 import pytest
 import zstandard
 
-from graphsearch import limits
-from graphsearch.errors import EvaluatorFileError, InputFileError
+from graphsearch.base import limits
+from graphsearch.base.errors import EvaluatorFileError, InputFileError
 from graphsearch.evaluators.lc0.weights import read_network
 from tests.conftest import Cli, finish, start
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.errors import (
+from graphsearch.base.errors import (
     EvaluatorError,
     EvaluatorMismatchError,
     InvalidParameterError,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError, InvalidParameterError
+from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0 import session
 from graphsearch.evaluators.lc0.allowed import widest

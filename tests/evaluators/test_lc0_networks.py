@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from graphsearch.errors import EvaluatorError, InvalidParameterError
+from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import FLIP, planes_and_transforms, turned_outputs

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.batch_kernel import LOGIT_FLOOR
 from graphsearch.evaluators.builtin import layout
 from graphsearch.evaluators.builtin.evaluation_kernel import (

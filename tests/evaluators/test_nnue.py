@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import program
 from graphsearch.evaluators.nnue.file import ARCHITECTURES, decode, read_network

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError, InvalidParameterError
+from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.pool import PooledEvaluator, pooled
 from graphsearch.evaluators.protocol import PositionBatch

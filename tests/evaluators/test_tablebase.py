@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.protocol import PositionBatch, checked

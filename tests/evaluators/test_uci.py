@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
-from graphsearch.errors import (
+from graphsearch.base.errors import (
     EvaluatorError,
     InvalidParameterError,
     UnknownEvaluatorError,

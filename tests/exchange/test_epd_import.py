@@ -10,7 +10,7 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.errors import InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError
 from graphsearch.exchange.epd_import import import_epd, read_epd
 from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.sources import GivenFile

@@ -14,7 +14,7 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.errors import ExportError
+from graphsearch.base.errors import ExportError
 from graphsearch.exchange.parquet_export import EDGE_COLUMNS, EDGES, NODE_COLUMNS, NODES, export_parquet
 from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection

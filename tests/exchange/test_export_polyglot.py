@@ -16,7 +16,7 @@ import chess
 import chess.polyglot
 import pytest
 
-from graphsearch.errors import ExportError, InvalidParameterError
+from graphsearch.base.errors import ExportError, InvalidParameterError
 from graphsearch.exchange import polyglot_export
 from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
 from graphsearch.exchange.polyglot_export import export_polyglot, scaled, weight_of_loss

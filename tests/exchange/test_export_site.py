@@ -12,7 +12,7 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.errors import ExportError
+from graphsearch.base.errors import ExportError
 from graphsearch.exchange.picture import EDGE_EVEN, NODE_EVEN, colour
 from graphsearch.exchange.site.export import PART, export_site, script
 from graphsearch.position.board import key_of

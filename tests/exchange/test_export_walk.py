@@ -15,7 +15,7 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection

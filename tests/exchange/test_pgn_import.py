@@ -22,7 +22,7 @@ import pytest
 import zstandard
 
 from graphsearch import Graph
-from graphsearch.errors import EvaluatorMismatchError, StoreError
+from graphsearch.base.errors import EvaluatorMismatchError, StoreError
 from graphsearch.exchange.importing import FileReport, ImportProgress
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.playing import PositionNames

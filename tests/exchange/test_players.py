@@ -13,7 +13,7 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.errors import ImportFileError, InvalidParameterError
+from graphsearch.base.errors import ImportFileError, InvalidParameterError
 from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.kept_games import game_text
 from graphsearch.exchange.pgn_import import import_pgn

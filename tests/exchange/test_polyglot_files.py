@@ -13,7 +13,7 @@ import chess.polyglot
 import numpy as np
 import pytest
 
-from graphsearch.errors import InputFileError
+from graphsearch.base.errors import InputFileError
 from graphsearch.exchange.polyglot import ENTRIES, MAX_WEIGHT
 from graphsearch.exchange.polyglot_diff import diff_books
 from graphsearch.exchange.polyglot_files import merge_books, read_book

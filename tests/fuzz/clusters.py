@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import chess
 
-from graphsearch.errors import CorruptRecordError, GraphSearchError
+from graphsearch.base.errors import CorruptRecordError, GraphSearchError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.job import SearchJob
 from graphsearch.search.params import Limits, SearchParams

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from graphsearch.errors import GraphSearchError
+from graphsearch.base.errors import GraphSearchError
 
 from .harness import UnexpectedExitError
 

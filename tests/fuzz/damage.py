@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cache
 
-from graphsearch.errors import CorruptRecordError
+from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.codec.compression import Dictionaries
 from tests.store.record_encoder import seal, with_checksum
 

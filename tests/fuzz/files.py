@@ -9,7 +9,7 @@ from pathlib import Path
 
 import chess
 
-from graphsearch.errors import GraphSearchError
+from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import NOT_TERMINAL, legal_moves, terminal_kind, unpack
 from graphsearch.store.record.node import problems
 from graphsearch.store.store import Store

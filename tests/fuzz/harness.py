@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from graphsearch.errors import GraphSearchError
+from graphsearch.base.errors import GraphSearchError
 
 ACCEPTED, REFUSED, FAILED = "accepted", "refused", "failed"
 SECONDS = 30.0  # for one input; a busy machine takes some seconds for the slowest

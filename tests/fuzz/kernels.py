@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from graphsearch.errors import CorruptRecordError
-from graphsearch.limits import FEN
+from graphsearch.base.errors import CorruptRecordError
+from graphsearch.base.limits import FEN
 from graphsearch.position.board import pack_checked
 from graphsearch.position.fen_kernel import READ, read_fens
 from graphsearch.position.notation import board_from_fen

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsearch.errors import StoreError
+from graphsearch.base.errors import StoreError
 
 from . import damage
 from .graphfile import GOLDEN

@@ -15,7 +15,7 @@ import chess
 import numpy as np
 import zstandard
 
-from graphsearch.errors import GraphSearchError
+from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import legal_moves, pack
 from graphsearch.position.notation import board_from_fen
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import CapacityError, StoreError
+from graphsearch.base.errors import CapacityError, StoreError
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
 from graphsearch.jit.types import float32

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import graphsearch.graph.arena
 import graphsearch.graph.paging
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.saving import LEAST_STEP_BLOCKS

@@ -18,7 +18,7 @@ import pytest
 
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze, show
-from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError
+from graphsearch.base.errors import InvalidParameterError, InvalidPositionError, StoreError
 from graphsearch.graph import arena_kernel, saving
 from graphsearch.graph.view import NodeView
 from graphsearch.store.store import Store

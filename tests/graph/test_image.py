@@ -15,8 +15,8 @@ import pytest
 
 import graphsearch.graph.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.base.limits import IMAGES
 from graphsearch.graph import arena_kernel, image
-from graphsearch.limits import IMAGES
 from graphsearch.store.store import Store
 from graphsearch.store.tables.unfinished import IMAGE
 from graphsearch.store.upkeep.compact import compact

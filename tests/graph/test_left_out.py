@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.errors import CorruptRecordError, StoreError, UnfitRecordError, UnsavedError
+from graphsearch.base.errors import CorruptRecordError, StoreError, UnfitRecordError, UnsavedError
 from graphsearch.graph.arena import Arena
 from graphsearch.position.board import pack
 from graphsearch.store.codec import soundness

@@ -10,7 +10,7 @@ import chess
 import chess.polyglot
 import pytest
 
-from graphsearch.errors import InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError
 from graphsearch.position.board import (
     board_of,
     chess960_start,

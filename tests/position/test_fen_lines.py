@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsearch.errors import InvalidPositionError
-from graphsearch.limits import FEN
+from graphsearch.base.errors import InvalidPositionError
+from graphsearch.base.limits import FEN
 from graphsearch.position.board import fen_of, pack_checked, unpack
 from graphsearch.position.fen_kernel import EMPTY, READ, UNCERTAIN, read_fens
 from graphsearch.position.fens import read_lines

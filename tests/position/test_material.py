@@ -5,7 +5,7 @@ from __future__ import annotations
 import chess
 import pytest
 
-from graphsearch.errors import InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError
 from graphsearch.position.board import check
 from graphsearch.position.rules_kernel import MAX_LEGAL_MOVES
 from graphsearch.store.record.node import MAX_MOVES

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsearch.errors import InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
 
 START = chess.STARTING_FEN

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.position import values
 from graphsearch.position.values import CENTIPAWN, SCORE_TYPES, WDL_MU, cp_by, cp_from_q, cp_from_wdl
 from tests.conftest import Cli

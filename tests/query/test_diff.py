@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.position.board import key_text_of_words, legal_moves, unpack
 from graphsearch.position.values import cp_of
 from graphsearch.query.diff import BEST, BOUNDS, OTHER_MOVE, WHATS, N, Q, diff, values_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.errors import CapacityError, InvalidParameterError
+from graphsearch.base.errors import CapacityError, InvalidParameterError
 from graphsearch.graph.sweeps.parts import least_bytes
 from graphsearch.position.board import key_of, key_of_text
 from graphsearch.query.filters import Filters, read_pieces

@@ -14,7 +14,7 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.exchange.kept_games import game_text
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile

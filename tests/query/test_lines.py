@@ -8,7 +8,12 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, UnknownPositionError
+from graphsearch.base.errors import (
+    InvalidParameterError,
+    InvalidPositionError,
+    StoreError,
+    UnknownPositionError,
+)
 from graphsearch.position.board import key_of
 from graphsearch.query.games import games
 from graphsearch.query.line import values

@@ -8,7 +8,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.errors import InvalidParameterError, UnknownPositionError
+from graphsearch.base.errors import InvalidParameterError, UnknownPositionError
 from graphsearch.position.board import key_of
 from graphsearch.query.layers import places
 from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood

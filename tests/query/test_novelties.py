@@ -10,7 +10,7 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError
+from graphsearch.base.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.values import cp_of

@@ -17,7 +17,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze, show
-from graphsearch.errors import InvalidParameterError, StatementLimitError, StoreError
+from graphsearch.base.errors import InvalidParameterError, StatementLimitError, StoreError
 from graphsearch.position.board import key_of
 from graphsearch.position.values import CENTIPAWN, SCORE_TYPES, cp_from_wdl
 from graphsearch.query.games import games

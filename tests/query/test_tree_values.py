@@ -7,7 +7,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.errors import InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError
 from graphsearch.query.line import values
 from graphsearch.query.tree_values import tree_values
 

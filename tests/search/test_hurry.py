@@ -12,7 +12,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.evaluators.combined import CombinedEvaluator
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import OUTSIDE_BATCH, Evaluation, PositionBatch

@@ -18,7 +18,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph.sweeps.opinions import second_opinion
 from graphsearch.graph.sweeps.reevaluate import reevaluate

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import (
+from graphsearch.base.errors import (
     EvaluatorError,
     EvaluatorMismatchError,
     GraphSearchError,

@@ -9,7 +9,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
-from graphsearch.errors import InvalidPositionError
+from graphsearch.base.errors import InvalidPositionError
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
 from graphsearch.store.record.node import NodeRecord

@@ -11,7 +11,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.inside import Filler
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch

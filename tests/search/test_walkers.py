@@ -11,7 +11,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import CapacityError, StoreError
+from graphsearch.base.errors import CapacityError, StoreError
 from graphsearch.evaluators.factory import create
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.guards_kernel import FIRST_ROW

@@ -10,7 +10,7 @@ from itertools import pairwise
 import chess
 import numpy as np
 
-from graphsearch.errors import CorruptRecordError
+from graphsearch.base.errors import CorruptRecordError
 from graphsearch.position.values import D_SCALE
 from graphsearch.position.words import (
     BLACK,

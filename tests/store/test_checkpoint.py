@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.errors import StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.store.file import log_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify

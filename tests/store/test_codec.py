@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
-from graphsearch.errors import CorruptRecordError
+from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.compression import (
     TRAINED_FROM,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphsearch.errors import CorruptRecordError, UnfitRecordError
+from graphsearch.base.errors import CorruptRecordError, UnfitRecordError
 from graphsearch.store.codec import bulk, compression, layout
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.bulk import encode_chunk

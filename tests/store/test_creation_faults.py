@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(bool(shim.why_not()), reason=shim.why_not())
 PROGRAM = """
 import errno, json, sys
 from pathlib import Path
-from graphsearch.errors import StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.store.store import Store
 from tests.store.records import IDENTITY
 from tests.support.faults.shim import ALL, SHORT_WRITE, Fault, Shim

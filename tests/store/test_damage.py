@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsearch.errors import CorruptRecordError, StoreError
+from graphsearch.base.errors import CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.store.codec.compression import Dictionaries
 from graphsearch.store.record.node import NodeRecord

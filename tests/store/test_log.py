@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.errors import StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.store import log
 from graphsearch.store.file import log_bytes, open_reader
 from graphsearch.store.sizes import Sizes

@@ -11,7 +11,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
+from graphsearch.base.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.position.board import unpack
 from graphsearch.store.file import file_bytes
 from graphsearch.store.segments import keys_of

@@ -25,7 +25,7 @@ EXPECTED = {identity(record): record for record in RECORDS}
 # work with files that may not grow past so many bytes, as on a full disk, and prints how it fails.
 LIMITED = """
 import os, resource, signal, sys
-from graphsearch.errors import StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.errors import (
+from graphsearch.base.errors import (
     EvaluatorMismatchError,
     MissingStoreError,
     SchemaVersionError,

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsearch.errors import InputFileError, SchemaVersionError, StoreError
-from graphsearch.outside import Identity, LockNote, ManifestFile, SaveFacts, ShardFact, declared
+from graphsearch.base.errors import InputFileError, SchemaVersionError, StoreError
+from graphsearch.base.outside import Identity, LockNote, ManifestFile, SaveFacts, ShardFact, declared
 from graphsearch.search.shards.parting import split
 from graphsearch.search.shards.saved_waves import Save, saves_of
 from graphsearch.store.lock import Holder, WriteLock, holder

@@ -9,7 +9,8 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.errors import EvaluatorMismatchError, StoreError
+from graphsearch.base.errors import EvaluatorMismatchError, StoreError
+from graphsearch.base.version import __version__
 from graphsearch.store.info import info
 from graphsearch.store.record.node import MAX_EVALUATOR, MAX_RUN
 from graphsearch.store.record.provenance import EvaluatorIdentity, differences
@@ -19,7 +20,6 @@ from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.version import __version__
 from tests.conftest import ROOT
 
 from .records import IDENTITY, contents, filled, random_records

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
+from graphsearch.base.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.store import threads
 from graphsearch.store.codec.unpacking import Unpacker
 from graphsearch.store.index import catalog

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsearch.errors import CorruptRecordError, StoreError
+from graphsearch.base.errors import CorruptRecordError, StoreError
 from graphsearch.store import merging
 from graphsearch.store.codec.bulk import take
 from graphsearch.store.record.node import NodeRecord, RecordBatch

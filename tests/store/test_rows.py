@@ -14,8 +14,8 @@ import chess
 import numpy as np
 import pytest
 
+from graphsearch.base.errors import CorruptRecordError, GraphSearchError, StoreError
 from graphsearch.book.status import status
-from graphsearch.errors import CorruptRecordError, GraphSearchError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.query.filters import Filters
 from graphsearch.query.find import find

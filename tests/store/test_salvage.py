@@ -14,7 +14,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.errors import EvaluatorMismatchError, StoreError
+from graphsearch.base.errors import EvaluatorMismatchError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
 from graphsearch.store.record.node import NodeRecord

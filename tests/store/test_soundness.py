@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.errors import CorruptRecordError, UnsoundRecordError
+from graphsearch.base.errors import CorruptRecordError, UnsoundRecordError
 from graphsearch.position.board import CASTLING_FIELDS, castling_fields, unpack
 from graphsearch.query.pv import pv
 from graphsearch.store import scanning

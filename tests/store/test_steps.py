@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsearch.errors import CorruptRecordError
+from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.index.catalog import read_segments
 from graphsearch.store.ordered_work import in_order
 from graphsearch.store.portions import portions

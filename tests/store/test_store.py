@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
+from graphsearch.base.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
 from graphsearch.store.codec.bulk import sort_keys

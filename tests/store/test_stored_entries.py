@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphsearch.errors import CorruptRecordError
+from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store.info import info
 from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from numba import njit
 from numpy.typing import NDArray
 
-from graphsearch.errors import CorruptRecordError
+from graphsearch.base.errors import CorruptRecordError
 from graphsearch.jit.libzstd import libzstd
 from graphsearch.jit.pointers import ptr
 from graphsearch.jit.types import uint64

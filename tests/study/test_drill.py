@@ -11,7 +11,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.errors import InvalidPositionError, StoreError
+from graphsearch.base.errors import InvalidPositionError, StoreError
 from graphsearch.position.board import board_of, key_text
 from graphsearch.store.beside import changing
 from graphsearch.store.tables import repertoire as rows

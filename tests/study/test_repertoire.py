@@ -9,8 +9,8 @@ import chess
 import chess.pgn
 import pytest
 
+from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.book.toml import parse_config
-from graphsearch.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import chess960_start, key_text
 from graphsearch.store.upkeep.verify import verify

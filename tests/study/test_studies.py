@@ -10,7 +10,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.errors import ChangedMeanwhileError, InvalidParameterError, StoreError
+from graphsearch.base.errors import ChangedMeanwhileError, InvalidParameterError, StoreError
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import board_of
 from graphsearch.store.record.provenance import EvaluatorIdentity

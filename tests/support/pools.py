@@ -14,7 +14,7 @@ from pathlib import Path
 
 import chess
 
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from tests.conftest import ROOT

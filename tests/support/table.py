@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import chess
 import numpy as np
 
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
 

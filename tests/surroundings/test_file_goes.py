@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, Progress, analyze
-from graphsearch.errors import StoreMovedError, UnsavedError
+from graphsearch.base.errors import StoreMovedError, UnsavedError
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 

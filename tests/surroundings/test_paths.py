@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.faults import error_line
+from graphsearch.base.faults import error_line
 
 from ..conftest import Cli, finish, start
 

@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError, StoreError
+from graphsearch.base.errors import EvaluatorError, StoreError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show

@@ -5,7 +5,7 @@ from __future__ import annotations
 import chess
 import pytest
 
-from graphsearch.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.position.board import board_of
 from graphsearch.search.params import OPTION_NAMES, SearchParams
 from graphsearch.uci.options import OPTIONS, Settings

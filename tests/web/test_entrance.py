@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from graphsearch.errors import InvalidParameterError
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.web.gate import GUESS_SECONDS, GUESSES
 from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server

@@ -11,7 +11,7 @@ from math import inf
 
 import pytest
 
-from graphsearch.errors import EvaluatorError, GraphSearchError
+from graphsearch.base.errors import EvaluatorError, GraphSearchError
 from graphsearch.workers.messages import Beat, Failure, Leave, Ready
 from graphsearch.workers.process import START_SECONDS, Child, Handlers, Pipe
 from graphsearch.workers.supervisor import Batch, BatchSupervisor, Part, Seat

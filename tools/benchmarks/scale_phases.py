@@ -14,7 +14,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.errors import StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.sweeps.merge import Wanted, merge

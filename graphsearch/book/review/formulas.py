@@ -14,7 +14,7 @@ from statistics import pstdev
 
 import chess
 
-from ...answer import Answer
+from ...base.answer import Answer
 from ...exchange.pgn_writing import MISTAKES
 
 PHASES = OPENING, MIDDLEGAME, ENDGAME = "opening", "middlegame", "endgame"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import chess
 import chess.pgn
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
+from ...base.limits import shortened
 from ...exchange.playing import BrokenGameError, start_board, start_fen
-from ...limits import shortened
 from ...position.pgn_text import (
     CLOSE,
     COMMENT,

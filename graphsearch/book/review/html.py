@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import chess
 
+from ...base.version import __version__
 from ...exchange.pieces import sprite
 from ...position.board import board_of
-from ...version import __version__
 from .formulas import win_percent
 from .games import SourceGame
 from .results import GameReview, MoveReview, ReviewReport

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import chess
 import chess.polyglot
 
-from ...errors import UnknownPositionError
+from ...base.errors import UnknownPositionError
 from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
 from ...graph.view import MoveView, NodeView, Reader, line_of
 from ...position.board import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import chess
 
-from ...answer import Answer, picked, plain
+from ...base.answer import Answer, picked, plain
 from ...exchange.importing import Problem
 from ...position.lines import numbered
 from ...position.openings import Opening, opening_after

@@ -22,7 +22,9 @@ import chess
 import chess.engine
 import chess.pgn
 
-from ...errors import ImportFileError, InvalidParameterError
+from ...base.errors import ImportFileError, InvalidParameterError
+from ...base.limits import WHOLE
+from ...base.version import __version__
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
 from ...exchange.importing import Problem
@@ -30,7 +32,6 @@ from ...exchange.output import Target, check_target, new_output
 from ...exchange.pgn_writing import COLUMNS, header
 from ...exchange.playing import BrokenGameError, VariantError
 from ...exchange.sources import GivenFile, Input, opened
-from ...limits import WHOLE
 from ...position.openings import Opening
 from ...position.values import shown_score_type
 from ...search.params import Limits, SearchParams
@@ -38,7 +39,6 @@ from ...search.results import Progress
 from ...store.file import real_path
 from ...store.sharded.files import open_to_read
 from ...store.store import Store
-from ...version import __version__
 from .formulas import GLYPHS
 from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
 from .html import HtmlOutput

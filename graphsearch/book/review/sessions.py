@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import chess
 
-from ...errors import CapacityError, GraphSearchError, InputFileError, InvalidParameterError
+from ...base.errors import CapacityError, GraphSearchError, InputFileError, InvalidParameterError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
@@ -202,7 +202,7 @@ def _begin_run(store: Store, work: SearchSettings) -> int:
 
 
 def _write_facts(store: Store, unkept: dict[str, int], spent: dict[str, Spent]) -> None:
-    from ...outside import MOST_MARKS
+    from ...base.outside import MOST_MARKS
 
     for name, found in ((UNKEPT, unkept), (SPENT, spent)):
         if found:
@@ -211,13 +211,13 @@ def _write_facts(store: Store, unkept: dict[str, int], spent: dict[str, Spent]) 
 
 def read_facts(store: Store) -> tuple[dict[str, int], dict[str, Spent]]:
     """Returns the visits that no record keeps, and the work on positions of sets; empty if unreadable."""
-    from ...outside import Marks, SpentByPosition
+    from ...base.outside import Marks, SpentByPosition
 
     return _read_fact(store, UNKEPT, Marks), _read_fact(store, SPENT, SpentByPosition)
 
 
 def _read_fact(store: Store, name: str, kind: type[_Fact]) -> _Fact:
-    from ...outside import declared
+    from ...base.outside import declared
 
     try:
         return declared(kind, store.read_fact(name) or "{}")

@@ -18,15 +18,15 @@ from typing import BinaryIO
 
 import chess
 
-from ...answer import Answer
-from ...errors import InputFileError
+from ...base.answer import Answer
+from ...base.errors import InputFileError
+from ...base.limits import text_lines
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
 from ...exchange.epd_sets import SetLine, annotated, is_solved, read_set
 from ...exchange.importing import Problem
 from ...exchange.output import check_target, new_output
 from ...graph.view import NodeView, view
-from ...limits import text_lines
 from ...position.board import NOT_TERMINAL, terminal_kind
 from ...position.lines import sans_of
 from ...position.values import MATE_CE, cp_of

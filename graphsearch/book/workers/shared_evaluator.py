@@ -10,7 +10,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...base.errors import EvaluatorError
 from ...evaluators.pool import Throughput, timed
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
 from ...workers.messages import ask

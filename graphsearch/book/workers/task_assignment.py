@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import chess
 
-from ...errors import InvalidPositionError
+from ...base.errors import InvalidPositionError
 from ...store.record.node import NodeRecord
 from ...workers.supervisor import Assignment
 from ..executor import Task

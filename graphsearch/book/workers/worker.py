@@ -13,7 +13,7 @@ from typing import cast
 
 import chess
 
-from ...errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from ...base.errors import GraphSearchError, InvalidParameterError, InvalidPositionError
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
 from ...evaluators.pool import Make, compiled_once
 from ...evaluators.uniform import OutsideUniform

@@ -13,7 +13,7 @@ from math import inf
 
 import chess
 
-from ...errors import GraphSearchError, InvalidParameterError, StoreError
+from ...base.errors import GraphSearchError, InvalidParameterError, StoreError
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.pool import Make
 from ...search.shards.store import open_to_write

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import GraphSearchError, StoreError
+from ...base.errors import GraphSearchError, StoreError
 from ...store.file import sql_errors
 from ...store.index.filters import Index, filter_of, filter_of_any
 from ...store.index.locate_kernel import FilterArrays, no_filter

@@ -15,7 +15,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import StoreError
+from ...base.errors import StoreError
 from ...graph.saving import Saver
 from ...position.board import POSITION_WORDS, pack
 from ...store.codec.bulk import take

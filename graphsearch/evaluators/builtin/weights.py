@@ -21,7 +21,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...base.errors import EvaluatorError
 from . import layout as at
 
 FILE = "networks.bin"

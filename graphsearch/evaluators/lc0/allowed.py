@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import EvaluatorError
-from ...limits import ACTIVATIONS, NODES, WORK, shortened
+from ...base.errors import EvaluatorError
+from ...base.limits import ACTIVATIONS, NODES, WORK, shortened
 from .session import Names, needed
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import EvaluatorError
+from ...base.errors import EvaluatorError
 from .form import Activation
 from .layers import MEN_PLANES
 from .layout import PLANES, POLICY_SIZE, SQUARES

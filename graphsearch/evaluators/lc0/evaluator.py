@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError, EvaluatorFileError, InputFileError
-from ...limits import ACTIVATIONS, NETWORK, read_file
+from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
+from ...base.limits import ACTIVATIONS, NETWORK, read_file
 from ...store.record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .allowed import MOST_AT_ONCE, MOST_NUMBERS, widest

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ...errors import EvaluatorError
+from ...base.errors import EvaluatorError
 from .wire import Message
 
 Activation = Literal["mish", "relu", "none", "tanh", "sigmoid", "selu", "swish", "relu_2"]

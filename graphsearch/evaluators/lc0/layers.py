@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...base.errors import EvaluatorError
 from .form import ANOTHER, Activation, Form
 from .layout import PLANES, SQUARES
 from .network import (

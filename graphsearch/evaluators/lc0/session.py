@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError, MissingPackageError
-from ...limits import FIRST_RUN
+from ...base.errors import EvaluatorError, MissingPackageError
+from ...base.limits import FIRST_RUN
 from .layout import PLANES, POLICY_SIZE
 from .policy import CONVOLUTION_PLANES, convolution_outputs
 

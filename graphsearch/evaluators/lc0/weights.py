@@ -12,8 +12,8 @@ import io
 import zlib
 from dataclasses import dataclass
 
-from ...errors import EvaluatorError, EvaluatorFileError, InputFileError
-from ...limits import NETWORK, read_all
+from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
+from ...base.limits import NETWORK, read_all
 from .form import ANOTHER, read_form
 from .layers import AttentionReader
 from .layout import PLANES, POLICY_SIZE, SQUARES

@@ -25,8 +25,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError, EvaluatorFileError, InputFileError
-from ...limits import NETWORK, PIECE, check_size, open_file, size_text
+from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
+from ...base.limits import NETWORK, PIECE, check_size, open_file, size_text
 from ..builtin.weights import read_networks
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS

@@ -13,7 +13,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ...errors import EvaluatorError
+from ...base.errors import EvaluatorError
 from ...jit.cache import cache_folder, read_regular, write_whole
 from ..uci.program import Program, file_digest, find_program
 from .file import Network, read_network

@@ -22,7 +22,7 @@ from typing import Any
 import chess
 import chess.engine
 
-from ...errors import EvaluatorError
+from ...base.errors import EvaluatorError
 from .program import Program
 
 HANDSHAKE_SECONDS = 10.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
 from ...store.record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .program import file_digest, find_program, interpreter_of, named_file

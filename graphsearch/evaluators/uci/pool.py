@@ -29,7 +29,7 @@ import chess.engine
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...base.errors import EvaluatorError
 from ...position.board import CHECKMATE, NOT_TERMINAL, terminal_kind
 from ...position.values import WDL
 from ...workers.messages import Failure, Leave, Ready, failure_of

@@ -9,8 +9,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import EvaluatorError, EvaluatorFileError
-from ...limits import open_file
+from ...base.errors import EvaluatorError, EvaluatorFileError
+from ...base.limits import open_file
 
 GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # where distributions put engines; not on every PATH
 SHEBANG = b"#!"

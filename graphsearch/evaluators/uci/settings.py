@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from ...errors import InvalidParameterError
-from ...limits import DIGITS, shortened
+from ...base.errors import InvalidParameterError
+from ...base.limits import DIGITS, shortened
 
 if TYPE_CHECKING:
     import chess.engine

@@ -31,13 +31,13 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ExportError
+from ...base.errors import ExportError
+from ...base.version import __version__
 from ...position.fens import fens, key_texts
 from ...position.values import scores_by
 from ...query.steps import code_of, uci_of
 from ...store.sharded.files import open_to_read
 from ...store.store import Store
-from ...version import __version__
 from ..centipawns import cps_of
 from ..choices import BookEntry, book_entries, tables_of
 from ..output import ExportReport, new_folder

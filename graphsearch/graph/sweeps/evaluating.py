@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...position.board import board_of, key_of_words, legal_moves
 from ...position.legality_kernel import ROOM

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...errors import (
+from ...base.errors import (
     EvaluatorMismatchError,
     InvalidParameterError,
     SchemaVersionError,

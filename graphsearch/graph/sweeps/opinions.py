@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError, InvalidParameterError
+from ...base.errors import EvaluatorError, InvalidParameterError
 from ...evaluators.protocol import Evaluator
 from ...position.board import decode_move, key_text_of_words
 from ...position.fens import fens

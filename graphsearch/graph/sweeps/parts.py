@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CapacityError
+from ...base.errors import CapacityError
 from ...store.codec.bulk import board_tables, columns_of
 from ...store.portions import portions
 from ...store.record.node import RecordBatch

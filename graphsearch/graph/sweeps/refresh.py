@@ -20,7 +20,7 @@ from typing import Any
 import chess
 import numpy as np
 
-from ...errors import InvalidParameterError, StoreError
+from ...base.errors import InvalidParameterError, StoreError
 from ...position.board import board_of
 from ...position.tables import load_tables
 from ...store.codec.bulk import columns_of, owned

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ...errors import GraphSearchError, ShardLostError, StoreError, StoreMovedError
+from ...base.errors import GraphSearchError, ShardLostError, StoreError, StoreMovedError
+from ...base.version import __version__
 from ...evaluators.factory import EvaluatorSpec
 from ...store.sharded.manifest import Manifest
-from ...version import __version__
 from ...workers.messages import Failure
 from ..job import SearchJob
 from .host import Setting

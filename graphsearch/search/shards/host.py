@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import EvaluatorMismatchError, StoreError
+from ...base.errors import EvaluatorMismatchError, StoreError
+from ...base.version import __version__
 from ...evaluators.factory import EvaluatorSpec, create
 from ...graph.graph import Graph
 from ...store.record.provenance import differences
 from ...store.sharded.files import check_shard, shard_path
 from ...store.sharded.manifest import Manifest, read_manifest
 from ...store.store import Store
-from ...version import __version__
 from ...workers.messages import Leave, failure_of, own_place
 from ...workers.process import Pipe
 from ..job import SearchJob

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ...errors import GraphSearchError, ShardLostError
+from ...base.errors import GraphSearchError, ShardLostError
 from ...workers import launcher
 from ...workers.launcher import Launcher
 from ...workers.messages import Failure, Leave

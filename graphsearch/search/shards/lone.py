@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from ...errors import StoreError, UnsavedError
+from ...base.errors import StoreError, UnsavedError
 from ...graph.graph import Graph
 from ...graph.saving import Work
 from ...store.store import Store

@@ -17,7 +17,7 @@ from typing import Any
 
 import chess
 
-from ...errors import InvalidParameterError, ShardLostError, StoreError
+from ...base.errors import InvalidParameterError, ShardLostError, StoreError
 from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...graph.memory import default_budget
 from ...graph.view import NodeView, view

@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ShardLostError, StoreError
+from ...base.errors import ShardLostError, StoreError
 from ...workers.tcp import exactly, listener
 from .lines_kernel import GOT, SENT, SOCKET, TO_GET, TO_SEND, TRIES, new_lines
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidParameterError, MissingStoreError, StoreError
+from ...base.errors import InvalidParameterError, MissingStoreError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create
 from ...store.codec.bulk import take
 from ...store.file import file_bytes, real_path, sql_errors

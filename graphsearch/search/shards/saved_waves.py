@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ...errors import InputFileError
+from ...base.errors import InputFileError
 from ...store import merging
 from ...store.segments import SegmentCursor
 from ...store.sharded.files import check_shard, shard_path
@@ -58,7 +58,7 @@ class Save:
 
 def saves_of(store: Store) -> list[Save]:
     """Returns the last saves of a file, newest first; for a file without any, its present state."""
-    from ...outside import SaveFacts, declared
+    from ...base.outside import SaveFacts, declared
 
     try:
         found = [Save(**one.model_dump()) for one in declared(SaveFacts, store.read_fact(FACT) or "[]")]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorMismatchError, StoreError
+from ...base.errors import EvaluatorMismatchError, StoreError
 from ...position.board import key_of_text
 from ...store import merging
 from ...store.codec.bulk import take

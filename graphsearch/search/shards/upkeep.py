@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ...errors import SchemaVersionError, StoreError
+from ...base.errors import SchemaVersionError, StoreError
 from ...graph.sweeps.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
 from ...store.file import open_reader, real_path
 from ...store.lock import WriteLock

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CapacityError, GraphSearchError, ShardLostError
+from ...base.errors import CapacityError, GraphSearchError, ShardLostError
 from ...evaluators.batch_kernel import END
 from ...graph.graph import Graph
 from ...jit.calls import Bound

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import chess
 import numpy as np
 
-from ...errors import GraphSearchError
+from ...base.errors import GraphSearchError
 from ...evaluators.builtin.weights import load_networks
 from ...graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
 from ...jit.types import int64

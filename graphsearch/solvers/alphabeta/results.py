@@ -8,10 +8,10 @@ from typing import Any
 
 import chess
 
-from ...answer import Answer, picked
-from ...errors import InvalidParameterError
+from ...base.answer import Answer, picked
+from ...base.errors import InvalidParameterError
+from ...base.limits import WHOLE
 from ...graph.kept_transpositions import EntryReport
-from ...limits import WHOLE
 from ...position.board import fen_of, key_text
 from ...position.scores import FAR, centipawns, mate_moves
 from ...store.record import transposition_layout

@@ -17,7 +17,7 @@ from itertools import count
 
 import chess
 
-from ...errors import StoreError, UnsavedError
+from ...base.errors import StoreError, UnsavedError
 from ...graph.graph import Graph
 from ...position.board import (
     CHECKMATE,

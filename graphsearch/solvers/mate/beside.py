@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import chess
 
-from ...errors import CapacityError
+from ...base.errors import CapacityError
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
 from ...graph.lines import learn_line

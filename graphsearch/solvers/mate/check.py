@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import chess
 
-from ...answer import Answer
-from ...errors import GraphSearchError
+from ...base.answer import Answer
+from ...base.errors import GraphSearchError
 from ...position.board import CLOCK_DRAW
 
 Attack = Callable[[chess.Board, int], chess.Move | None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import chess
 import numpy as np
 
-from ...errors import CapacityError
+from ...base.errors import CapacityError
 from ...position.board import decode_move, pack
 from ...position.board_kernel import PW
 from ...position.tables import load_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
 from .table_kernel import ANY_LENGTH
 
 MOST_MOVES = 124  # of the longest mate to look for: two plies each fit a path of the kernels (MOST_PLIES)

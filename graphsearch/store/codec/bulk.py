@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import UnfitRecordError
+from ...base.errors import UnfitRecordError
 from ...position.board import POSITION_WORDS as PW
 from ..index.bloom import empty_bloom
 from ..ordered_work import shared_out, thread_count

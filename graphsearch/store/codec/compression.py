@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import zstandard
 from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdDecompressor, ZstdError
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from .layout import (
     CHECKSUM,
     CODES_AT,

@@ -14,7 +14,7 @@ import chess
 import chess.polyglot
 import numpy as np
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from ...position.board import FREE_CLOCK, clock_of_words
 from ...position.values import D_SCALE
 from ...position.words import (

@@ -9,7 +9,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from ...position.board import (
     CASTLING_FIELDS,
     castling_fields,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from ...jit.libzstd import Owned, libzstd
 from ...jit.pointers import ptr
 from ...position.board import POSITION_WORDS

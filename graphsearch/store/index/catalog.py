@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from ..codec.compression import Dictionaries
 from ..sizes import SIZES, Sizes
 from ..tables.rows import rows

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from .catalog import Bits, Chunk, ChunkIndex, Indexes, Segment
 from .locate_kernel import BlockArrays, FilterArrays, no_filter
 

@@ -9,8 +9,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...deadline import check_time
-from ...errors import CorruptRecordError, UnsoundRecordError
+from ...base.deadline import check_time
+from ...base.errors import CorruptRecordError, UnsoundRecordError
 from ...position.board import key_of_words, pack
 from .. import order
 from ..codec.records import find_in_block

@@ -39,7 +39,7 @@ class EvaluatorIdentity:
         Raises:
           InputFileError: if the text is not an identity.
         """
-        from ...outside import Identity, declared
+        from ...base.outside import Identity, declared
 
         return cls(**declared(Identity, text).model_dump())
 

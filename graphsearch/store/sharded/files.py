@@ -14,7 +14,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorMismatchError, InputFileError, StoreError
+from ...base.errors import EvaluatorMismatchError, InputFileError, StoreError
 from ..codec.bulk import take
 from ..file import file_bytes, real_path, sql_errors
 from ..index.catalog import Catalog
@@ -120,7 +120,7 @@ def check_shard(store: Store, manifest: Manifest, number: int) -> None:
                 f" {differences(store.identity, manifest.identity)}"
             )
         return
-    from ...outside import ShardFact, declared
+    from ...base.outside import ShardFact, declared
 
     try:
         found = declared(ShardFact, text or "null")

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputFileError, SchemaVersionError, StoreError
-from ...limits import MANIFEST, read_file
-from ...version import __version__
+from ...base.errors import InputFileError, SchemaVersionError, StoreError
+from ...base.limits import MANIFEST, read_file
+from ...base.version import __version__
 from ..record.provenance import EvaluatorIdentity
 from .ownership import VIRTUAL_SHARDS, Owners, even_owners
 
@@ -101,7 +101,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 
 def _parsed(text: bytes, path: Path) -> Manifest:
-    from ...outside import Format, ManifestFile, declared
+    from ...base.outside import Format, ManifestFile, declared
 
     version = declared(Format, text).format
     if version != FORMAT_VERSION:

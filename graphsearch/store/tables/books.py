@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
 from ..store import Store
 from .rows import checked, listed
 

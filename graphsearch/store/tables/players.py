@@ -14,7 +14,7 @@ from typing import Any
 
 import chess
 
-from ...answer import Answer
+from ...base.answer import Answer
 from ..store import Store
 from .column import MOST
 from .columns import TABLES

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...errors import CorruptRecordError, EvaluatorMismatchError, StoreError
-from ...version import __version__
+from ...base.errors import CorruptRecordError, EvaluatorMismatchError, StoreError
+from ...base.version import __version__
 from ..opened import OpenStore
 from ..record.node import MAX_EVALUATOR, MAX_RUN
 from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences

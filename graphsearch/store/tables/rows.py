@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, Literal, Protocol
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from .column import Column
 from .columns import TABLES
 

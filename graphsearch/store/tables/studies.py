@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
 from .columns import TABLES
 from .provenance import now
 from .rows import checked, insert, rows

@@ -18,7 +18,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError, InvalidPositionError
+from ...base.errors import CorruptRecordError, InvalidPositionError
 from ...position.board import Words, fen_of, key_of_text, key_text_of_words, legal_moves, pack
 from ...position.notation import board_from_fen
 from ...position.values import draw_beside, wdl_from_q

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ...errors import CorruptRecordError, UnfinishedError
+from ...base.errors import CorruptRecordError, UnfinishedError
 from ..opened import OpenStore
 from ..record.provenance import EvaluatorIdentity
 from .column import json_object

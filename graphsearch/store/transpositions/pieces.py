@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from ..record.transposition_layout import (
     CHECK_AT,
     DEPTH_AT,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...errors import CorruptRecordError
-from ...version import __version__
+from ...base.errors import CorruptRecordError
+from ...base.version import __version__
 from ..store import Store
 from ..tables import rows
 from ..tables.column import json_object

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from ..file import sql_errors
 from ..record.transposition_layout import checks
 from ..store import Store

@@ -13,7 +13,7 @@ from heapq import merge
 from itertools import groupby
 from typing import Any
 
-from ...errors import StoreError
+from ...base.errors import StoreError
 from ..record.node import MAX_RUN
 from ..store import Store
 from ..tables.columns import TABLES

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import EvaluatorMismatchError, InvalidParameterError, StoreError
+from ...base.errors import EvaluatorMismatchError, InvalidParameterError, StoreError
 from ..file import check_is_file, file_bytes, real_path
 from ..record.provenance import UNBOUND, EvaluatorIdentity, differences
 from ..upkeep.salvage import salvage

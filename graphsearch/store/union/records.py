@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from ...position.board import fen_of, unpack
 from ..codec.bulk import columns_of, take
 from ..log import shorten_log

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ...errors import UnfinishedError
+from ...base.errors import UnfinishedError
 from ..file import sql_errors
 from ..sizes import SIZES, Sizes
 from ..store import Store

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import MissingStoreError, StoreError
+from ...base.errors import MissingStoreError, StoreError
 from ..connection import connect
 from ..file import check_is_file, open_reader, real_path, sql_errors
 from ..lock import WriteLock

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from .. import order
 from ..codec.bulk import bloom_of, decode_stored, joined, take
 from ..codec.compression import Dictionaries

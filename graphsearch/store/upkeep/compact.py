@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...errors import CorruptRecordError
+from ...base.errors import CorruptRecordError
 from .. import merging
 from ..file import file_bytes, sql_errors
 from ..log import shorten_log

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ...errors import StoreError
+from ...base.errors import StoreError
 from ..connection import connect, keep_out
 from ..format import check_format
 from ..tables.columns import LATER, TABLES

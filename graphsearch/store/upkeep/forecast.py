@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import StoreError
+from ...base.errors import StoreError
 from ..codec.layout import BLOCK
 from ..file import sql_errors
 from ..index.catalog import KEPT_DICTIONARIES, Chunk

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
 from ...position.board import key_of_text
 from ..codec.bulk import take
 from ..file import file_bytes

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...errors import StoreError
+from ...base.errors import StoreError
 from .. import merging, order
 from ..codec.soundness import sound_part
 from ..log import shorten_log

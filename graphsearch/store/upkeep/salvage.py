@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError, StoreError
+from ...base.errors import CorruptRecordError, StoreError
 from ..codec.bulk import sort_keys, take
 from ..codec.soundness import unsound
 from ..file import check_is_file, real_path

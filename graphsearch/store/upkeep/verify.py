@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError, StoreError
-from ...limits import shortened
+from ...base.errors import CorruptRecordError, StoreError
+from ...base.limits import shortened
 from .. import order
 from ..codec.layout import BLOCK, RECORDS_MASK
 from ..codec.soundness import unsound

@@ -14,8 +14,8 @@ from datetime import date, timedelta
 
 import chess
 
-from ...answer import Answer
-from ...errors import InvalidPositionError
+from ...base.answer import Answer
+from ...base.errors import InvalidPositionError
 from ...position.board import board_of, fen_of, key_text
 from ...position.notation import read_uci
 from ...query.source import opened

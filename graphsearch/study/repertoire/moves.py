@@ -15,11 +15,11 @@ from tempfile import gettempdir
 
 import chess
 
-from ...answer import Answer
-from ...deadline import check_time
-from ...errors import InvalidParameterError, InvalidPositionError
+from ...base.answer import Answer
+from ...base.deadline import check_time
+from ...base.errors import InvalidParameterError, InvalidPositionError
+from ...base.limits import REPERTOIRE, STUDY_MOVES
 from ...exchange.sources import GivenFile, opened
-from ...limits import REPERTOIRE, STUDY_MOVES
 from ...position.board import board_of, check, fen_of, key_text
 from ...store.beside import changing, opened_to_read
 from ...store.tables import repertoire as rows

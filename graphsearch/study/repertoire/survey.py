@@ -10,8 +10,8 @@ from itertools import count
 
 import chess
 
-from ...answer import Answer
-from ...deadline import check_time
+from ...base.answer import Answer
+from ...base.deadline import check_time
 from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
 from ...position.board import board_of, key_text, legal_moves
 from ...position.openings import Opening, opening_at

@@ -7,7 +7,7 @@ import os
 
 import chess
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
 from ...position.board import board_of, fen_of
 from ...position.lines import numbered, ply_of
 from ...query.source import opened

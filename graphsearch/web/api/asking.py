@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ...deadline import time_limit
-from ...errors import (
+from ...base.deadline import time_limit
+from ...base.errors import (
     ChangedMeanwhileError,
     GraphSearchError,
     InvalidParameterError,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ...errors import InvalidParameterError
-from ...limits import shortened
+from ...base.errors import InvalidParameterError
+from ...base.limits import shortened
 from ...query.diff import WHATS
 from ..jobs.queued import DONE
 from ..jobs.tasks import CompareTask, MergeTask

@@ -7,7 +7,7 @@ from io import BytesIO, TextIOWrapper
 import chess
 from starlette.responses import Response
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
 from ...exchange.games_export import export_games, whole_text
 from ...position.board import key_text
 from ...query.game_list import GameFilters, ListedGames, Order, list_games

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from ...errors import GraphSearchError, InvalidParameterError
+from ...base.errors import GraphSearchError, InvalidParameterError
 from ...store.tables.tasks import TaskRow
 from ..jobs.queued import ENDED, FAILED, INTERRUPTED, RUNNING, QueuedTask, Request
 from ..jobs.task_queue import KEPT, MOST_WAITING

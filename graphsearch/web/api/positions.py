@@ -11,7 +11,7 @@ import chess
 import chess.pgn
 from starlette.responses import Response
 
-from ...errors import InvalidPositionError, StoreError
+from ...base.errors import InvalidPositionError, StoreError
 from ...exchange.picture import dot_of, svg_of
 from ...position.board import check, fen_of
 from ...position.notation import board_from_fen, play_moves, start_position

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ...errors import InvalidParameterError
+from ...base.errors import InvalidParameterError
 from ...store.tables.visits import Seen
 from .requests import GivenPosition, Wanted
 from .study_requests import StudyImport

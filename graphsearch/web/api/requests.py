@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, TypeVar
 import chess
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ...base.errors import InvalidParameterError
+from ...base.limits import shortened, whole_number
 from ...book.review.review import LEAST_VISITS
-from ...errors import InvalidParameterError
 from ...exchange.choices import Weights
-from ...limits import shortened, whole_number
 from ...position.notation import START_WORD, named_board, play_moves
 from ...query.novelties import Rules
 

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from ...base.errors import GraphSearchError, InvalidParameterError
 from ...book.review.games import GameChoice, read_since
-from ...errors import GraphSearchError, InvalidParameterError
 from ..jobs.tasks import ReviewTask
 from ..served_file import ServedFile
 from .asking import error_of, served_by

@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ...deadline import time_limit
-from ...errors import GraphSearchError, InvalidPositionError
+from ...base.deadline import time_limit
+from ...base.errors import GraphSearchError, InvalidPositionError
+from ...base.limits import open_file
 from ...exchange.sources import GivenFile
-from ...limits import open_file
 from ...position.board import fen_of
 from ...position.notation import named_board
 from ...query.tree_values import tree_values

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.deadline import check_time
+from ...base.errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ...book.status import status
 from ...book.why import why
-from ...deadline import check_time
-from ...errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ...query.disagree import disagree
 from ...query.filters import Filters, read_pieces
 from ...query.find import find

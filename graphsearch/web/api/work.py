@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from ...base.errors import BookConfigError, GraphSearchError, InputFileError, InvalidParameterError
+from ...base.limits import UPLOAD, byte_count, check_size
 from ...book.toml import load_toml, parse_config
-from ...errors import BookConfigError, GraphSearchError, InputFileError, InvalidParameterError
 from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...exchange.selection import Selection
-from ...limits import UPLOAD, byte_count, check_size
 from ...position.board import fen_of
 from ...position.notation import read_moves
 from ...search.params import LEAST_RAM, Limits, SearchParams

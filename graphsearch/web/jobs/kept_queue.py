@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
-from ...errors import GraphSearchError, StoreError
+from ...base.errors import GraphSearchError, StoreError
 from ...store.beside import changing, opened_to_read
 from ...store.lock import lock_of, unlock
 from ...store.sharded.files import file_of_tables

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import chess
 
-from ...answer import Answer
-from ...errors import GraphSearchError
+from ...base.answer import Answer
+from ...base.errors import GraphSearchError
 from ...query.moves import moves_with
 from ...query.source import Records
 

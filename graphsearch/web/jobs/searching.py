@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import chess
 
-from ...errors import GraphSearchError, UnsavedError
+from ...base.errors import GraphSearchError, UnsavedError
 from ...store.sharded.manifest import is_sharded
 from .memory import Memory
 from .reporting import UPDATE_SECONDS, Reports

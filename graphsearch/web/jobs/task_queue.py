@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import GraphSearchError, InvalidParameterError
+from ...base.errors import GraphSearchError, InvalidParameterError
 from ...workers.process import Child, Handlers, cores_per_worker
 from .kept_queue import KeptQueue
 from .memory import Ask, MemoryAnswer, OpenQuestions

@@ -11,8 +11,8 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
-from ...errors import GraphSearchError, StoreLockedError
-from ...faults import error_line
+from ...base.errors import GraphSearchError, StoreLockedError
+from ...base.faults import error_line
 from .comparing import do_compare
 from .following import do_follow
 from .reporting import UPDATE_SECONDS
@@ -114,12 +114,12 @@ def _build(task: BuildTask, requests: Requests, send: SendProgress) -> dict[str,
 
 
 def _import(task: ImportTask, requests: Requests, send: SendProgress) -> dict[str, Any]:
+    from ...base.limits import open_file
     from ...exchange.epd_import import import_epd
     from ...exchange.importing import ImportProgress
     from ...exchange.pgn_import import import_pgn
     from ...exchange.polyglot_import import import_polyglot
     from ...exchange.sources import GivenFile
-    from ...limits import open_file
 
     def show(now: ImportProgress) -> None:
         send({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
@@ -206,9 +206,9 @@ class _Pace:
 
 def _review(task: ReviewTask, stop: threading.Event, send: SendProgress) -> dict[str, Any]:
     """Writes a review's files; returns its report."""
+    from ...base.limits import open_file
     from ...book.review.review import ReviewSettings, review
     from ...exchange.sources import GivenFile
-    from ...limits import open_file
 
     send({"stage": "starting"})
     games: list[dict[str, object]] = []

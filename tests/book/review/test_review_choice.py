@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from graphsearch.base.errors import ExportError, InvalidParameterError
 from graphsearch.book.review.games import GameChoice, read_since
-from graphsearch.errors import ExportError, InvalidParameterError
 
 from .test_review import ATOMIC, BROKEN, NOTED, SETUP, SHORT, Reviewer
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import chess
 import pytest
 
+from graphsearch.base.errors import ExportError, InputFileError
 from graphsearch.book.review.sets import SetRow, SetSettings, read_lines, search_set
-from graphsearch.errors import ExportError, InputFileError
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.search.params import Limits
 

@@ -18,7 +18,7 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.errors import (
+from graphsearch.base.errors import (
     CorruptRecordError,
     EvaluatorMismatchError,
     InvalidParameterError,

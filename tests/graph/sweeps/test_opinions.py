@@ -9,7 +9,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError, InvalidParameterError, StoreError, UnfinishedError
+from graphsearch.base.errors import EvaluatorError, InvalidParameterError, StoreError, UnfinishedError
 from graphsearch.graph.sweeps.opinions import OpinionProgress, second_opinion
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import fen_of, key_of, legal_moves, unpack

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import (
+from graphsearch.base.errors import (
     CapacityError,
     CorruptRecordError,
     EvaluatorError,

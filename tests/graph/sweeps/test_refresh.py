@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.errors import CapacityError, InvalidParameterError
+from graphsearch.base.errors import CapacityError, InvalidParameterError
 from graphsearch.graph.sweeps.parts import least_bytes, table_bytes
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, RefreshProgress, refresh, settle
 from graphsearch.graph.view import view

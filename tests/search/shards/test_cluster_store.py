@@ -10,13 +10,18 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
+from graphsearch.base.errors import (
+    EvaluatorMismatchError,
+    InvalidParameterError,
+    StoreError,
+    StoreLockedError,
+)
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildLimits, Resources
 from graphsearch.book.queue import NewItem, add, items
 from graphsearch.book.status import status
 from graphsearch.book.toml import parse_config
 from graphsearch.book.why import why
-from graphsearch.errors import EvaluatorMismatchError, InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.search.shards.parting import new_cluster
 from graphsearch.search.shards.saved_waves import saves_of
 from graphsearch.search.shards.store import ClusterStore, open_to_write

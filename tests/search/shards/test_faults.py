@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams
-from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
+from graphsearch.base.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator

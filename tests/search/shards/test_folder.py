@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
+from graphsearch.base.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile

@@ -12,7 +12,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError
+from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.search.job import Control, SearchJob

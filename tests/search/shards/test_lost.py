@@ -14,7 +14,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import EvaluatorError, StoreError
+from graphsearch.base.errors import EvaluatorError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import hosts, master, parting

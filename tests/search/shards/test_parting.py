@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.errors import ShardLostError, StoreError
+from graphsearch.base.errors import ShardLostError, StoreError
 from graphsearch.position.board import key_of, pack
 from graphsearch.search.shards import parting
 from graphsearch.search.shards.memory import ShardContext

@@ -12,10 +12,10 @@ import chess
 import pytest
 
 from graphsearch import Limits, SearchParams
+from graphsearch.base.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.book.review.results import ReviewProgress, ReviewReport
 from graphsearch.book.review.review import ReviewSettings, review
 from graphsearch.book.review.sessions import UNKEPT
-from graphsearch.errors import InvalidParameterError, ShardLostError, StoreLockedError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.search.job import Control, SearchJob

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import UnknownPositionError
+from graphsearch.base.errors import UnknownPositionError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.position.board import key_of, legal_moves, pack
 from graphsearch.position.scores import MATE

@@ -8,7 +8,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.errors import GraphSearchError
+from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.scores import FAR
 from graphsearch.solvers.alphabeta.engine import SLICE_NODES, AlphaBeta
 from graphsearch.solvers.alphabeta.results import Counts

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphsearch.graph
-from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, UnsavedError
+from graphsearch.base.errors import EvaluatorError, GraphSearchError, InvalidParameterError, UnsavedError
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import key_of
 from graphsearch.search.loop import analyze

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphsearch.errors import CapacityError, InvalidParameterError
+from graphsearch.base.errors import CapacityError, InvalidParameterError
 from graphsearch.solvers.alphabeta.nodetypes import uniform_tree_kernel as kernel
 from graphsearch.solvers.alphabeta.nodetypes.synthetic import (
     SyntheticTree,

@@ -11,7 +11,7 @@ import chess
 import chess.syzygy
 import pytest
 
-from graphsearch.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.position.board import board_of as start_of
 from graphsearch.position.scores import MATE
 from graphsearch.solvers.mate.check import check_mate

@@ -11,8 +11,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ....answer import Answer, picked
-from ....errors import UnknownPositionError
+from ....base.answer import Answer, picked
+from ....base.errors import UnknownPositionError
 from ....evaluators.builtin.evaluator import BuiltinEvaluator
 from ....position.board import fen_of
 from ....store.record.transposition import TYPES

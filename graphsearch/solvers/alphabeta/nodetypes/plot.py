@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import MissingPackageError
-from ....version import __version__
+from ....base.errors import MissingPackageError
+from ....base.version import __version__
 from .theory import ALL, CUT, KINDS, PV, Agreement, Rules, minimal
 
 if TYPE_CHECKING:

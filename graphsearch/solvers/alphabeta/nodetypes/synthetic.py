@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....answer import picked
-from ....errors import CapacityError, InvalidParameterError
+from ....base.answer import picked
+from ....base.errors import CapacityError, InvalidParameterError
 from ....jit.types import uint64
 from .theory import KINDS, Agreement, Minimal, Rules, minimal, random_branching
 

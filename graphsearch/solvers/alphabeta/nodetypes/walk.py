@@ -15,7 +15,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import UnknownPositionError
+from ....base.errors import UnknownPositionError
 from ....position.board import POSITION_WORDS, fen_of, key_of, pack
 from ....position.scores import LEAST_MATE
 from ....position.words import CLOCK_BITS, CLOCK_SHIFT, META

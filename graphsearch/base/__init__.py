@@ -1,0 +1,1 @@
+"""What every room stands on: errors and faults, the limits of what comes in, answers as JSON."""

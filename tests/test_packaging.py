@@ -18,7 +18,6 @@ FOLDERS = {
     "graphsearch": "graphsearch",
     "cli": "graphsearch.cli",
     "schema": "graphsearch.schema",
-    "datasette-graphsearch/datasette_graphsearch": "datasette_graphsearch",
 }
 
 

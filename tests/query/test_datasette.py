@@ -41,15 +41,16 @@ NO_FENS = (
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
     """Registers the plugin as its entry point does where it is installed."""
-    import datasette_graphsearch
     from datasette.plugins import pm
 
-    ours = not pm.is_registered(datasette_graphsearch)
+    from graphsearch.query import datasette_plugin
+
+    ours = not pm.is_registered(datasette_plugin)
     if ours:
-        pm.register(datasette_graphsearch)
+        pm.register(datasette_plugin)
     yield
     if ours:
-        pm.unregister(datasette_graphsearch)
+        pm.unregister(datasette_plugin)
 
 
 class Site:
@@ -94,14 +95,14 @@ def test_sql_knows_records_and_moves(small_graph: Path) -> None:
 
 
 def test_a_fen_is_a_board_and_nothing_else_is(small_graph: Path) -> None:
-    import datasette_graphsearch
+    from graphsearch.query import datasette_plugin
 
     page = Site(small_graph).get("/small/top_position").text
     assert page.count("<svg") >= 20
     assert chess.STARTING_FEN in page
     for value in NO_FENS:
-        assert datasette_graphsearch.render_cell(value) is None, value
-    assert "<svg" in str(datasette_graphsearch.render_cell(E4))
+        assert datasette_plugin.render_cell(value) is None, value
+    assert "<svg" in str(datasette_plugin.render_cell(E4))
 
 
 def test_it_sees_what_a_search_writes_meanwhile(small_graph: Path) -> None:

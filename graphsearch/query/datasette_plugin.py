@@ -17,10 +17,10 @@ import chess.svg
 from datasette import hookimpl
 from markupsafe import Markup, escape
 
-from graphsearch.query.sql_functions import PURE, Value, record_text
-from graphsearch.store.format import APPLICATION_ID
-from graphsearch.store.store import Store
-from graphsearch.store.tables.column import FEN
+from ..store.format import APPLICATION_ID
+from ..store.store import Store
+from ..store.tables.column import FEN
+from .sql_functions import PURE, Value, record_text
 
 BOARD_PIXELS = 180
 LONGEST_FEN = 120

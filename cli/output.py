@@ -81,11 +81,17 @@ def say_if_unfinished(path: str | os.PathLike[str]) -> None:
         say(f"note: {state}")
 
 
+SHOWN_PROBLEMS = 20
+
+
 def problem_lines(problems: Sequence[str], found: int) -> Iterator[str]:
-    """Yields the problems of a file, and how many more there are."""
-    yield from map(one_line, problems)
-    if found > len(problems):
-        yield f"and {found - len(problems):,} more"
+    """Yields the first problems of a file, and how many more there are."""
+    shown = problems[:SHOWN_PROBLEMS]
+    yield from map(one_line, shown)
+    if found > len(shown):
+        yield f"and {found - len(shown):,} more" + (
+            f"; --json lists {len(problems):,}" if len(problems) > len(shown) else ""
+        )
 
 
 def print_json(data: Mapping[str, Any]) -> None:

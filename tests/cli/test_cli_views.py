@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from graphsearch.cli.output import problem_lines
 
 from tests.conftest import Cli
 from tests.query.handmade import LINES, graph_file
@@ -61,3 +62,10 @@ def test_what_changed_most_in_most_visits_comes_first(cli: Cli, file: Path, tmp_
     )
     rows = [line for line in cli("diff", file, newer).out.splitlines() if line.startswith("1. ")]
     assert [row.split("  ")[0] for row in rows[:2]] == ["1. d4", "1. e4 e5"]
+
+
+def test_the_first_problems_are_listed_and_the_others_counted() -> None:
+    some = [f"block {i}" for i in range(30)]
+    assert list(problem_lines(some[:2], 2)) == some[:2]
+    assert list(problem_lines(some, 45)) == [*some[:20], "and 25 more; --json lists 30"]
+    assert list(problem_lines(some[:5], 7)) == [*some[:5], "and 2 more"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from graphsearch.cli.output import problem_lines
 
+from cli.output import problem_lines
 from tests.conftest import Cli
 from tests.query.handmade import LINES, graph_file
 

@@ -6,9 +6,11 @@ and is its oracle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+import threading
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import chess
 import chess.polyglot
@@ -40,6 +42,8 @@ from . import layout
 from .compression import Header
 
 _U64 = (1 << 64) - 1
+
+KEPT_BLOCKS = 64  # some 4 MB
 
 Words = tuple[int, ...]
 
@@ -80,13 +84,14 @@ def decode_block(plain: bytes) -> list[NodeRecord]:
     Raises:
       CorruptRecordError: if its bytes are no records.
     """
-    return list(_BlockReader(plain).records())
+    return _BlockReader(plain).records()
 
 
 def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
     """Returns the record of a position in a block as it was before compression, or None.
 
-    Reads no further than that record, and of those before it only where their men stand.
+    Reads no further than that record, and of those before it only where their men stand. It keeps what it
+    read of the last KEPT_BLOCKS blocks, since positions that are asked for together lie together.
 
     Args:
       plain: the block.
@@ -95,7 +100,7 @@ def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
     Raises:
       CorruptRecordError: if the bytes read are no records.
     """
-    return next(_BlockReader(plain).records(identity), None)
+    return _kept(plain).find(identity)
 
 
 def _identity(words: Words) -> Words:
@@ -104,8 +109,17 @@ def _identity(words: Words) -> Words:
     return (*words[:8], meta if clock_of_words(words) > FREE_CLOCK else meta & WITHOUT_CLOCK)
 
 
+class _Place(NamedTuple):
+    """What must be known of a record to read the rest of it: its position, run, first move and first edge."""
+
+    words: Words
+    run: int  # which of the runs that the block lists, from 1; 0: none
+    moves_at: int
+    edges_at: int
+
+
 class _BlockReader:
-    """One pass over the columns of a block."""
+    """One pass over the columns of a block, which goes as far as is asked for; thread-safe."""
 
     def __init__(self, plain: bytes) -> None:
         self._header = header = Header.of(plain)
@@ -117,6 +131,12 @@ class _BlockReader:
         self._bytes = plain[columns_at:]
         self._columns = self._split()
         self._at = [0] * layout.COLUMNS
+        self._places: list[_Place] = []
+        self._found: dict[Words, int] = {}  # by identity
+        self._records: dict[int, NodeRecord] = {}
+        self._runs = 0  # listed so far
+        self._error: CorruptRecordError | None = None
+        self._turn = threading.Lock()
 
     def _split(self) -> list[bytes]:
         """Returns the columns up to the men; what is left are the varints of runs, n, then r."""
@@ -136,26 +156,53 @@ class _BlockReader:
         columns = [self._bytes[a:b] for a, b in pairwise(ends)]
         return [*columns, self._bytes[ends[-1] :]]
 
-    def records(self, wanted: Words | None = None) -> Iterator[NodeRecord]:
-        """Yields the records, or only that of one position, given as `order.identities` has it."""
-        words: list[Words] = []
-        run_of: list[int] = []  # which of the runs that the block lists is each record's, from 1; 0: none
-        listed = 0
-        for i in range(self._header.records):
-            byte = [column[i] for column in self._columns[: layout.FIXED]]
-            if byte[layout.REFERENCE] > i:
-                raise CorruptRecordError("a record refers to none of its block")
-            base = i - byte[layout.REFERENCE]  # i itself: the start position
-            words.append(self._position(byte, layout.START if base == i else words[base]))
-            own = byte[layout.META] & layout.HAS_RUN
-            listed += own > 0
-            run_of.append(listed if own else 0 if base == i else run_of[base])
-            if wanted is None or _identity(words[i]) == wanted:
-                runs, numbers = self._numbers
-                yield self._filled(i, byte, words[i], runs[run_of[i]], numbers)
-            else:
-                self._at[layout.MOVES] += byte[layout.MOVES]
-                self._at[layout.EDGES] += byte[layout.EDGES]
+    def records(self) -> list[NodeRecord]:
+        """Returns all records."""
+        with self._turn:
+            while self._has_more():
+                self._go_on()
+            return [self._filled(i) for i in range(len(self._places))]
+
+    def find(self, wanted: Words) -> NodeRecord | None:
+        """Returns the record of a position, given as `order.identities` has it, or None."""
+        with self._turn:
+            while wanted not in self._found and self._has_more():
+                self._go_on()
+            return self._filled(self._found[wanted]) if wanted in self._found else None
+
+    def _has_more(self) -> bool:
+        if self._error is not None:
+            raise self._error
+        return len(self._places) < self._header.records
+
+    def _go_on(self) -> None:
+        """Reads where the men of the next record stand."""
+        try:
+            place = self._next_place()
+        except CorruptRecordError as error:
+            self._error = error
+            raise
+        self._found.setdefault(_identity(place.words), len(self._places))
+        self._places.append(place)
+
+    def _next_place(self) -> _Place:
+        i = len(self._places)
+        byte = self._byte(i)
+        if byte[layout.REFERENCE] > i:
+            raise CorruptRecordError("a record refers to none of its block")
+        base = None if byte[layout.REFERENCE] == 0 else self._places[i - byte[layout.REFERENCE]]
+        words = self._position(byte, base.words if base else layout.START)
+        own = byte[layout.META] & layout.HAS_RUN
+        self._runs += own > 0
+        run = self._runs if own else base.run if base else 0
+        place = _Place(words, run, self._at[layout.MOVES], self._at[layout.EDGES])
+        self._at[layout.MOVES] += byte[layout.MOVES]
+        self._at[layout.EDGES] += byte[layout.EDGES]
+        return place
+
+    def _byte(self, i: int) -> list[int]:
+        """Returns what each of the first columns says of a record."""
+        return [column[i] for column in self._columns[: layout.FIXED]]
 
     @cached_property
     def _numbers(self) -> tuple[list[int], list[tuple[int, int]]]:
@@ -168,20 +215,26 @@ class _BlockReader:
         n, r = found[runs : runs + self._header.edges], found[runs + self._header.edges :]
         return [0, *found[:runs]], list(zip(n, r or [0] * len(n), strict=True))
 
-    def _filled(
-        self, i: int, byte: list[int], words: Words, run: int, numbers: list[tuple[int, int]]
-    ) -> NodeRecord:
-        """Returns record `i`, whose position and run are known."""
-        codes = self._next(self._codes, layout.MOVES, byte[layout.MOVES])
+    def _filled(self, i: int) -> NodeRecord:
+        """Returns a record whose place is known."""
+        if i not in self._records:
+            self._records[i] = self._read(i)
+        return self._records[i]
+
+    def _read(self, i: int) -> NodeRecord:
+        byte, place = self._byte(i), self._places[i]
+        codes = self._codes[place.moves_at : place.moves_at + byte[layout.MOVES]]
         if byte[layout.MOVES] > MAX_MOVES or byte[layout.EDGES] > byte[layout.MOVES]:
             raise CorruptRecordError(f"{byte[layout.EDGES]} edges of {byte[layout.MOVES]} moves")
         if any(not 1 <= code <= MAX_CODE for code in codes):
             raise CorruptRecordError("a prior code is out of range")
         v, d = _value(self._low[i], byte[layout.V_HIGH], byte[layout.V_DRAW], D_SCALE)
-        first = self._at[layout.EDGES]
-        self._at[layout.EDGES] += byte[layout.EDGES]
-        edges = tuple(self._edge(e, *numbers[e]) for e in range(first, self._at[layout.EDGES]))
-        words = (*words[:KEY], polyglot_key(words))
+        runs, numbers = self._numbers
+        edges = tuple(
+            self._edge(e, *numbers[e]) for e in range(place.edges_at, place.edges_at + byte[layout.EDGES])
+        )
+        words = (*place.words[:KEY], polyglot_key(place.words))
+        run = runs[place.run]
         return NodeRecord(words, v, d, byte[layout.EVALUATOR], byte[layout.FLAGS], codes, edges, run)
 
     def _edge(self, e: int, n: int, r: int) -> Edge:
@@ -229,6 +282,9 @@ class _BlockReader:
         first = self._at[name]
         self._at[name] += count
         return column[first : self._at[name]]
+
+
+_kept = lru_cache(maxsize=KEPT_BLOCKS)(_BlockReader)
 
 
 def _squares(gaps: bytes) -> list[int]:

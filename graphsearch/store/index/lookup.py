@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from functools import lru_cache
 
 import chess
 import numpy as np
@@ -55,11 +56,13 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
 
 
 def _sound(catalog: Catalog, chunk: Chunk, block: int, record: NodeRecord) -> NodeRecord:
-    fault = fault_of(record)
-    if fault:
+    if fault := _fault(record):
         key = key_of_words(np.array(record.words, np.uint64))
         raise UnsoundRecordError(f"{catalog.name(chunk, block)}: record {key:016x}: {fault}")
     return record
+
+
+_fault = lru_cache(maxsize=1024)(fault_of)  # the same record is the same object, as `find_in_block` has it
 
 
 def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chunk, int]]:

@@ -48,7 +48,7 @@ __all__ = [
 _HOMES = {
     "Evaluator": "evaluators.protocol",
     "Graph": "graph.graph",
-    "GraphSearchError": "errors",
+    "GraphSearchError": "base.errors",
     "Limits": "search.params",
     "MoveView": "graph.view",
     "NodeView": "graph.view",

@@ -112,7 +112,7 @@ def declared(kind: type[_T], text: str | bytes) -> _T:
 
     >>> declared(ShardFact, '{"cluster": "6f1c", "shard": 0, "of": 2}')
     Traceback (most recent call last):
-    graphsearch.errors.InputFileError: cluster: String should match pattern '^[0-9a-f]{32}$'
+    graphsearch.base.errors.InputFileError: cluster: String should match pattern '^[0-9a-f]{32}$'
     """
     try:
         found: _T = _adapter(cast(Hashable, kind)).validate_json(text)

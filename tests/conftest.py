@@ -23,9 +23,9 @@ from hypothesis import HealthCheck, settings
 
 from .support.browser import driver as driver
 from .support.compiling import compile_all
+from .support.places import ROOT as ROOT
 from .support.traces import FOLDER, Summary, Traces
 
-ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 LONGEST_PROCESS_S = 240
 

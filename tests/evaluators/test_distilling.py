@@ -109,10 +109,10 @@ def learned(state: str, learning: str, network: str) -> list[list[int]]:
     """Learns a little, goes on, and ends; returns the steps and samples that were kept each time."""
     distil.HELD = distil.HELD_ROUNDS = distil.AVERAGED = 1
     distil.BEGINNINGS = 3
-    State.new((64, 64), 3).write(Path(state))
+    State.new((8, 8), 3).write(Path(state))
     words = ["distil", state, learning, "--evaluator", f"nnue:{network}", "--groups", "1", "--threads", "1"]
     kept = []
-    for more in (["--samples", "1", "--cool", "0"], ["--samples", "100", "--again", "1"]):
+    for more in (["--samples", "1", "--cool", "0"], ["--samples", "30", "--again", "1"]):
         assert main([*words, *more]) == 0
         with np.load(learning) as arrays:
             numbers = json.loads(str(arrays["numbers"]))
@@ -126,6 +126,6 @@ def test_learning_goes_on_and_its_end_is_written_to_the_state(network: Path, tmp
     assert first[0] == 1
     assert first[1] >= LEAST_MEMBERS
     found = State.read(state)
-    assert found.stages[-1]["samples"] >= first[1] + 100 > second[1] > first[1]
+    assert found.stages[-1]["samples"] >= first[1] + 30 > second[1] > first[1]
     with np.load(learning) as arrays:
         assert not np.array_equal(found.networks["value"].rows, arrays["average.rows"])

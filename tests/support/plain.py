@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..conftest import ROOT
+from .places import ROOT
 
 CALL = """
 import importlib, json, sys

@@ -17,7 +17,7 @@ import chess
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.record.provenance import EvaluatorIdentity
-from tests.conftest import ROOT
+from tests.support.places import ROOT
 from tests.support.reference import HashEvaluator
 
 SECONDS = 120.0  # that a test waits for what must come, on however busy a machine

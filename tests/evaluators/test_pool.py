@@ -82,21 +82,23 @@ def test_a_pooled_network_answers_as_the_network(tmp_path: Path) -> None:
     assert np.allclose(found.priors, single.priors, atol=1e-5)
 
 
-def test_every_position_is_evaluated_once_and_by_several_workers(log: Path) -> None:
+def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(log: Path) -> None:
+    before = set(children(os.getpid()))
     with pooled(Oracle(log, 0.02), 2) as pool:
         assert same(pool.evaluate(BATCH), expected())
         assert pool.notes == ("a note",)  # the evaluator's
+        workers = {int(file.name) for file in log.iterdir()}
+        assert workers <= set(children(os.getpid())) - before
     assert sorted(evaluated(log)) == sorted(names(BATCH))
-    assert sum(file.name.isdigit() for file in log.iterdir()) == 2
+    assert len(workers) == 2
+    until(lambda: not workers & set(children(os.getpid())))
+    assert {f"closed-{worker}" for worker in workers} == {file.name for file in log.glob("closed-*")}
+    pool.close()
+    with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
+        pool.evaluate(BATCH)
 
 
-def test_a_search_with_a_pool_stores_the_same_records(log: Path) -> None:
-    plain = searched(HashEvaluator())
-    with pooled(Oracle(log), 2) as pool:
-        assert searched(pool) == plain
-
-
-def searched(evaluator: Any, visits: int = 1500) -> Any:
+def searched(evaluator: Any, visits: int = 600) -> Any:
     """Returns every record of a search, and what it counted."""
     with Graph.open(None, evaluator=evaluator) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=64))
@@ -105,10 +107,10 @@ def searched(evaluator: Any, visits: int = 1500) -> Any:
 
 
 # ---------------------------------------------------------- workers that fail
-def test_a_worker_killed_in_the_middle_of_a_search_costs_nothing_but_time(log: Path, tmp_path: Path) -> None:
+def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_killed(log: Path, tmp_path: Path) -> None:
     alone, once = HashEvaluator(), tmp_path / "once"
     plain = searched(alone)
-    with pooled(Oracle(log, bad=alone.asked[300], how="hang", once=once), 2) as pool:
+    with pooled(Oracle(log, bad=alone.asked[200], how="hang", once=once), 2) as pool:
         thread = in_the_middle(
             lambda: once.exists() and bool(once.read_text()),
             lambda: os.kill(int(once.read_text()), signal.SIGKILL),
@@ -155,21 +157,20 @@ def test_workers_that_died_idle_are_replaced(log: Path) -> None:
         assert same(pool.evaluate(BATCH), expected())
 
 
-@pytest.mark.parametrize(
-    ("how", "text"),
-    [
-        ("raise", "the evaluator failed: ZeroDivisionError: division by zero"),
-        ("odd", f"engine code 7 at {BAD}"),
-        ("exit", "the evaluator failed: SystemExit: 3"),
-        ("shape", r"the evaluator answered \(\d+, 3\) values"),
-    ],
-)
-def test_what_an_evaluator_raises_arrives_with_its_text(log: Path, how: str, text: str) -> None:
-    with pooled(Oracle(log, bad=BAD, how=how), 2) as pool:
-        with pytest.raises(EvaluatorError, match=text):
-            pool.evaluate(BATCH)
-        rest = PositionBatch.from_boards(games(50))
-        assert same(pool.evaluate(rest), expected(rest))
+def test_what_an_evaluator_raises_arrives_with_its_text(log: Path) -> None:
+    texts = {
+        "raise": "the evaluator failed: ZeroDivisionError: division by zero",
+        "odd": "engine code 7 at {bad}",
+        "exit": "the evaluator failed: SystemExit: 3",
+        "shape": r"the evaluator answered \(\d+, 3\) values",
+    }
+    bad = dict(zip(texts, (board.epd() for board in games(len(texts))), strict=True))
+    rest = PositionBatch.from_boards(games(60)[len(texts) :])
+    with pooled(Oracle(log, bad=" ".join(bad.values()), how=" ".join(bad)), 2) as pool:
+        for k, (how, text) in enumerate(texts.items()):
+            with pytest.raises(EvaluatorError, match=text.format(bad=bad[how])):
+                pool.evaluate(PositionBatch.from_boards([games(len(texts))[k], *games(60)[len(texts) :]]))
+            assert same(pool.evaluate(rest), expected(rest))
 
 
 def test_an_evaluator_that_cannot_be_made_gives_the_line_that_it_gives_without_a_pool(log: Path) -> None:
@@ -218,22 +219,6 @@ def test_what_cannot_be_pickled_is_refused_before_any_worker_starts() -> None:
 
 
 # ---------------------------------------------------------- the end
-def test_closing_closes_the_evaluators_and_leaves_no_process(log: Path) -> None:
-    before = set(children(os.getpid()))
-    pool = pooled(Oracle(log), 2)
-    pool.evaluate(BATCH)
-    workers = set(children(os.getpid())) - before
-    pool.close()
-    pool.close()
-    until(lambda: not any(int(file.name) in children(os.getpid()) for file in log.glob("[0-9]*")))
-    assert {f"closed-{file.name}" for file in log.glob("[0-9]*")} <= {
-        file.name for file in log.glob("closed-*")
-    }
-    assert workers
-    with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
-        pool.evaluate(BATCH)
-
-
 def test_a_pool_that_is_forgotten_ends_its_workers(log: Path) -> None:
     pool = pooled(Oracle(log), 2)
     pool.evaluate(BATCH)
@@ -302,17 +287,16 @@ def test_workers_vanish_with_a_parent_that_is_killed(script: Any, log: Path) -> 
 
 
 @needs_proc
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_the_whole_group_leaves_the_workers_at_work(
-    script: Any, log: Path, number: signal.Signals
-) -> None:
-    process = script("print(len(pool.evaluate(batch).wdl)); pool.close()", 0.01, (int(number),))
-    for _ in range(40):  # as workers start
-        os.killpg(process.pid, number)
+def test_signals_to_the_whole_group_leave_the_workers_at_work(script: Any, log: Path) -> None:
+    numbers = (signal.SIGINT, signal.SIGHUP)
+    process = script("print(len(pool.evaluate(batch).wdl)); pool.close()", 0.01, tuple(map(int, numbers)))
+    for turn in range(40):  # as workers start
+        os.killpg(process.pid, numbers[turn % 2])
         time.sleep(0.02)
     for count in (1, 60, 120):  # in the middle
         until(lambda count=count: len(evaluated(log)) >= count)  # type: ignore[misc]
-        os.killpg(process.pid, number)
+        for number in numbers:
+            os.killpg(process.pid, number)
     out, err = process.communicate(timeout=120)
     assert (out, err, process.returncode) == ("200\n", "", 0)
     assert len(evaluated(log)) == 200

@@ -38,7 +38,7 @@ class Oracle:
       log: a folder; each process lists what it evaluated there, in a file named after its process number.
       seconds: for each position.
       bad: the EPD of a position that goes wrong, in the way `how` says: `die`, `hang`, `raise`, `odd`,
-        `exit` or `shape`.
+        `exit` or `shape`. Or several EPDs and as many ways.
       once: a file; it goes wrong only if that can be made. It has the number of the process then.
     """
 
@@ -63,6 +63,9 @@ class LoggedEvaluator(Evaluator):
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
+        fields = oracle.bad.split()  # an EPD has four
+        epds = (" ".join(fields[k : k + 4]) for k in range(0, len(fields), 4))
+        self._bad = dict(zip(epds, oracle.how.split(" ") if len(fields) > 4 else [oracle.how], strict=False))
         self.identity = EvaluatorIdentity("hash", f"{os.getpid()}" if oracle.how == "differ" else "")
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
@@ -70,7 +73,7 @@ class LoggedEvaluator(Evaluator):
         found, names = plain.evaluate(batch), plain.asked
         for name in names:
             time.sleep(self.oracle.seconds)
-            if name == self.oracle.bad and self._goes_wrong():
+            if name in self._bad and self._goes_wrong():
                 found = self._misbehave(name, found)
         with (self.oracle.log / str(os.getpid())).open("a") as file:
             file.write("".join(f"{name}\n" for name in names))
@@ -87,7 +90,7 @@ class LoggedEvaluator(Evaluator):
         return True
 
     def _misbehave(self, name: str, found: Evaluation) -> Evaluation:
-        how = self.oracle.how
+        how = self._bad[name]
         if how == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if how == "hang":

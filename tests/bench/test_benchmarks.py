@@ -193,15 +193,15 @@ def check_kills(rows: list[Row]) -> None:
 
 QUICK: list[tuple[str, str, Check]] = [
     ("alphabeta", "--depth 3 --table-mb 1", check_alphabeta),
-    ("filling", "--nodes 300 --batch 1 8 512 --roots 2", check_filling),
-    ("quality", "--evaluations 150 --reference {reference}", check_batches),
-    ("quality", "--preset shards --evaluations 100 --positions 1", check_shards),
+    ("filling", "--nodes 100 --batch 1 8 128 --roots 1", check_filling),
+    ("quality", "--evaluations 60 --reference {reference}", check_batches),
+    ("quality", "--preset shards --evaluations 60 --positions 1", check_shards),
     ("quality", "--preset evaluator --evaluator builtin uniform --pairs --epd {epd}", check_pairs),
     ("quality", "--preset catch-up --evaluations 60 --head-start 3 --positions 1", check_rows),
     ("games", "--games 40 --visits 200 --sample 4", check_games),
     ("explorer", "--store {graph} --clicks 2", check_rows),
     ("mates", "--file {mates} --check", check_mates),
-    ("mates-beside", "--visits 300 --rounds 1 --seconds 0.01 --mates {mates}", check_beside),
+    ("mates-beside", "--visits 100 --rounds 1 --seconds 0.01 --mates {mates}", check_beside),
     ("network", "--file {network} --batch 1 4 --rounds 1 --least 4 --threads 1", check_rows),
     ("review", "--games {games} --visits 20 --rounds 1", check_review),
     ("threads", "--rounds 1 --batch 64 --grown 300 --visits 500", check_threads),
@@ -217,7 +217,7 @@ SLOW: list[tuple[str, str, Check]] = [
     ("engine", "--positions 2 --rounds 1 --workers 1 --program {engine}", check_rows),
     ("conversion", "--reference {won} --evaluations 200 --program {engine}", check_conversion),
     ("book-workers", "--workers 1 --tasks 4 --evaluations 40 --rounds 1", check_rows),
-    ("cluster", "--visits 20000 --batch 1024", check_cluster),
+    ("cluster", "--visits 5000 --batch 512", check_cluster),
     ("scale", "--nodes 6000 --first 600 --ram-mb 16 --phases pv compact read", check_scale),
 ]
 FULL: list[tuple[str, str, Check]] = [  # a minute, for GRAPHSEARCH_FULL=1

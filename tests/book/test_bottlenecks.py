@@ -131,30 +131,36 @@ def value_at(snapshot: BookSnapshot, place: tuple[int, bool]) -> float:
     return -ways[0] if ways and ways[0] is not None else 0.0
 
 
-@pytest.mark.parametrize("change", [2.0, 0.35])
 @pytest.mark.parametrize("transpose", [False, True])
-def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool, change: float) -> None:
+def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool) -> None:
     compared = shared = 0
-    for seed in range(120 if transpose else 330):
+    for seed in range(80 if transpose else 200):
         book = random_book(seed, transpose=transpose, plies=3)
+        if sum(row["state"] != "open" for row in book.rows.values()) > 7:
+            continue  # too many sets to try
         snapshot = book.shape()
         if len(leaves_of(snapshot)) > 7 or len(snapshot.positions[snapshot.roots[0]].moves) < 2:
             continue
         in_degrees = [move.child for p in snapshot.positions for move in p.moves.values()]
         is_tree = len(in_degrees) == len(set(in_degrees))
         shared += not is_tree
-        found = {row.rival.move: row for row in find_bottlenecks(snapshot, change=change).rows}
-        for row in found.values():
-            expected = fewest(snapshot, row.rival.move, change)
-            assert expected is not None
-            assert len(row.changes) == expected if is_tree else len(row.changes) >= expected
-            assert_flips(snapshot, row, change)
-            compared += 1
-        for edge in snapshot.positions[snapshot.roots[0]].moves.values():  # what is left out cannot be done
-            if edge.move not in found and is_tree and edge.move != best_of(snapshot):
-                assert fewest(snapshot, edge.move, change) is None
-    assert compared > 15
+        compared += sum(compare(snapshot, change, is_tree=is_tree) for change in (2.0, 0.35))
+    assert compared > 20
     assert (shared > 3) == transpose
+
+
+def compare(snapshot: BookSnapshot, change: float, *, is_tree: bool) -> int:
+    """Asserts that the sets are the smallest, and that what has none cannot be done; returns how many."""
+    found = {row.rival.move: row for row in find_bottlenecks(snapshot, change=change).rows}
+    for row in found.values():
+        expected = fewest(snapshot, row.rival.move, change)
+        assert expected is not None
+        assert len(row.changes) == expected if is_tree else len(row.changes) >= expected
+        assert_flips(snapshot, row, change)
+    for edge in snapshot.positions[snapshot.roots[0]].moves.values():
+        if edge.move not in found and is_tree and edge.move != best_of(snapshot):
+            assert fewest(snapshot, edge.move, change) is None
+    return len(found)
 
 
 def best_of(snapshot: BookSnapshot) -> str:
@@ -184,10 +190,10 @@ def test_large_sets_flip_larger_books_with_transpositions() -> None:
     assert max(sizes) > 2
 
 
-def test_twenty_thousand_positions_have_bottlenecks() -> None:
+def test_thousands_of_positions_have_bottlenecks() -> None:
     rng = random.Random(5)
     positions = []
-    count = 20_000
+    count = 5_000
     fens = [chess.STARTING_FEN, board_after("e4").fen()]
     ply_of = [0, *sorted(rng.randrange(1, 40) for _ in range(count - 1))]
     first = [next((i for i, ply in enumerate(ply_of) if ply == p), count) for p in range(42)]

@@ -75,18 +75,17 @@ def paid_once(evaluator: CountingEvaluator) -> bool:
 
 
 # ------------------------------------------------------------------ what comes out
-@pytest.mark.parametrize("policy", ["dropout", "cost", "puct"])
-@pytest.mark.parametrize("value", ["minimax", "q"])
+@pytest.mark.parametrize(("policy", "value"), [("dropout", "minimax"), ("cost", "q"), ("puct", "minimax")])
 def test_stopped_and_resumed_it_is_the_same_book_paid_once(tmp_path: Path, policy: Any, value: Any) -> None:
     found = config(max_ply=4, expansion=Expansion(policy=policy, value=value))
     one, many = CountingEvaluator(), CountingEvaluator()
-    whole = built(tmp_path / "one.graph", found, 500, evaluator=one)
-    parts = [built(tmp_path / "many.graph", found, n, evaluator=many) for n in (20, 180, 300)]
+    whole = built(tmp_path / "one.graph", found, 300, evaluator=one)
+    parts = [built(tmp_path / "many.graph", found, n, evaluator=many) for n in (20, 80, 200)]
     assert contents(tmp_path / "one.graph") == contents(tmp_path / "many.graph")
     assert paid_once(one)
     assert many.asked == one.asked
-    assert whole.searched == sum(part.searched for part in parts) == 25
-    assert whole.evaluations == sum(part.evaluations for part in parts) == 500
+    assert whole.searched == sum(part.searched for part in parts) == 15
+    assert whole.evaluations == sum(part.evaluations for part in parts) == 300
     assert verify(tmp_path / "many.graph").ok
 
 
@@ -167,15 +166,14 @@ built(Path(sys.argv[1]), config(max_ply=6), evaluator=Deadly())
 """
 
 
-@pytest.mark.parametrize("evaluations", [110, 390])
-def test_killed_anywhere_it_goes_on(tmp_path: Path, evaluations: int) -> None:
+def test_killed_it_goes_on(tmp_path: Path) -> None:
     path, whole = tmp_path / "a.graph", tmp_path / "whole.graph"
-    command = [sys.executable, "-c", CHILD, str(path), str(evaluations)]
+    command = [sys.executable, "-c", CHILD, str(path), "130"]
     child = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, check=False)
     assert child.returncode == -signal.SIGKILL
     assert verify(path).ok
     assert any(position.searches for position in tree_of_file(path, config()).positions.values())
-    built(path, config(max_ply=6), 300)
+    built(path, config(max_ply=6), 100)
     searched = sum(position.searches > 0 for position in tree_of_file(path, config()).positions.values())
     built(whole, config(max_ply=6), 20 * searched)
     assert contents(path) == contents(whole)

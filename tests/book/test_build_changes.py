@@ -31,7 +31,7 @@ from .test_build import SMALL, WIDE, built, config, contents, paid_once, tree_of
 # ------------------------------------------------------------------ changing one's mind
 def test_a_wider_window_takes_in_more_of_what_is_known(tmp_path: Path) -> None:
     path, evaluator = tmp_path / "a.graph", CountingEvaluator()
-    narrow, wide = config(windows=(Window(),)), config(text="two")
+    narrow, wide = config(windows=(Window(),), max_ply=2), config(text="two", max_ply=2)
     small = built(path, narrow, evaluator=evaluator)
     large = built(path, wide, evaluator=evaluator)
     assert large.positions > small.positions
@@ -40,9 +40,9 @@ def test_a_wider_window_takes_in_more_of_what_is_known(tmp_path: Path) -> None:
 
 def test_more_plies_go_on_at_the_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    built(path, config(max_ply=2))
-    built(path, config(max_ply=3, text="two"))
-    built(tmp_path / "b.graph", config(max_ply=3))
+    built(path, config(max_ply=1))
+    built(path, config(max_ply=2, text="two"))
+    built(tmp_path / "b.graph", config(max_ply=2))
     assert contents(path) == contents(tmp_path / "b.graph")
     fewer = built(path, config(max_ply=1, text="three"))
     assert fewer.searched == 0
@@ -80,8 +80,8 @@ def test_games_that_are_imported_later_count(tmp_path: Path) -> None:
 
 def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
     path, evaluator = tmp_path / "a.graph", CountingEvaluator()
-    built(path, config(), evaluator=evaluator)
-    built(path, config(name="black", side="black"), evaluator=evaluator)
+    built(path, config(max_ply=2), evaluator=evaluator)
+    built(path, config(name="black", side="black", max_ply=2), evaluator=evaluator)
     assert paid_once(evaluator)
     with Store.open(path, read_only=True) as store:
         assert [book.name for book in books(store)] == ["b", "black"]
@@ -95,9 +95,9 @@ def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:
     from graphsearch.store.upkeep.prune import prune
 
     path = tmp_path / "a.graph"
-    before = built(path, config())
+    before = built(path, config(max_ply=2))
     prune(path, 1000)
-    after = built(path, config(text="two", windows=(replace(WIDE, own_cp=60.0),)))
+    after = built(path, config(text="two", max_ply=2, windows=(replace(WIDE, own_cp=60.0),)))
     assert after.ended == "complete"
     assert after.positions >= before.positions
     assert after.searched >= before.searched
@@ -128,7 +128,7 @@ def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_pat
     for value in ("minimax", "q"):
         expansion = Expansion(value=value)
         found = config(side="both", roots=(root,), windows=(window,), max_ply=12, expansion=expansion)
-        built(tmp_path / f"{value}.graph", found, 1500)
+        built(tmp_path / f"{value}.graph", found, 600)
         assert admitted_but_missing(tmp_path / f"{value}.graph", found) == []
 
 
@@ -136,7 +136,7 @@ def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_pat
 def test_a_likely_reply_comes_in_when_it_is_among_the_best_so_many(tmp_path: Path, value: Any) -> None:
     windows = (Window(reply_p=0.02, reply_moves=2),)
     found = config(windows=windows, max_ply=6, expansion=Expansion(value=value))
-    built(tmp_path / "a.graph", found, 2000)
+    built(tmp_path / "a.graph", found, 600)
     assert admitted_but_missing(tmp_path / "a.graph", found) == []
 
 
@@ -150,7 +150,7 @@ def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
         if p.outside_move
     )
     found = replace(first, excluded=excluded)
-    built(tmp_path / "b.graph", found, 2000)
+    built(tmp_path / "b.graph", found, 600)
     assert admitted_but_missing(tmp_path / "b.graph", found) == []
 
 

@@ -53,7 +53,7 @@ def positions(seed: int, count: int, men: str, clock: int = 0) -> list[chess.Boa
 def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(tables: Syzygy, men: str) -> None:
     inner = TableEvaluator({}, EQUAL)
     evaluator = TablebaseEvaluator(inner, tables)
-    boards = positions(1, 40, men)
+    boards = positions(1, 12, men)
     batch = PositionBatch.from_boards(boards)
     answer = checked(batch, evaluator.evaluate(batch))
     assert not inner.asked
@@ -82,7 +82,7 @@ def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gather", "batch"), [(SearchParams().gather, 1), *((name, 32) for name in GATHERERS)]
+    ("gather", "batch"), [(SearchParams().gather, 1), *((name, 32) for name in GATHERERS[:2])]
 )
 def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
     tables: Syzygy, tmp_path: Path, gather: str, batch: int
@@ -165,8 +165,8 @@ def test_safe_moves_keep_the_result(tables: Syzygy) -> None:
 def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy) -> None:
     """Played out by both sides: every win is won within the 50-move rule, every draw is held."""
     with chess.syzygy.open_tablebase(str(TABLES)) as oracle:
-        for men in ("KQk", "KRk", "KPk", "KBNk", "KPkp"):
-            for board in positions(5, 2, men):
+        for men in ("KRk", "KPk", "KPkp"):
+            for board in positions(5, 1, men):
                 wdl, game = oracle.probe_wdl(board), board.copy()
                 while not game.is_game_over(claim_draw=False) and len(game.move_stack) < 250:
                     moves = tables.best_moves(game)

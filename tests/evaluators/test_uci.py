@@ -259,34 +259,33 @@ def test_depth_takes_the_place_of_nodes(tmp_path: Path) -> None:
     assert not any(line.startswith("go nodes") for line in sent(path))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"Hash": "65"}, "from 1 to 64, not '65'"),
-        ({"Hash": "much"}, "from 1 to 64, not 'much'"),
-        ({"Style": "Odd"}, "one of Solid, Very Wild, not 'Odd'"),
-        ({"Book Lines": "perhaps"}, "true or false"),
-        ({"Clear Hash": ""}, "is a button"),
-        ({"MultiPV": "2"}, "set by graphsearch itself"),
-        ({"nodes": "0"}, "nodes must be from 1"),
-        ({"nodes": "1e3"}, "whole number"),
-        ({"nodes": "10", "depth": "2"}, "either nodes or depth"),
-        ({"policy_depth": "0"}, "policy_depth must be"),
-        ({"PolicyTemperature": "0"}, "PolicyTemperature must be"),
-        ({"timeout": "inf"}, "timeout must be"),
-        ({"workers": "0"}, "workers must be"),
-        ({"reproducible": "2"}, "true or false"),
-        ({"Hash": "2", "hash": "3"}, "given twice"),
-        ({"nodes": "2", "NODES": "3"}, "given twice"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused_in_one_line(
-    tmp_path: Path, options: dict[str, str], message: str
-) -> None:
-    with pytest.raises(InvalidParameterError) as caught:
-        create(f"uci:{fake_engine(tmp_path)}", options)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+WRONG_OPTIONS: list[tuple[dict[str, str], str]] = [
+    ({"Hash": "65"}, "from 1 to 64, not '65'"),
+    ({"Hash": "much"}, "from 1 to 64, not 'much'"),
+    ({"Style": "Odd"}, "one of Solid, Very Wild, not 'Odd'"),
+    ({"Book Lines": "perhaps"}, "true or false"),
+    ({"Clear Hash": ""}, "is a button"),
+    ({"MultiPV": "2"}, "set by graphsearch itself"),
+    ({"nodes": "0"}, "nodes must be from 1"),
+    ({"nodes": "1e3"}, "whole number"),
+    ({"nodes": "10", "depth": "2"}, "either nodes or depth"),
+    ({"policy_depth": "0"}, "policy_depth must be"),
+    ({"PolicyTemperature": "0"}, "PolicyTemperature must be"),
+    ({"timeout": "inf"}, "timeout must be"),
+    ({"workers": "0"}, "workers must be"),
+    ({"reproducible": "2"}, "true or false"),
+    ({"Hash": "2", "hash": "3"}, "given twice"),
+    ({"nodes": "2", "NODES": "3"}, "given twice"),
+]
+
+
+def test_options_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None:
+    path = fake_engine(tmp_path)
+    for options, message in WRONG_OPTIONS:
+        with pytest.raises(InvalidParameterError) as caught:
+            create(f"uci:{path}", options)
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_option_names_those_that_there_are(tmp_path: Path) -> None:
@@ -626,8 +625,7 @@ if sys.argv[2] == "wait":
 """
 
 
-@pytest.mark.parametrize("kind", ["fake", "deaf"])
-@pytest.mark.parametrize("ending", ["wait", "end"])
+@pytest.mark.parametrize(("kind", "ending"), [("fake", "end"), ("deaf", "wait")])
 def test_no_engine_survives_the_program(tmp_path: Path, kind: str, ending: str) -> None:
     if kind == "deaf" and sys.platform != "linux":
         pytest.skip("needs Linux's PR_SET_PDEATHSIG")
@@ -685,7 +683,7 @@ def test_a_search_that_overlaps_with_two_engines_finds_what_one_finds(
     for workers in ("1", "2"):
         made.append(UciEvaluator.from_options(str(path), {"workers": workers}))
         with Graph.open(None, evaluator=made[-1]) as graph:
-            result = analyze(graph, chess.Board(), Limits(visits=150), SearchParams(minibatch_size=16))
+            result = analyze(graph, chess.Board(), Limits(visits=60), SearchParams(minibatch_size=16))
             found.append([(move.move, move.n, move.q) for move in result.node.moves])
     assert found[0] == found[1]
 

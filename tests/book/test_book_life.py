@@ -19,7 +19,7 @@ import pytest
 from ..cli.test_cli_book import searched
 from ..conftest import Cli, shared_data, sql
 
-GAMES = 300
+GAMES = 150
 BOOK = """
 [book]
 name = "real"

@@ -44,8 +44,8 @@ from ..conftest import ROOT, sql
 from ..support.counting import CountingEvaluator
 from ..support.pools import Oracle, evaluated, in_the_middle, until
 from ..support.reference import HashEvaluator
+from ..support.tasks import task
 from .test_workers import file as file
-from .test_workers import task
 
 
 # ---------------------------------------------------------- leases

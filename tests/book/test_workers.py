@@ -27,9 +27,8 @@ from ..conftest import ROOT, sql
 from ..support.graphs import check_invariants, numbers_below
 from ..support.pools import Oracle, children, evaluated, is_alive, run_script, until
 from ..support.reference import HashEvaluator
+from ..support.tasks import BATCH, KINGS, task
 
-KINGS = chess.Board("8/8/3k4/8/8/3K4/4P3/8 w - - 0 1")  # a small world: all ways transpose
-BATCH = (("MinibatchSize", "16"),)
 PLAIN = (*BATCH, ("Overlap", "0"))
 
 
@@ -52,15 +51,6 @@ def file(tmp_path: Path) -> tuple[Path, int]:
     path = tmp_path / "book.graph"
     with Store.open(path, identity=HashEvaluator.identity, create=True) as store:
         return path, store.begin_run("", {}, {}, kind="book")
-
-
-def task(*moves: str, root: chess.Board = KINGS, **options: object) -> Task:
-    """Returns a task for the position after some moves."""
-    board = root.copy(stack=False)
-    for move in moves:
-        board.push_uci(move)
-    given = {"evaluations": 300, "params": BATCH} | options
-    return Task(f"{key_of(board):016x}", board.fen(), **given)  # type: ignore[arg-type]
 
 
 TASKS = (task("d3d4"), task("d3e4"), task("e2e4"), task("d3e3"))
@@ -119,8 +109,9 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
     path, run = file
     launcher = LocalLauncher(1)
     launcher.shares_files = reads_file
-    tasks = [task(params=PLAIN), task("d3d4", evaluations=None, visits=500, params=PLAIN)]
-    tasks.append(task("e2e4", params=PLAIN, moves=("d6c5", "d6e6")))
+    tasks = [task(evaluations=120, params=PLAIN)]
+    tasks.append(task("d3d4", evaluations=None, visits=200, params=PLAIN))
+    tasks.append(task("e2e4", evaluations=120, params=PLAIN, moves=("d6c5", "d6e6")))
     with WorkerExecutor(path, Oracle(log), 1, book=1, run=run, launcher=launcher) as executor:
         outcomes = [done(executor, one)[one.fen] for one in tasks]
     assert [outcome.error for outcome in outcomes] == ["", "", ""]
@@ -306,8 +297,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from graphsearch.book.workers.worker_executor import WorkerExecutor
-from tests.book.test_workers import task
 from tests.support.pools import Oracle
+from tests.support.tasks import task
 
 if __name__ == "__main__":
     executor = WorkerExecutor({path!r}, Oracle(Path({log!r}), seconds=0.002), 2, book=1, run={run})

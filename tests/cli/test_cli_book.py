@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import signal
 import sqlite3
 import time
@@ -12,6 +13,9 @@ from pathlib import Path
 import chess
 import chess.pgn
 import pytest
+
+from graphsearch.book.build import build
+from graphsearch.book.toml import parse_config
 
 from ..conftest import Cli, finish, start
 
@@ -44,12 +48,18 @@ def toml(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def book(tmp_path: Path, toml: Path, cli: Cli) -> Path:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished book of three plies."""
-    path = tmp_path / "b.graph"
-    assert cli("book", "build", toml, "--store", path).code == 0
-    return path
+    folder = tmp_path_factory.mktemp("book")
+    build(folder / "b.graph", parse_config(WHITE, folder, "white.toml"))
+    return folder / "b.graph"
+
+
+@pytest.fixture
+def book(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copy(finished, tmp_path / "b.graph"))
 
 
 def test_a_build_says_what_it_did(tmp_path: Path, toml: Path, cli: Cli) -> None:

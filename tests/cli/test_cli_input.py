@@ -287,8 +287,7 @@ def test_too_few_addresses_are_told_in_one_line(kib: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no limit of addresses")
-@pytest.mark.parametrize("kib", [600_000, 3_000_000])
-def test_the_graph_leaves_addresses_for_what_is_loaded_later(kib: int) -> None:
-    line = f'ulimit -v {kib}; exec "{sys.executable}" -m graphsearch analyze startpos --visits 10 --json'
+def test_the_graph_leaves_addresses_for_what_is_loaded_later() -> None:
+    line = f'ulimit -v 600000; exec "{sys.executable}" -m graphsearch analyze startpos --visits 10 --json'
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

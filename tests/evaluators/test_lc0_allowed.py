@@ -43,14 +43,16 @@ Constants = dict[str, Any]
 def model(nodes: Nodes, constants: Constants | None = None, *, batch: Any = "batch", **more: Any) -> bytes:
     """Returns a network of the right form whose policy comes through `grown`, which the nodes make."""
     every: Constants = {
-        "policy/weights": np.zeros((112 * 64, 1858), np.float32),
+        "policy/first": np.zeros((112 * 64, 1), np.float32),
+        "policy/weights": np.zeros((1, 1858), np.float32),
         "value/weights": np.zeros((112 * 64, 3), np.float32),
         "axes": np.array([1], np.int64),
         "zero": np.zeros(1, np.float32),
     } | (constants or {})
     tail = [
         helper.make_node("Flatten", ["/input/planes"], ["flat"]),
-        helper.make_node("MatMul", ["flat", "policy/weights"], ["policy"]),
+        helper.make_node("MatMul", ["flat", "policy/first"], ["narrow"]),
+        helper.make_node("MatMul", ["narrow", "policy/weights"], ["policy"]),
         helper.make_node("MatMul", ["flat", "value/weights"], ["/output/wdl"]),
     ]
     extra = [

@@ -63,7 +63,7 @@ def said(weights: NDArray[np.int64], boards: list[chess.Board], *, window: int =
 # ----------------------------------------------------------------------- files and what they say
 @pytest.mark.parametrize(
     ("architecture", "packed"),
-    [(SMALL, False), (ARCHITECTURES[0], False), *((one, True) for one in ARCHITECTURES)],
+    [(SMALL, True), (ARCHITECTURES[0], True), *((one, False) for one in ARCHITECTURES)],
     ids=lambda value: str(getattr(value, "width", value)),
 )
 def test_a_network_of_every_version_says_what_plain_arithmetic_says(

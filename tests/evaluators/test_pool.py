@@ -107,7 +107,9 @@ def searched(evaluator: Any, visits: int = 600) -> Any:
 
 
 # ---------------------------------------------------------- workers that fail
-def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_killed(log: Path, tmp_path: Path) -> None:
+def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_killed(
+    log: Path, tmp_path: Path
+) -> None:
     alone, once = HashEvaluator(), tmp_path / "once"
     plain = searched(alone)
     with pooled(Oracle(log, bad=alone.asked[200], how="hang", once=once), 2) as pool:

@@ -151,15 +151,6 @@ def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
     assert (tmp_path / "once").exists()
 
 
-@pytest.mark.slow
-def test_closing_from_another_thread_ends_a_batch_that_is_under_way(nodes: Any, log: Path) -> None:
-    pool = pooled(Oracle(log, 0.05), 2, f"ray:{nodes.address}")
-    thread = in_the_middle(lambda: len(evaluated(log)) > 0, pool.close)
-    with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
-        pool.evaluate(BATCH)
-    thread.join()
-
-
 def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> None:
     plain = create("builtin")
     with pooled(partial(create, "builtin"), 2, f"ray:{nodes.address}") as pool:

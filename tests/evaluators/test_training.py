@@ -96,10 +96,14 @@ class Plain(NamedTuple):
     rows: Any
 
 
-def trained(state: str, plain: str, by_an_engine: str) -> None:
-    """Trains both networks, the policy twice."""
-    for words in (["value", plain, "--shared"], ["policy", plain], ["policy", by_an_engine]):
-        assert main(["train", state, *words, "--widths", "64", "64", "--epochs", "1"]) == 0
+def trained(state: str, small: str, plain: str, by_an_engine: str) -> None:
+    """Trains both networks, and a policy that is too narrow to be packed."""
+    for words in (
+        [state, "value", plain, "--shared", "--widths", "64", "64"],
+        [state, "policy", by_an_engine],
+        [small, "policy", plain, "--widths", "8", "8"],
+    ):
+        assert main(["train", *words, "--epochs", "1"]) == 0
 
 
 def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> None:
@@ -107,7 +111,8 @@ def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> No
         (tmp_path / folder).mkdir()
         write_shard(tmp_path / folder / "a.positions", *positions(10, by_an_engine=by_an_engine))
     plain, out, state = tmp_path / "plain", tmp_path / "networks.bin", tmp_path / "state.npz"
-    in_plain_python(trained, str(state), str(plain), str(tmp_path / "engine"))
+    small = tmp_path / "small.npz"
+    in_plain_python(trained, str(state), str(small), str(plain), str(tmp_path / "engine"))
     assert main(["pack", str(out), str(state), str(state)]) == 0
     networks = read_networks(out.read_bytes(), "it")
     assert networks.widths == (64, 64)
@@ -115,8 +120,8 @@ def test_training_writes_networks_that_the_evaluator_reads(tmp_path: Path) -> No
     assert [(stage["name"], stage["shared_buckets"]) for stage in stages] == [
         ("value", True),
         ("policy", False),
-        ("policy", False),
     ]
+    assert [stage["name"] for stage in State.read(small).stages] == ["policy"]
     (taught_by,) = hashes([plain])
     assert list(stages[0]["sets"][0].values()) == list(taught_by)
     rows = networks.arrays["value_rows"][:THREATS_AT].reshape(KING_BUCKETS, BOARD_FEATURES, -1)

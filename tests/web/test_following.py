@@ -16,7 +16,7 @@ from .conftest import Client, until
 from .test_page import Page
 
 LINE = "document.querySelectorAll('#line button').length"
-FEWER_VISITS = 2000
+FEWER_VISITS = 700
 
 
 @pytest.fixture

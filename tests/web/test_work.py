@@ -17,6 +17,7 @@ import pytest
 from graphsearch.graph.view import show
 from graphsearch.query.position import position
 from graphsearch.store.lock import WriteLock, holder
+from graphsearch.store.store import Store
 from graphsearch.web.jobs import reporting
 from graphsearch.web.jobs.task_queue import TaskQueue
 
@@ -199,22 +200,6 @@ def test_numbers_of_what_is_looked_at_are_never_older_than_a_second(monkeypatch:
     assert share.is_due()
 
 
-def test_a_position_that_is_looked_at_is_shown_from_the_memory_of_the_search(
-    client: Client, small_graph: Path
-) -> None:
-    number = client.post("search", threads=1).json["number"]
-    key = client.get("position", line="e2e4").json["key"]
-
-    def seen() -> int:
-        nodes = [node for job in queue(client).as_dict()["running"] for node in job["facts"].get("nodes", [])]
-        return next((int(node["visits"]) for node in nodes if node["key"] == key), 0)
-
-    first = until(seen, "the position")
-    until(lambda: seen() > first, "its numbers to grow")
-    client.post("queue", action="stop", number=number)
-    assert done(client, number)["stopping"] is False
-
-
 def test_a_game_is_searched_position_by_position_and_a_kill_stops_only_one_task(
     client: Client, small_graph: Path
 ) -> None:
@@ -274,7 +259,8 @@ def test_reading_is_no_news_of_the_file_and_writing_is(client: Client, small_gra
     before = served.stamp()
     client.get("position")
     assert served.stamp() == before
-    done(client, client.post("search", visits=20, threads=1).json["number"])
+    with Store.open(small_graph) as store:
+        store.begin_run(chess.STARTING_FEN, {}, {})
     assert served.stamp() != before
 
 

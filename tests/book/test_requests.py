@@ -10,7 +10,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.book import queue
+from graphsearch.book import builder, queue
 from graphsearch.book.build import build
 from graphsearch.book.build_report import BuildReport
 from graphsearch.book.config import BuildLimits, Root, Ruling
@@ -143,7 +143,9 @@ class Asking(CountingEvaluator):
         return found
 
 
-def test_the_queue_can_be_filled_while_a_build_runs(path: Path) -> None:
+def test_the_queue_can_be_filled_while_a_build_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builder, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(builder, "SHOW_SECONDS", 0.05)
     stop = threading.Event()
     evaluator = Asking(path, stop)
 

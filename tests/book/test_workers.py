@@ -18,7 +18,6 @@ from graphsearch.base.errors import EvaluatorError, EvaluatorMismatchError, Inva
 from graphsearch.book.executor import Outcome, Task
 from graphsearch.book.workers.worker_executor import Timeouts, WorkerExecutor
 from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.position.board import key_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.workers.launcher import LocalLauncher

@@ -157,7 +157,8 @@ def test_a_root_that_is_a_line_begins_where_the_line_begins(book: Path, cli: Cli
 def test_a_stop_by_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli) -> None:
     path = tmp_path / "b.graph"
     toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))
-    process = start("book", "build", toml, "--store", path, "--forever", "--json")
+    soon = "from graphsearch.book import builder; builder.SAVE_SECONDS = 0.0"
+    process = start("book", "build", toml, "--store", path, "--forever", "--json", before=soon)
     for _ in range(600):
         time.sleep(0.1)
         if path.exists() and searched(path):

@@ -9,7 +9,7 @@ from typing import Any
 import chess
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -96,6 +96,7 @@ def slow_index(board: chess.Board, move: chess.Move) -> int:
 
 
 @pytest.mark.parametrize("start", STARTS)
+@settings(max_examples=25)
 @given(picks=choices)
 def test_planes_and_outputs_are_those_of_their_definition(start: str, picks: list[int]) -> None:
     board = reached(start, picks)

@@ -1,4 +1,4 @@
-"""The folder of the repository; processes of tests import it without pytest, which takes them half a second."""
+"""The folder of the repository, for processes of tests, which would import pytest for half a second."""
 
 from pathlib import Path
 

@@ -125,12 +125,9 @@ def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_kille
         until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) == 3)  # it was replaced
 
 
-@pytest.mark.parametrize(("how", "timeout"), [("die", None), ("hang", 2.0)])
-def test_a_worker_that_dies_or_hangs_is_replaced_and_its_part_done_by_another(
-    log: Path, tmp_path: Path, how: str, timeout: float | None
-) -> None:
-    oracle = Oracle(log, bad=BAD, how=how, once=tmp_path / "once")
-    with PooledEvaluator(oracle, workers=2, timeout=timeout) as pool:
+def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(log: Path, tmp_path: Path) -> None:
+    oracle = Oracle(log, bad=BAD, how="hang", once=tmp_path / "once")
+    with PooledEvaluator(oracle, workers=2, timeout=2.0) as pool:
         before = set(children(os.getpid()))
         assert same(pool.evaluate(BATCH), expected())
         assert len(before & set(children(os.getpid()))) < len(before)

@@ -184,7 +184,9 @@ FOREIGN: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_foreign_request_is_refused_when_it_is_read(serve: Serve, small_graph: Path) -> None:
+def test_a_foreign_request_is_refused_when_it_is_read_and_a_damaged_queue_is_left_alone(
+    serve: Serve, small_graph: Path
+) -> None:
     client = entered(serve, small_graph)
     client.post("search", queue=True, visits=20)
     until(lambda: states(client)["ended"], "the search")
@@ -197,12 +199,6 @@ def test_a_foreign_request_is_refused_when_it_is_read(serve: Serve, small_graph:
         (job,) = queue(client)["ended"]
         assert job["state"] == "failed"
         assert reason in job["error"]
-
-
-def test_a_damaged_queue_is_told_and_left_alone(serve: Serve, small_graph: Path) -> None:
-    client = entered(serve, small_graph)
-    client.post("search", queue=True, visits=20)
-    until(lambda: states(client)["ended"], "the search")
     client.end()
     with closing(sqlite3.connect(small_graph)) as connection:
         connection.execute("UPDATE task SET state = 'dancing'")

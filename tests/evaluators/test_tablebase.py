@@ -82,7 +82,7 @@ def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gather", "batch"), [(SearchParams().gather, 1), *((name, 32) for name in GATHERERS[:2])]
+    ("gather", "batch"), [(SearchParams().gather, 1), *((name, 32) for name in GATHERERS)]
 )
 def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
     tables: Syzygy, tmp_path: Path, gather: str, batch: int

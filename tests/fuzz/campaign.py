@@ -10,6 +10,7 @@ hold. Needs Linux and a C compiler.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -45,13 +46,13 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def run(library: Path, chosen: Sequence[Work], kills: int, faults: int, seed: int) -> list[Row]:
-    """Returns a row for each command; each is hit as often as the others."""
-    campaign = Campaign(library, seed)
+    """Returns a row for each command; each is hit as often as the others, faults go on where kills end."""
+    campaign, turns = Campaign(library, seed), itertools.cycle(chosen)
     try:
         for how, wanted in ((KILLED, kills), (FAULT, faults)):
             hits = tries = 0
             while hits < wanted and tries < 3 * wanted + len(chosen):
-                hits += campaign.disturb(chosen[tries % len(chosen)], how)
+                hits += campaign.disturb(next(turns), how)
                 tries += 1
                 if not tries % 50:
                     print(f"{hits} of {wanted} {how}s", file=sys.stderr, flush=True)

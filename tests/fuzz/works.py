@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphsearch.store.store import Store
+from graphsearch.store.upkeep.prune import visits_of
 
 from . import commands, graphfile
 
@@ -247,9 +248,8 @@ def state(path: Path) -> State:
         found = {f"rows of {name}": number for name, number in _rows(store.connection).items()}
         found["visits"] = sum(root.visits for root in store.roots())
         for batch in store.scan(on_corrupt=lambda _: None):
-            for i in range(len(batch)):
-                record = batch.record(i)
-                found[f"{record.words[9]:016x} {record.words[8]:x}"] = record.visits
+            for words, visits in zip(batch.words.tolist(), visits_of(batch).tolist(), strict=True):
+                found[f"{words[9]:016x} {words[8]:x}"] = visits
     return found
 
 

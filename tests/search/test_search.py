@@ -33,17 +33,21 @@ from ..support.positions import KIWIPETE, POSITIONS
 from ..support.reference import HashEvaluator, ReferenceSearch
 
 ONE = SearchParams(minibatch_size=1)
+VISITS = 250
 
 
-@pytest.mark.parametrize("name", POSITIONS)
-@pytest.mark.parametrize("ratio", [1.0, 2.5, float("inf")])
+RATIOS = (1.0, 2.5, float("inf"))
+PAIRS = [(name, ratio) for i, name in enumerate(POSITIONS) for k, ratio in enumerate(RATIOS) if (i + k) % 3]
+
+
+@pytest.mark.parametrize(("name", "ratio"), PAIRS)
 def test_batch_of_one_is_sequential_puct_to_the_last_number(name: str, ratio: float) -> None:
     board = chess.Board(POSITIONS[name])
     params = SearchParams(minibatch_size=1, catch_up_ratio=ratio)
     reference = ReferenceSearch(HashEvaluator(), params)
-    reference.run(board, 500)
+    reference.run(board, VISITS)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, board, Limits(visits=500), params)
+        result = analyze(graph, board, Limits(visits=VISITS), params)
         found = check_invariants(graph, board)
     assert result.catch_ups == reference.catch_ups
     assert {key for key, node in reference.nodes.items()} == set(found)
@@ -69,11 +73,9 @@ def test_two_move_orders_are_one_record() -> None:
         b.push_san(san)
     assert a.halfmove_clock != b.halfmove_clock
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        analyze(graph, a, Limits(visits=200), ONE)
-        again = analyze(graph, b, Limits(visits=1), ONE)
-        assert again.visits == 201
-        record = graph.read(b)
-        assert record == graph.read(a)
+        analyze(graph, a, Limits(visits=50), ONE)
+        assert analyze(graph, b, Limits(visits=1), ONE).visits == 51
+        assert graph.read(b) == graph.read(a)
 
 
 def test_limits_are_met_exactly_at_batch_one_and_add_to_what_is_there(tmp_path: Path) -> None:
@@ -158,11 +160,11 @@ def test_a_graph_that_lost_a_third_of_its_records_searches_on(tmp_path: Path, ba
     board, params = chess.Board(KIWIPETE), SearchParams(minibatch_size=batch)
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        before = analyze(graph, board, Limits(visits=2000), params)
+        before = analyze(graph, board, Limits(visits=800), params)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         kept = _load_without(path, graph, share=0.3, seed=5)
         assert kept < before.nodes
-        after = analyze(graph, board, Limits(visits=2000), params)
+        after = analyze(graph, board, Limits(visits=800), params)
         check_invariants(graph, board, lost=True)
         assert graph.arena.counters[arena_kernel.AHEAD] > 0
         assert np.isfinite(after.node.q)
@@ -184,7 +186,7 @@ def test_a_lost_child_keeps_the_value_of_its_edge_until_it_has_caught_up(tmp_pat
     board = chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1")
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=3000), ONE)
+        analyze(graph, board, Limits(visits=1500), ONE)
         record = read(graph, board)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         with Store.open(path, read_only=True) as store:
@@ -206,7 +208,7 @@ def test_a_lost_child_keeps_the_value_of_its_edge_until_it_has_caught_up(tmp_pat
 def test_a_search_from_a_position_inside_the_graph_starts_from_its_visits() -> None:
     board = chess.Board()
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        first = analyze(graph, board, Limits(visits=1000), ONE)
+        first = analyze(graph, board, Limits(visits=300), ONE)
         assert first.bestmove is not None
         board.push(first.bestmove)
         inside = read(graph, board)
@@ -222,7 +224,7 @@ def test_a_child_improved_elsewhere_reaches_its_parent_at_the_next_visit() -> No
         best = first.node.moves[0]
         child = board.copy()
         child.push(best.move)
-        improved = analyze(graph, child, Limits(visits=5000), ONE)
+        improved = analyze(graph, child, Limits(visits=1500), ONE)
         analyze(graph, board, Limits(visits=60), ONE)
         after = next(
             m for m in analyze(graph, board, Limits(visits=1), ONE).node.moves if m.move == best.move
@@ -239,7 +241,7 @@ def test_a_parent_is_not_dragged_by_visits_it_never_chose() -> None:
         worst = min((m for m in first.node.moves if m.n), key=lambda m: m.n)
         child = board.copy()
         child.push(worst.move)
-        analyze(graph, child, Limits(visits=3000), ONE)
+        analyze(graph, child, Limits(visits=1000), ONE)
         unchanged = read(graph, board)
         assert unchanged.visits == 400
         later = analyze(graph, board, Limits(visits=200), ONE)

@@ -29,18 +29,17 @@ def first_moves(board: chess.Board, count: int) -> frozenset[chess.Move]:
     return frozenset(moves[:count])
 
 
-@pytest.mark.parametrize("fen", [chess.STARTING_FEN, KIWIPETE, CLOCK])
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("fen", "count"), [(chess.STARTING_FEN, 1), (KIWIPETE, 3), (CLOCK, 3)])
 def test_batch_of_one_is_the_reference_restricted_at_the_root(fen: str, count: int) -> None:
     board, params = chess.Board(fen), SearchParams(minibatch_size=1)
     reference = ReferenceSearch(HashEvaluator(), params)
-    reference.run(board, 150)
+    reference.run(board, 100)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=150), params)
+        analyze(graph, board, Limits(visits=100), params)
         listed = first_moves(board, count)
-        result = analyze(graph, board, Limits(visits=400), params, searchmoves=listed)
+        result = analyze(graph, board, Limits(visits=200), params, searchmoves=listed)
         before = reference.catch_ups
-        node = reference.run(board, 400, listed)
+        node = reference.run(board, 200, listed)
         check_invariants(graph, board)
     expected = dict(zip(node.moves, node.n, strict=True))
     assert {move.move: move.n for move in result.node.moves} == expected
@@ -48,7 +47,7 @@ def test_batch_of_one_is_the_reference_restricted_at_the_root(fen: str, count: i
 
 
 @pytest.mark.parametrize("gather", GATHERERS)
-@pytest.mark.parametrize(("batch", "count"), [(1, 1), (4, 2), (64, 1), (512, 2)])
+@pytest.mark.parametrize(("batch", "count"), [(1, 1), (512, 2)])
 def test_unlisted_moves_take_no_visit_of_the_search(gather: str, batch: int, count: int) -> None:
     board = chess.Board(KIWIPETE)
     params = SearchParams(minibatch_size=batch, gather=gather)
@@ -128,7 +127,7 @@ def test_a_restricted_search_does_not_lead_later_searches_astray() -> None:
         restricted = analyze(forced, board, Limits(visits=3000), searchmoves=A3)
         assert restricted.bestmove == A3[0]
         assert visits_of(restricted, A3[0]) >= 3000
-        for _ in range(3):
+        for _ in range(2):
             expected = analyze(plain, board, Limits(visits=1000))
             found = analyze(forced, board, Limits(visits=1000))
             assert found.bestmove == expected.bestmove
@@ -159,8 +158,10 @@ def test_the_root_in_the_file_is_what_it_was_before_a_restricted_search(
     assert replace(after, edges=()) == replace(before, edges=())
 
 
-@pytest.mark.parametrize(("batch", "gather"), BATCHES)
-@pytest.mark.parametrize("words", ["a2a3", "a2a3 h2h4"])
+@pytest.mark.parametrize(
+    ("batch", "gather", "words"),
+    [(batch, gather, ("a2a3", "a2a3 h2h4")[k % 2]) for k, (batch, gather) in enumerate(BATCHES)],
+)
 def test_a_stopped_restricted_search_goes_on_where_it_was(
     tmp_path: Path, batch: int, gather: str, words: str
 ) -> None:

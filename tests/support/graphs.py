@@ -13,11 +13,14 @@ import chess
 import numpy as np
 
 from graphsearch import Limits, SearchParams, analyze
+from graphsearch.graph.arena import Arena
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.heap_kernel import find_position
+from graphsearch.jit.compiler import JIT_OFF, Call
 from graphsearch.position.board import (
     FREE_CLOCK,
     MAX_CLOCK,
+    POSITION_WORDS,
     Words,
     board_of,
     clock_of_words,
@@ -99,6 +102,7 @@ class Known(NamedTuple):
 def _below(graph: Graph, root: chess.Board) -> dict[int, Known]:
     found: dict[int, Known] = {}
     rows = {key_of(root): pack(root)}
+    asked = set(rows)
     while rows:
         words = np.array(list(rows.values()))
         moves, offsets, kinds = listed_all(words)
@@ -114,14 +118,15 @@ def _below(graph: Graph, root: chess.Board) -> dict[int, Known]:
         for i, (key, record) in enumerate(zip(rows, records, strict=True)):
             if record is not None:
                 found[key] = Known(words[i], record, int(kinds[i]), counts[i], children[i])
-        rows = {key: child for key, child in zip(keys.tolist(), after, strict=True) if key not in found}
+        rows = {key: child for key, child in zip(keys.tolist(), after, strict=True) if key not in asked}
+        asked |= rows.keys()
     return found
 
 
 def _read_all(graph: Graph, words: Words) -> list[NodeRecord | None]:
     """Returns the records of packed positions; those in memory are copied in one piece."""
     arena = graph.arena
-    slots = np.array([find_position(arena.tables, arena.arrays, row) for row in words], np.uint32)
+    slots = np.array(list(_slots(arena, words)), np.uint32)
     there = np.nonzero(slots)[0]
     own = words[there]  # with the clocks that they were evaluated with
     clocks = arena.arrays.records[slots[there].astype(np.int64) + 2] >> np.uint64(32) & np.uint64(MAX_CLOCK)
@@ -132,6 +137,15 @@ def _read_all(graph: Graph, words: Words) -> list[NodeRecord | None]:
         in_file, batch = graph.store.lookup(words[missing])
         copies |= zip(missing[in_file].tolist(), records_of(batch), strict=True)
     return [copies.get(i) for i in range(len(words))]
+
+
+def _slots(arena: Arena, words: Words) -> Iterator[int]:
+    """Yields the slot of each position, 0 for one that is not in memory; binds the kernel once."""
+    row = np.zeros(POSITION_WORDS, np.uint64)
+    find = Call(find_position, arena.tables, arena.arrays, row)
+    for row[:] in words:
+        find()
+        yield find._results[0] if not JIT_OFF else find_position(arena.tables, arena.arrays, row)
 
 
 def records_of(batch: RecordBatch) -> Iterator[NodeRecord]:
@@ -165,7 +179,7 @@ def check_invariants(graph: Graph, root: chess.Board, *, lost: bool = False) -> 
         record = known.record
         assert problems(record) == [], fen_of(unpack(known.words))
         assert record.terminal == known.kind, fen_of(unpack(known.words))
-        assert len(record.codes) == known.move_count
+        assert len(record.codes) == (0 if record.terminal else known.move_count)
         q, d = node_mean(record)
         assert -1 <= q <= 1
         assert 0 <= d <= 1
@@ -182,4 +196,4 @@ def check_support(found: dict[int, Known], known: Known) -> None:
             continue  # at such a clock the visits may be those of a path with another one, under another key
         assert key in found, fen_of(unpack(words))
         child = found[key].record
-        assert child.proof or child.visits >= edge.n - edge.r, fen_of(unpack(words))
+        assert child.visits >= edge.n - edge.r or child.proof, fen_of(unpack(words))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, decode_move, key_of, unpack
+from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, unpack
 from graphsearch.search.params import SearchParams
 from graphsearch.store.record.bounds import (
     Bounds,
@@ -36,7 +36,7 @@ from graphsearch.store.record.bounds import (
 from graphsearch.store.record.node import prior_code, prior_order
 from graphsearch.store.record.provenance import EvaluatorIdentity
 
-from .rules import legal_moves, mate_in_one, terminal_kind
+from .rules import epd_of, key_of, legal_moves, mate_in_one, terminal_kind
 
 
 class HashEvaluator(Evaluator):
@@ -72,13 +72,13 @@ def hashed_answers(name: str, batch: PositionBatch) -> Iterator[Answer]:
 @lru_cache(1 << 14)  # tests ask about the same positions again and again, and python-chess takes its time
 def _hashed_answer(name: str, words: bytes, codes: bytes) -> Answer:
     epd = unpack(np.frombuffer(words, np.uint64).tolist()).epd()
-    moves = [decode_move(code) for code in np.frombuffer(codes, np.uint16).tolist()]
+    moves = [(code & 63, code >> 6 & 63, code >> 12) for code in np.frombuffer(codes, np.uint16).tolist()]
     if name == "hash":
         digest = hashlib.sha256(epd.encode()).digest()
-        places = [(m.from_square * 7 + m.to_square + (m.promotion or 0)) % 29 for m in moves]
+        places = [(7 * origin + to + (kind + 1 if kind else 0)) % 29 for origin, to, kind in moves]
     else:
         digest = hashlib.sha512((name + epd).encode()).digest()
-        places = [(m.to_square * 5 + m.from_square) % 61 for m in moves]
+        places = [(5 * to + origin) % 61 for origin, to, _ in moves]
     raw, weights = [1 + byte for byte in digest[:3]], [(1 + digest[3 + place]) ** 2 for place in places]
     whole, total = sum(raw), sum(weights)
     return Answer(epd, [x / whole for x in raw], [w / total for w in weights])
@@ -195,7 +195,7 @@ class ReferenceSearch:
         seen: set[str] = set()
         end: Node | None = None
         while True:
-            epd, key = board.epd(), key_of(board)
+            epd, key = epd_of(board), key_of(board)
             if path and (epd in seen or self._drawn(board)):
                 break
             seen.add(epd)

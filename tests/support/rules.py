@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import chess
+import chess.polyglot
 
 from graphsearch.position import board as positions
 
@@ -19,7 +20,9 @@ def _remembered(function: Callable[[chess.Board], _T]) -> Callable[[chess.Board]
     known: dict[object, _T] = {}
 
     def remembering(board: chess.Board) -> _T:
-        key = (board.chess960, board._transposition_key())
+        men = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
+        state = (board.turn, board.castling_rights, board.ep_square, board.chess960)
+        key = (men, board.occupied_co[chess.WHITE], state)
         if key not in known:
             if len(known) == MOST:
                 known.clear()
@@ -27,6 +30,22 @@ def _remembered(function: Callable[[chess.Board], _T]) -> Callable[[chess.Board]
         return known[key]
 
     return remembering
+
+
+@_remembered
+def epd_of(board: chess.Board) -> str:
+    """Returns the EPD of a position."""
+    return board.epd()
+
+
+@_remembered
+def _hash_of(board: chess.Board) -> int:
+    return chess.polyglot.zobrist_hash(board)
+
+
+def key_of(board: chess.Board) -> int:
+    """Returns the key of a position, as `graphsearch.position.board.key_of` does."""
+    return _hash_of(board) ^ positions.clock_term(min(board.halfmove_clock, positions.MAX_CLOCK))
 
 
 @_remembered

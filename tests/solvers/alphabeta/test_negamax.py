@@ -40,12 +40,12 @@ def engine() -> AlphaBeta:
 
 
 def test_the_value_is_that_of_plain_negamax(engine: AlphaBeta) -> None:
-    for board in positions(200, 1):
+    for board in positions(100, 1):
         assert engine.search(board, 3).value == negamax(board, 3), board.fen()
 
 
 def test_iterations_before_leave_the_value_as_it_is(engine: AlphaBeta) -> None:
-    for board in positions(20, 2, (3, 4)):
+    for board in positions(10, 2, (3, 4)):
         values = [engine.search(board, depth).value for depth in range(1, 5)]
         assert values[-1] == negamax(board, 4), board.fen()
 
@@ -60,7 +60,7 @@ def test_entries_of_other_depths_never_give_the_value(engine: AlphaBeta) -> None
 
 
 def test_the_window_never_changes_what_is_true(engine: AlphaBeta) -> None:
-    for board in positions(25, 4):
+    for board in positions(12, 4):
         value = negamax(board, 3)
         low = engine.search(board, 3, max(-FAR, value - 400), value)
         assert low.bound == "lower"

@@ -36,9 +36,9 @@ def test_bounds_stay_the_same_whatever_the_memory_holds(tmp_path: Path) -> None:
     board = chess.Board("8/8/8/8/8/2k5/1r6/K7 b - - 0 1")
     params = SearchParams(minibatch_size=16)
     graphs = []
-    for name, ram in (("wide", None), ("narrow", 6_000_000)):
+    for name, ram in (("wide", None), ("narrow", 2_000_000)):
         with Graph.open(tmp_path / name, evaluator=UniformEvaluator(), ram_bytes=ram) as graph:
-            analyze(graph, board, Limits(visits=30_000), params)
+            analyze(graph, board, Limits(visits=10_000), params)
             graphs.append(numbers_below(graph, board))
     assert graphs[0] == graphs[1]
 
@@ -75,12 +75,11 @@ def test_a_mate_is_proven_with_its_length_and_a_legal_line(fen: str, mate: int, 
         assert board.is_checkmate()
 
 
-@pytest.mark.parametrize("params", [ONE, WAVES, *GATHERED])
+@pytest.mark.parametrize("params", [ONE, *GATHERED])
 def test_what_is_proven_gets_no_more_visits(params: SearchParams) -> None:
     graph, board = searched("7k/8/8/8/8/5K2/6R1/8 w - - 0 1", 4000, params)
     with graph:
-        before = {key: record for key, (_, record) in records_below(graph, board).items()}
-        check_invariants(graph, board)
+        before = {key: record for key, (_, record) in check_invariants(graph, board).items()}
         analyze(graph, board, Limits(visits=3000), params)
         closed = 0
         for key, (_, record) in records_below(graph, board).items():
@@ -128,7 +127,7 @@ def test_a_proof_is_not_applied_where_the_clock_would_reach_100_first() -> None:
     ],
 )
 def test_no_bound_comes_from_a_repetition_or_the_clock(fen: str) -> None:
-    graph, board = searched(fen, 20_000, WAVES)
+    graph, board = searched(fen, 6_000, WAVES)
     with graph:
         drawn = 0
         for position, record in records_below(graph, board).values():
@@ -176,7 +175,7 @@ def test_what_a_search_proves_agrees_with_the_tables_of_four_men() -> None:
     names = sorted({path.stem for path in folder.glob("*.rtbw")})
     proven = 0
     for name in names:
-        for _ in range(2):
+        for _ in range(1):
             graph, board = searched(random_position(name, rng).fen(), 800, WAVES)
             with graph:
                 for position, record in records_below(graph, board).values():
@@ -223,7 +222,7 @@ def mates_within(board: chess.Board, plies: int) -> bool:
 
 
 def test_no_mate_is_claimed_that_an_exhaustive_replay_denies() -> None:
-    lines = shared_data("data/mates_500.epd").read_text(encoding="utf-8").splitlines()[::50]
+    lines = shared_data("data/mates_500.epd").read_text(encoding="utf-8").splitlines()[::100]
     checked = 0
     for line in lines:
         graph, board = searched(" ".join(line.split()[:4]) + " 0 1", 1500, WAVES)

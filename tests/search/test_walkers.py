@@ -105,7 +105,7 @@ def test_a_position_is_evaluated_once(teams: list[Walkers]) -> None:
 
 
 def test_records_are_read_and_evicted_between_visits(teams: list[Walkers], tmp_path: Path) -> None:
-    path, visits, most = tmp_path / "a.graph", 0, 2_500
+    path, visits, most = tmp_path / "a.graph", 0, 4_000
     for part in range(3):
         with Graph.open(path, evaluator=threaded(5, "uniform"), ram_bytes=700_000) as graph:
             result = analyze(graph, BOARD, Limits(visits=most))

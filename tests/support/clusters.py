@@ -25,6 +25,8 @@ from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import is_sharded
 from graphsearch.store.store import Store
 
+from .graphs import records_of as in_bulk
+
 Records = dict[tuple[int, ...], NodeRecord]
 
 
@@ -34,8 +36,7 @@ def records_of(paths: Iterable[Path]) -> Records:
     for path in paths:
         with Store.open(path, read_only=True) as store:
             for batch in store.scan():
-                for i in range(len(batch)):
-                    record = batch.record(i)
+                for record in in_bulk(batch):
                     assert record.words not in found, f"{path} holds what another file holds"
                     found[record.words] = record
     return found

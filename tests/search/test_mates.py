@@ -57,7 +57,7 @@ def test_a_mate_in_one_is_proven_when_its_position_is_expanded_and_nobody_is_ask
     board = chess.Board("r5k1/5ppp/8/8/8/8/r4PPP/1R4K1 w - - 0 1")
     evaluator = HashEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, board, Limits(visits=2000), params)
+        analyze(graph, board, Limits(visits=600), params)
         found, asked = 0, set(evaluator.asked)
         for position, record in check_invariants(graph, board).values():
             if record.terminal or not has_mate_in_one(position):
@@ -113,7 +113,7 @@ def random_mates(count: int, moves: tuple[int, ...]) -> list[tuple[str, int]]:
 
 
 def test_mates_in_one_and_two_are_always_the_shortest() -> None:
-    for fen, mate in [(MORPHY, 2), *random_mates(25, (1, 2, -1, -2))]:
+    for fen, mate in [(MORPHY, 2), *random_mates(12, (1, 2, -1, -2))]:
         with Graph.open(None, evaluator=HashEvaluator()) as graph:
             result = searched(graph, fen)
             assert result.node.mate == mate, fen
@@ -123,7 +123,7 @@ def test_mates_in_one_and_two_are_always_the_shortest() -> None:
 
 
 def test_a_proven_root_plays_the_shortest_mate_and_the_longest_defence() -> None:
-    for fen, mate in random_mates(12, (3, 4, -3)):
+    for fen, mate in random_mates(6, (3, 4, -3)):
         with Graph.open(None, evaluator="builtin") as graph:
             result = searched(graph, fen, 40_000)
             board = chess.Board(fen)

@@ -127,7 +127,7 @@ def test_a_proof_is_not_applied_where_the_clock_would_reach_100_first() -> None:
     ],
 )
 def test_no_bound_comes_from_a_repetition_or_the_clock(fen: str) -> None:
-    graph, board = searched(fen, 6_000, WAVES)
+    graph, board = searched(fen, 16_000, WAVES)
     with graph:
         drawn = 0
         for position, record in records_below(graph, board).values():

@@ -77,8 +77,8 @@ def test_searchmoves_hold_at_the_root_of_a_cluster(tmp_path: Path) -> None:
 def test_shards_that_evict_make_the_same_records(tmp_path: Path) -> None:
     evaluator = UniformEvaluator()
     evaluator.threads = 1  # then shards evaluate while they wait for messages
-    little = {"evaluator": evaluator, "minibatch_size": 256, "ram_bytes": 2_400_000}
-    reports = check_equal(tmp_path, chess.Board(), 40_000, 2, **little)
+    little = {"evaluator": evaluator, "minibatch_size": 256, "ram_bytes": 1_400_000}
+    reports = check_equal(tmp_path, chess.Board(), 20_000, 2, **little)
     assert all(report.read_back for report in reports)
 
 

@@ -25,7 +25,7 @@ from graphsearch.store.upkeep.verify import verify
 from ...store.records import batch_of, random_records
 from ...support.counting import CountingEvaluator
 from ...support.reference import HashEvaluator
-from .test_reevaluate import expected_of, is_evaluated, stopped
+from .test_reevaluate import answers_of, is_evaluated, stopped
 from .test_reevaluate import old as old
 from .test_refresh import Records, records_of
 
@@ -73,9 +73,10 @@ def test_every_position_gets_a_row_and_no_record_changes(old: Path) -> None:
     assert rows.keys() == evaluable(before).keys()
     assert report.finished
     assert report.evaluated == report.positions == report.done == len(rows) == len(evaluator.asked)
+    answers = answers_of(CountingEvaluator("other"), before)
     for key, row in rows.items():
         board, record = before[key]
-        v, d, codes = expected_of(evaluator, board)
+        v, d, codes = answers[key]
         moves = legal_moves(board)
         assert (row.second_q, row.second_draw, row.policy) == (v, d / 1000, codes), row.fen
         assert (row.q, row.draw, row.n) == (record.v, record.d / 1000, record.visits)
@@ -106,6 +107,7 @@ def test_what_has_an_opinion_is_not_asked_about_again_and_its_visits_are_brought
 
 @pytest.mark.usefixtures("small_batches")
 def test_the_most_visited_come_first_and_a_stop_keeps_what_there_is(old: Path) -> None:
+    search_more(old, 300)
     stop, evaluator = threading.Event(), CountingEvaluator("other")
 
     def after_forty(now: OpinionProgress) -> None:
@@ -143,8 +145,9 @@ def test_a_second_opinion_that_takes_the_place_of_the_first_is_not_paid_again(ol
     assert report.reused > 0
     assert report.reused + report.evaluated == len(evaluable(records_of(old)))
     assert len(set(evaluator.asked)) == len(evaluator.asked)
-    for board, record in evaluable(records_of(old)).values():
-        assert (record.v, record.d, record.codes) == expected_of(evaluator, board)
+    records = evaluable(records_of(old))
+    answers = answers_of(CountingEvaluator("other"), records)
+    assert {key: (r.v, r.d, r.codes) for key, (_, r) in records.items()} == answers
 
 
 def test_the_file_s_own_evaluator_gives_no_second_opinion(old: Path) -> None:
@@ -175,8 +178,9 @@ def test_the_largest_differences_weighted_by_visits_come_first(old: Path, by: st
     evaluator = CountingEvaluator("other")
     second_opinion(old, evaluator)
     weights = {}
-    for board, record in evaluable(records_of(old)).values():
-        v, _, codes = expected_of(evaluator, board)
+    records = evaluable(records_of(old))
+    for key, (v, _, codes) in answers_of(evaluator, records).items():
+        board, record = records[key]
         p, other = record.priors, priors_from_codes(codes)
         policy = 0.5 * sum(abs(a - b) for a, b in zip(p, other, strict=True))
         weights[board.epd()] = record.visits * (abs(record.v - v) if by == "value" else policy)
@@ -191,7 +195,7 @@ def test_the_largest_differences_weighted_by_visits_come_first(old: Path, by: st
 
 def test_rows_are_as_the_records_are_now(old: Path) -> None:
     second_opinion(old, CountingEvaluator("other"))
-    search_more(old, 300)
+    search_more(old)
     records = records_of(old)
     for row in disagree(old, top=10).rows:
         board = chess.Board(row.position)

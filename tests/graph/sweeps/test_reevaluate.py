@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import chess
@@ -44,21 +45,40 @@ from ...support.reference import HashEvaluator, Node, ReferenceSearch
 from .test_refresh import Records, records_of, refreshed_slowly, staleness
 from .test_refresh import cyclic as cyclic
 
+OLD = (chess.STARTING_FEN, "", "e4", "d4 d5", "Nf3 Nf6")
+Answers = dict[int, tuple[float, int, bytes]]
+
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A file of the evaluator `hash`."""
-    return searched(tmp_path / "old.graph", chess.STARTING_FEN, "", "e4", "d4 d5", "Nf3 Nf6", visits=100)
+    return searched(tmp_path / "old.graph", *OLD, visits=40)
 
 
-def expected_of(evaluator: Evaluator, board: chess.Board) -> tuple[float, int, bytes]:
-    """Returns V, D and P codes that an evaluator's answer makes, in plain Python."""
-    batch = PositionBatch.from_boards([board])
-    found = checked(batch, evaluator.evaluate(batch))
-    win, draw, loss = found.wdl[0]
-    v = np.float32(win - loss)
-    d = min(int(1000 * float(draw) + 0.5), int(1000 * (1 - abs(float(v))) + 0.5))
-    return float(v), d, bytes(prior_code(p) for p in found.priors)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same file, given over to the evaluator `other`; it is only read."""
+    path = searched(tmp_path_factory.mktemp("whole") / "whole.graph", *OLD, visits=40)
+    reevaluate(path, CountingEvaluator("other"))
+    return path
+
+
+@pytest.fixture
+def given(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copy(whole, tmp_path / "given.graph"))
+
+
+def answers_of(evaluator: Evaluator, records: Records) -> Answers:
+    """Returns V, D and P codes that an evaluator's answers make, by key, in plain Python."""
+    known = {key: board for key, (board, record) in records.items() if is_evaluated(record)}
+    batch = PositionBatch.from_boards(list(known.values()))
+    found, answers = checked(batch, evaluator.evaluate(batch)), {}
+    for key, (win, draw, loss), (begin, end) in zip(known, found.wdl, pairwise(batch.offsets), strict=True):
+        v = np.float32(win - loss)
+        d = min(int(1000 * float(draw) + 0.5), int(1000 * (1 - abs(float(v))) + 0.5))
+        answers[key] = float(v), d, bytes(prior_code(p) for p in found.priors[begin:end])
+    return answers
 
 
 def is_evaluated(record: NodeRecord) -> bool:
@@ -76,6 +96,7 @@ def by_move(board: chess.Board, record: NodeRecord) -> dict[str, tuple[int, int]
 def assert_given_to(evaluator: Evaluator, before: Records, after: Records) -> None:
     """Asserts that records are those of before with V, D and P of an evaluator."""
     assert after.keys() == before.keys()
+    answers = answers_of(evaluator, before)
     for key, (board, record) in after.items():
         was = before[key][1]
         assert problems(record) == [], board.fen()
@@ -85,7 +106,7 @@ def assert_given_to(evaluator: Evaluator, before: Records, after: Records) -> No
             assert replace(record, edges=()) == replace(was, edges=()), board.fen()
         else:
             assert record.evaluator != BY_RULE
-            assert (record.v, record.d, record.codes) == expected_of(evaluator, board), board.fen()
+            assert (record.v, record.d, record.codes) == answers[key], board.fen()
         assert not record.edges or record.edges[-1].n, "the prefix ends with a visited edge"
 
 
@@ -135,15 +156,14 @@ def test_every_record_has_v_and_p_of_the_new_evaluator_and_its_visits_by_move(
     assert report.mean_change == pytest.approx(sum(changes) / len(changes))
 
 
-def test_every_q_follows_from_the_new_v(old: Path) -> None:
-    reevaluate(old, CountingEvaluator("other"))
-    found = records_of(old)
+def test_every_q_follows_from_the_new_v(given: Path) -> None:
+    found = records_of(given)
     assert staleness(found) < 1.1e-3
     expected = refreshed_slowly(found)
     for key, (board, record) in found.items():
         q = [edge.q for edge in record.edges]
         assert q == pytest.approx([edge.q for edge in expected[key][1].edges], abs=2e-3), board.fen()
-    assert refresh(old).stale == 0
+    assert refresh(given).stale == 0
 
 
 def test_the_builtin_evaluator_says_the_same_in_bulk_as_in_a_search(old: Path) -> None:
@@ -163,48 +183,45 @@ def test_there_and_back_is_where_it_was(cyclic: Path) -> None:
         assert by_move(board, record) == by_move(board, was)
 
 
-def test_a_search_goes_on_with_the_new_evaluator_and_not_with_the_old_one(old: Path) -> None:
-    reevaluate(old, CountingEvaluator("other"))
+def test_a_search_goes_on_with_the_new_evaluator_and_not_with_the_old_one(given: Path) -> None:
     with pytest.raises(EvaluatorMismatchError):
-        Graph.open(old, evaluator=HashEvaluator())
+        Graph.open(given, evaluator=HashEvaluator())
     evaluator = CountingEvaluator("other")
-    known = {board.epd() for board, _ in records_of(old).values()}
-    with Graph.open(old, evaluator=evaluator) as graph:
+    known = {board.epd() for board, _ in records_of(given).values()}
+    with Graph.open(given, evaluator=evaluator) as graph:
         for batch in (1, 8):
-            analyze(graph, chess.Board(), Limits(visits=200), SearchParams(minibatch_size=batch))
+            analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=batch))
         check_invariants(graph, chess.Board())
         number = graph.store.evaluator_number if graph.store else 0
     assert evaluator.asked
     assert not known & set(evaluator.asked)
-    assert {r.evaluator for _, r in records_of(old).values() if is_evaluated(r)} == {number}
+    assert {r.evaluator for _, r in records_of(given).values() if is_evaluated(r)} == {number}
 
 
 @pytest.mark.parametrize("gather", ["flow", "classic", "budget", "exclude"])
-def test_edges_without_visits_among_those_with_some_serve_every_gatherer(old: Path, gather: str) -> None:
+def test_edges_without_visits_among_those_with_some_serve_every_gatherer(given: Path, gather: str) -> None:
     evaluator = CountingEvaluator("other")
-    reevaluate(old, evaluator)
-    holes = [r for _, r in records_of(old).values() if any(edge.n == 0 for edge in r.edges)]
+    holes = [r for _, r in records_of(given).values() if any(edge.n == 0 for edge in r.edges)]
     assert len(holes) > 10, "the new order leaves moves without visits among the visited ones"
-    with Graph.open(old, evaluator=evaluator) as graph:
+    with Graph.open(given, evaluator=evaluator) as graph:
         before = graph.read(chess.Board())
-        analyze(graph, chess.Board(), Limits(visits=300), SearchParams(minibatch_size=16, gather=gather))
+        analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=16, gather=gather))
         after = graph.read(chess.Board())
         check_invariants(graph, chess.Board())
     assert before
     assert after
-    assert after.visits >= before.visits + 300
-    assert verify(old).problems == []
+    assert after.visits >= before.visits + 100
+    assert verify(given).problems == []
 
 
-def test_a_search_afterwards_makes_the_visits_of_plain_puct(old: Path) -> None:
+def test_a_search_afterwards_makes_the_visits_of_plain_puct(given: Path) -> None:
     evaluator = CountingEvaluator("other")
-    reevaluate(old, evaluator)
     reference = ReferenceSearch(evaluator, SearchParams(minibatch_size=1))
-    for key, (board, record) in records_of(old).items():
+    for key, (board, record) in records_of(given).items():
         reference.nodes[key] = node_of(board, record)
-    reference.run(chess.Board(), 150)
-    with Graph.open(old, evaluator=evaluator) as graph:
-        analyze(graph, chess.Board(), Limits(visits=150), SearchParams(minibatch_size=1))
+    reference.run(chess.Board(), 80)
+    with Graph.open(given, evaluator=evaluator) as graph:
+        analyze(graph, chess.Board(), Limits(visits=80), SearchParams(minibatch_size=1))
         for board, record in check_invariants(graph, chess.Board()).values():
             node = reference.nodes[key_of(board)]
             n = [edge.n for edge in record.edges]
@@ -229,9 +246,8 @@ def node_of(board: chess.Board, record: NodeRecord) -> Node:
     )
 
 
-def test_the_plain_tables_tell_the_new_values(old: Path) -> None:
-    reevaluate(old, CountingEvaluator("other"))
-    with Store.open(old, read_only=True) as store:
+def test_the_plain_tables_tell_the_new_values(whole: Path) -> None:
+    with Store.open(whole, read_only=True) as store:
         rows = store.connection.execute("SELECT fen, n, q FROM top_position").fetchall()
         assert rows
         for fen, n, q in rows:
@@ -294,11 +310,9 @@ def test_a_record_that_does_not_fit_its_position_is_named() -> None:
 
 # ------------------------------------------------------------------ stopping and going on
 @pytest.mark.usefixtures("small_batches")
-def test_a_stopped_one_goes_on_without_asking_twice(old: Path, tmp_path: Path) -> None:
-    whole = Path(shutil.copy(old, tmp_path / "whole.graph"))
-    reevaluate(whole, CountingEvaluator("other"))
+def test_a_stopped_one_goes_on_without_asking_twice(old: Path, whole: Path) -> None:
     evaluator = CountingEvaluator("other")
-    for after in (20, 50, 70):
+    for after in (16, 20):
         stopped(old, evaluator, after)
     report = reevaluate(old, evaluator)
     assert report.finished
@@ -321,9 +335,7 @@ def assert_same(path: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", [SETTLING, WRITING])
-def test_a_stop_while_it_settles_is_gone_on_from(old: Path, tmp_path: Path, stage: str) -> None:
-    whole = Path(shutil.copy(old, tmp_path / "whole.graph"))
-    reevaluate(whole, CountingEvaluator("other"))
+def test_a_stop_while_it_settles_is_gone_on_from(old: Path, whole: Path, stage: str) -> None:
     stopping, evaluator = Stopping(stage=stage), CountingEvaluator("other")
     assert not reevaluate(old, evaluator, stop=stopping.stop, on_progress=stopping).finished
     assert reevaluate(old, evaluator).evaluated_now == 0
@@ -369,14 +381,13 @@ def test_an_evaluator_that_fails_leaves_what_it_answered(old: Path) -> None:
     assert len(evaluator.asked) <= report.evaluated + 32
 
 
-def test_a_record_says_who_and_which_run_its_values_come_from(old: Path) -> None:
-    reevaluate(old, CountingEvaluator("other"))
-    with Store.open(old, read_only=True) as store:
+def test_a_record_says_who_and_which_run_its_values_come_from(whole: Path) -> None:
+    with Store.open(whole, read_only=True) as store:
         number, run = store.evaluator_number, store.runs()[-1]
         assert store.evaluators()[number].kind == "other"
         assert (run.kind, run.evaluator) == ("reevaluate", number)
         assert run.finished
-    records = [record for _, record in records_of(old).values() if is_evaluated(record)]
+    records = [record for _, record in records_of(whole).values() if is_evaluated(record)]
     assert {(record.evaluator, record.run) for record in records} == {(number, run.id)}
     assert run.evaluations == len(records)
 
@@ -408,29 +419,22 @@ def test_a_file_that_lost_its_mark_is_told_by_its_records(old: Path) -> None:
 
 
 # ------------------------------------------------------------------ the mark
-Command = Callable[[Path], object]
-
-
 @pytest.mark.usefixtures("small_batches")
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_an_unfinished_file_is_refused_in_one_clear_line(old: Path) -> None:
+    evaluator, stopping = CountingEvaluator("other"), Stopping(50)
+    commands: list[Callable[[Path], object]] = [
         lambda path: Graph.open(path, evaluator=CountingEvaluator("other")),
         lambda path: Graph.open(path, evaluator=HashEvaluator()),
         refresh,
         compact,
         lambda path: prune(path, 2),
         Store.open,
-    ],
-    ids=["search", "old", "refresh", "compact", "prune", "open"],
-)
-def test_an_unfinished_file_is_refused_in_one_clear_line(old: Path, command: Command) -> None:
-    evaluator = CountingEvaluator("other")
-    stopping = Stopping(50)
+    ]
     reevaluate(old, evaluator, stop=stopping.stop, on_progress=stopping, command="go on like this")
-    with pytest.raises(UnfinishedError, match=r"of \d+ positions are done.*`go on like this`") as refused:
-        command(old)
-    assert "\n" not in str(refused.value)
+    for command in commands:
+        with pytest.raises(UnfinishedError, match=r"of \d+ positions are done.*`go on like this`") as refused:
+            command(old)
+        assert "\n" not in str(refused.value)
     assert show(old, chess.Board()) is not None
     assert verify(old).problems == []
     reevaluate(old, evaluator)

@@ -15,6 +15,7 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import CapacityError, InvalidParameterError
+from graphsearch.graph.sweeps import parts
 from graphsearch.graph.sweeps.parts import least_bytes, table_bytes
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, RefreshProgress, refresh, settle
 from graphsearch.graph.view import view
@@ -42,20 +43,20 @@ Records = dict[int, tuple[chess.Board, NodeRecord]]
 def stale(tmp_path: Path) -> Path:
     """A file in which positions were improved behind the backs of their other parents."""
     return searched(
-        tmp_path / "stale.graph", chess.STARTING_FEN, "", "e4", "e4 e5", "d4 d5", "Nf3 Nf6", visits=100
+        tmp_path / "stale.graph", chess.STARTING_FEN, "", "e4", "e4 e5", "d4 d5", "Nf3 Nf6", visits=40
     )
 
 
 @pytest.fixture
 def cyclic(tmp_path: Path) -> Path:
     """A file with cycles, terminals, and visits that ended in draws of the path."""
-    return searched(tmp_path / "cyclic.graph", ENDGAME, "", "Ra6+", "Rxh1", visits=300)
+    return searched(tmp_path / "cyclic.graph", ENDGAME, "", "Ra6+", "Rxh1", visits=100)
 
 
 @pytest.fixture
 def near_fifty(tmp_path: Path) -> Path:
     """A file with positions on both sides of clock 75, from where on the key holds the clock."""
-    return searched(tmp_path / "near.graph", ENDGAME.replace("0 1", "72 90"), "", "Ra6+", visits=200)
+    return searched(tmp_path / "near.graph", ENDGAME.replace("0 1", "72 90"), "", "Ra6+", visits=80)
 
 
 def records_of(path: Path) -> Records:
@@ -148,12 +149,12 @@ def test_a_parent_learns_of_a_child_improved_elsewhere(stale: Path) -> None:
 
 
 def test_a_root_takes_over_what_a_search_of_its_best_reply_found(tmp_path: Path) -> None:
-    path = searched(tmp_path / "two.graph", chess.STARTING_FEN, visits=20)
+    path = searched(tmp_path / "two.graph", chess.STARTING_FEN, visits=10)
     best = max(records_of(path)[key_of(chess.Board())][1].edges, key=lambda edge: edge.n)
     with Store.open(path) as store:
         node = view(store.read, chess.Board())
     assert node is not None
-    searched(path, chess.STARTING_FEN, "", node.moves[0].san, visits=400)
+    searched(path, chess.STARTING_FEN, "", node.moves[0].san, visits=80)
     refresh(path, EXACT)
     found = records_of(path)
     board = chess.Board()
@@ -167,9 +168,12 @@ def test_a_root_takes_over_what_a_search_of_its_best_reply_found(tmp_path: Path)
 @pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty"])
 def test_the_values_are_those_of_the_slow_way(name: str, request: pytest.FixtureRequest) -> None:
     path = request.getfixturevalue(name)
-    expected = refreshed_slowly(records_of(path))
-    refresh(path, EXACT)
-    assert_close(records_of(path), expected)
+    records = records_of(path)
+    if name == "cyclic":
+        assert has_cycle(records)
+        assert any(edge.r for _, record in records.values() for edge in record.edges), "draws of the path"
+    assert refresh(path, EXACT).settled
+    assert_close(records_of(path), refreshed_slowly(records))
     assert verify(path).problems == []
 
 
@@ -214,14 +218,6 @@ def test_a_child_without_visits_is_worth_what_is_proven_of_it(
     assert verify(path).ok
     (edge,) = records_of(path)[key_of(chess.Board())][1].edges
     assert edge.q == expected
-
-
-def test_cycles_settle_and_draws_of_the_path_stay(cyclic: Path) -> None:
-    records = records_of(cyclic)
-    assert any(edge.r for _, record in records.values() for edge in record.edges)
-    assert has_cycle(records)
-    assert refresh(cyclic).settled
-    assert staleness(records_of(cyclic)) < 1e-3
 
 
 def has_cycle(records: Records) -> bool:
@@ -310,11 +306,11 @@ def test_stopped_before_it_writes_it_leaves_every_byte(stale: Path) -> None:
     assert sorted(path.name for path in stale.parent.iterdir()) == [stale.name]
 
 
-@pytest.mark.parametrize("after", [0, 1, 4])
+@pytest.mark.parametrize("after", [0, 2])
 def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Path, after: int) -> None:
     expected = refreshed_slowly(records_of(stale))
     with pytest.raises(Stop):
-        refresh(stale, EXACT, on_progress=stopping(WRITING, after), sizes=Sizes(step_blocks=3))
+        refresh(stale, EXACT, on_progress=stopping(WRITING, after), sizes=Sizes(step_blocks=1))
     assert verify(stale).problems == []
     refresh(stale, EXACT)
     assert_close(records_of(stale), expected)
@@ -324,7 +320,7 @@ def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Pat
 def test_a_search_goes_on_after_it(stale: Path) -> None:
     refresh(stale)
     with Graph.open(stale, evaluator=HashEvaluator()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=100))
+        analyze(graph, chess.Board(), Limits(visits=40))
         check_invariants(graph, chess.Board())
 
 
@@ -351,6 +347,13 @@ def test_the_sweeps_are_capped(stale: Path) -> None:
     assert verify(stale).problems == []
 
 
+@pytest.fixture
+def few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a small file be worth going through in parts."""
+    monkeypatch.setattr(parts, "MOST_PARTS", 6)
+
+
+@pytest.mark.usefixtures("few_parts")
 def test_too_little_memory_for_any_number_of_parts_is_refused(stale: Path) -> None:
     before = digest(stale)
     least = least_bytes(len(records_of(stale)))
@@ -362,21 +365,20 @@ def test_too_little_memory_for_any_number_of_parts_is_refused(stale: Path) -> No
 SMALL = Sizes(chunk_blocks=4, step_blocks=2, scan_blocks=3)
 
 
-@pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty", "mates"])
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty"])
 def test_a_table_that_does_not_fit_gives_the_same_values_in_parts(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    path = (
-        searched(tmp_path / "mates.graph", MATES, "", "Rd8#")
-        if name == "mates"
-        else request.getfixturevalue(name)
-    )
+    path = request.getfixturevalue(name)
     parted = Path(shutil.copy(path, tmp_path / "parted.graph"))
     number = len(records_of(path))
+    little = max(least_bytes(number), table_bytes(number) // 3)
+    assert parts.parts_for(number, little, "a test") > 1
     with Store.open(path, sizes=SMALL) as store:
         whole = settle(store, EXACT, ram_bytes=table_bytes(number))
     with Store.open(parted, sizes=SMALL) as store:
-        in_parts = settle(store, EXACT, ram_bytes=max(least_bytes(number), table_bytes(number) // 3))
+        in_parts = settle(store, EXACT, ram_bytes=little)
     assert whole.settled
     assert in_parts.settled
     assert (in_parts.records, in_parts.lost, in_parts.missing) == (whole.records, whole.lost, whole.missing)
@@ -392,6 +394,7 @@ def test_a_table_that_does_not_fit_gives_the_same_values_in_parts(
     assert refresh(parted).stale == refresh(path).stale
 
 
+@pytest.mark.usefixtures("few_parts")
 def test_a_refresh_in_parts_leaves_no_files_behind(
     stale: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,7 +411,7 @@ def test_a_refresh_in_parts_leaves_no_files_behind(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("tolerance", [0.0, -1.0, 1.5, float("nan")])
+@pytest.mark.parametrize("tolerance", [0.0, 1.5, float("nan")])
 def test_a_tolerance_out_of_range_is_refused(stale: Path, tolerance: float) -> None:
     with pytest.raises(InvalidParameterError, match="tolerance"):
         refresh(stale, tolerance)

@@ -13,20 +13,20 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import WRITING, RefreshProgress, refresh
 from graphsearch.graph.view import view
 from graphsearch.search.shards import parting
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
 from ...conftest import sql
-from ...support.reference import HashEvaluator
+from ...support.graphs import searched
 
 LINES = ("", "e4", "d4", "Nf3 Nf6 g3", "g3 Nf6 Nf3", "e4 e5 Nf3")  # transpositions among them
 TABLES = ("top_position", "top_edge")
@@ -37,13 +37,8 @@ class Stop(Exception):  # noqa: N818
     """What a test ends a command with, as a kill does: between two transactions."""
 
 
-def search(path: Path, line: str = "", visits: int = 100) -> Path:
-    board = chess.Board()
-    for san in line.split():
-        board.push_san(san)
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=8))
-    return path
+def search(path: Path, line: str = "", visits: int = 40) -> Path:
+    return searched(path, chess.STARTING_FEN, line, visits=visits)
 
 
 def tables(path: Path) -> dict[str, Rows]:
@@ -66,20 +61,20 @@ def by_records(path: Path, fens: list[str]) -> tuple[dict[str, tuple[Any, ...]],
 
 
 def check(path: Path) -> None:
-    """Compares the tables with records: all as `verify` does, every fifth position by views of the graph."""
+    """Compares the tables with records: all as `verify` does, every tenth position by views of the graph."""
     assert verify(path).problems == []
     found = tables(path)
-    rows = found["top_position"][::5]
+    rows = found["top_position"][::10]
     positions, moves = by_records(path, [row[1] for row in rows])
     assert {row[0]: (row[2], row[3], row[7]) for row in rows} == positions
     assert {(row[0], row[1]): row[3] for row in found["top_edge"] if row[0] in positions} == moves
 
 
 def test_positions_that_are_searched_on_keep_no_old_rows(tmp_path: Path) -> None:
-    path = search(tmp_path / "a.graph", visits=200)
+    path = search(tmp_path / "a.graph")
     few = {row[0] for row in tables(path)["top_position"]}
     for line in LINES:
-        search(path, line, visits=500)
+        search(path, line, visits=70)
     assert few <= {row[0] for row in tables(path)["top_position"]}
     assert len(tables(path)["top_position"]) > len(few)
     check(path)
@@ -91,19 +86,19 @@ def test_the_tables_follow_any_sequence_of_commands(seed: int, tmp_path: Path) -
     path, other = tmp_path / "a.graph", tmp_path / "b.graph"
     search(path)
     steps: list[Callable[[], object]] = [
-        lambda: search(path, rng.choice(LINES), rng.randrange(50, 300)),
+        lambda: search(path, rng.choice(LINES), rng.randrange(20, 100)),
         lambda: refresh(path, rng.choice((1e-6, 1e-3))),
         lambda: prune(path, 2),
         lambda: merge([search(other, rng.choice(LINES))], into=path),
         lambda: stopped_refresh(path, rng.randrange(1, 4)),
     ]
-    for _ in range(6):
+    for _ in range(5):
         rng.choice(steps)()
         check(path)
 
 
-def stopped_refresh(path: Path, step: int) -> None:
-    """Refreshes a file, and stops at the given step of writing if there is one."""
+def stopped_refresh(path: Path, step: int) -> bool:
+    """Refreshes a file; stops at the given step of writing, and returns True, if there is one."""
     steps = iter(range(1, 1000))
 
     def stopping(now: RefreshProgress) -> None:
@@ -111,10 +106,12 @@ def stopped_refresh(path: Path, step: int) -> None:
             raise Stop
 
     with suppress(Stop):
-        refresh(path, 1e-6, on_progress=stopping)
+        refresh(path, 1e-6, on_progress=stopping, sizes=Sizes(step_blocks=2))
+        return False
+    return True
 
 
-@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("step", [1, 3])
 def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(
     step: int, tmp_path: Path
 ) -> None:
@@ -122,7 +119,7 @@ def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(
     for line in LINES:
         search(path, line)
     other = Path(shutil.copy(path, tmp_path / "b.graph"))
-    stopped_refresh(path, step)
+    assert stopped_refresh(path, step)
     check(path)
     for each in (path, other):
         refresh(each, 1e-6)
@@ -131,7 +128,7 @@ def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(
 
 def test_another_evaluator_and_a_cluster_take_the_tables_along(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    for line in LINES:
+    for line in LINES[:3]:
         search(path, line)
     reevaluate(path, create("uniform"))
     check(path)

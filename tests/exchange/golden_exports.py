@@ -38,14 +38,10 @@ FILES = {
 }
 LIMITS: list[dict[str, Any]] = [
     {},
-    {"min_visits": 1},
-    {"min_visits": 3},
-    {"side": "white"},
     {"side": "black", "max_moves": 1},
-    {"max_moves": 2, "depth": 3},
-    {"depth": 0},
     {"depth": 2, "min_visits": 2},
 ]
+MORE_LIMITS: list[dict[str, Any]] = [{"side": "white"}, {"max_moves": 2, "depth": 3}, {"depth": 0}]
 BOOK = {
     "e4": 0.1,
     "e4 e5 Nf3": 0.15,
@@ -89,8 +85,9 @@ def make_graph(path: Path, name: str) -> Path:
 def selections(name: str) -> Iterator[Selection]:
     """Yields what is exported of a file."""
     yield from (Selection(**limits) for limits in LIMITS)
-    yield from (Selection(roots=(board_of(FILES[name][0]),), **limits) for limits in LIMITS[:3])
     if name == "lines":
+        yield from (Selection(**limits) for limits in MORE_LIMITS)
+        yield Selection(roots=(board_of(FILES[name][0]),), min_visits=3)
         yield from (Selection(book="some", **limits) for limits in LIMITS)
         yield Selection(book="some", roots=(chess.Board(),), side="both")
 
@@ -108,19 +105,19 @@ def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[A
 
 def digests(path: Path, name: str, folder: Path) -> dict[str, str]:
     """Returns a digest for every form, and for those that show centipawns also with the other score type."""
-    found = {form: _digest(form, path, name, folder) for form in EXPORTS}
+    found = {form: _digest(form, path, folder, *selections(name)) for form in EXPORTS}
     show_scores_by("centipawn")
     try:
         return found | {
-            f"{form} centipawn": _digest(form, path, name, folder) for form in ("epd", "csv", "pgn")
+            f"{form} centipawn": _digest(form, path, folder, Selection()) for form in ("epd", "csv", "pgn")
         }
     finally:
         show_scores_by(SCORE_TYPES[0])
 
 
-def _digest(form: str, path: Path, name: str, folder: Path) -> str:
+def _digest(form: str, path: Path, folder: Path, *chosen: Selection) -> str:
     digest = hashlib.sha256()
-    for selection in selections(name):
+    for selection in chosen:
         report, data = result_of(form, path, folder / "out", selection)
         digest.update(json.dumps(report).encode() + data)
     return digest.hexdigest()[:16]

@@ -64,7 +64,7 @@ def test_names_of_moves_are_those_of_python_chess() -> None:
     import random
 
     rng = random.Random(7)
-    boards = [random_board(rng, 150) for _ in range(300)] + [chess.Board(PROMOTES), chess.Board(CASTLES)]
+    boards = [random_board(rng, 150) for _ in range(80)] + [chess.Board(PROMOTES), chess.Board(CASTLES)]
     words = np.array([pack(board) for board in boards])
     legal = [(i, board, move) for i, board in enumerate(boards) for move in legal_moves(board)]
     codes = np.array([encode_move(move) for _, _, move in legal], np.uint16)
@@ -101,6 +101,7 @@ def test_fixed_digits_are_rounded_as_python_rounds_them() -> None:
             assert shown == f"{value:.{decimals}f}"
 
 
+@pytest.mark.parametrize("graph", ["lines"], indirect=True)
 @pytest.mark.parametrize("form", ["jsonl", "epd", "pgn"])
 def test_it_does_not_matter_when_the_whole_file_is_read(
     form: str, graph: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -116,6 +117,7 @@ def test_it_does_not_matter_when_the_whole_file_is_read(
     assert results[0][1]
 
 
+@pytest.mark.parametrize("graph", ["lines"], indirect=True)
 def test_a_book_is_the_same_in_parts(
     graph: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

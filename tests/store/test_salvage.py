@@ -110,7 +110,7 @@ def test_a_flipped_bit_in_a_block_costs_that_block(path: Path, seed: int) -> Non
         assert all(found[key] == OLDEST[key] for key in lost)
 
 
-@pytest.mark.parametrize("columns", [("keys",), ("bloom",), ("checksum",), ("keys", "bloom")])
+@pytest.mark.parametrize("columns", [("checksum",), ("keys", "bloom")])
 def test_an_index_without_dictionary_is_made_anew(path: Path, columns: tuple[str, ...]) -> None:
     for column in columns:
         if column == "checksum":
@@ -139,7 +139,7 @@ def test_keys_of_another_length_are_none_though_their_checksum_is_right(
     assert report.problems
 
 
-@pytest.mark.parametrize("byte", [1, 3, 100, 700, 1000])
+@pytest.mark.parametrize("byte", [1, 700])
 def test_blocks_of_a_damaged_dictionary_are_not_trusted(path: Path, byte: int) -> None:
     flip(path, "chunk", "dictionary", 3, byte)
     report, found = saved(path)
@@ -183,13 +183,11 @@ def test_runs_without_a_row_count_as_the_oldest(path: Path) -> None:
     assert saved(path)[1] == NEWEST
 
 
-@pytest.mark.parametrize("steps", [1, 3])
-def test_a_merge_under_way_is_no_damage(path: Path, steps: int) -> None:
+def test_a_merge_under_way_is_no_damage(path: Path) -> None:
     with Store.open(path, sizes=Sizes(step_blocks=20)) as store:
         with store.rearranging():
             merging.start(store.connection, store.catalog.segments)
-        for _ in range(steps):
-            store.merge_step()
+        store.merge_step()
     report, found = saved(path)
     assert report.complete
     assert found == NEWEST
@@ -204,7 +202,7 @@ def test_records_that_break_a_rule_are_left_out(tmp_path: Path) -> None:
     assert verify(tmp_path / "new.graph").problems == []
 
 
-@pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8, 0.95])
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.95])
 def test_of_a_truncated_file_the_rest_is_saved(path: Path, share: float) -> None:
     os.truncate(path, int(share * path.stat().st_size))
     report, found = saved(path)
@@ -213,7 +211,7 @@ def test_of_a_truncated_file_the_rest_is_saved(path: Path, share: float) -> None
         assert found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_overwritten_pages_cost_what_was_on_them(path: Path, seed: int) -> None:
     rng = random.Random(seed)
     (evaluator,) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'evaluator'")[0]

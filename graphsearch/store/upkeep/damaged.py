@@ -106,10 +106,20 @@ def pieces_by_id(
             (low, high),
         ).fetchall()
 
+    if _is_cut_off(connection, table):
+        yield [], True
+        return
     last = _last_id(connection, table, bound)
     step = max(window, last // MOST_WINDOWS)
     for low in range(1, last + 1, step):
         yield from bisected(fetch, low, min(low + step, last + 1), least)
+
+
+def _is_cut_off(connection: sqlite3.Connection, table: str) -> bool:
+    """Returns whether the file ends before the first page of a table, so that no row can be found."""
+    statement = "SELECT rootpage > page_count FROM sqlite_schema, pragma_page_count WHERE name = ?"
+    found = connection.execute(statement, (table,)).fetchone()
+    return bool(found and found[0])
 
 
 def rows_by_id(
@@ -192,7 +202,9 @@ def _size(damaged: sqlite3.Connection, name: str) -> int:
 def _rows(damaged: sqlite3.Connection, name: str, key: tuple[str, ...], columns: str) -> Pieces:
     """Yields the readable rows of a table, and whether any could not be read."""
     first = key[0]
-    if first == "key":
+    if _is_cut_off(damaged, name):
+        yield [], True
+    elif first == "key":
         yield from rows_by_key(damaged, name, columns)
     elif len(key) == 1:
         yield rows_by_id(damaged, name, columns)

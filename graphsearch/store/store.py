@@ -261,12 +261,13 @@ class Store:
             for batch in batches:
                 self._top.touch(keys_of(batch.words), batch if left_out.count == count else None)
 
-    def records_changed(self, words: NDArray[np.uint64] | None) -> None:
-        """Notes that records changed or went, `[R, 10]` packed; None: any may have.
+    def records_changed(self, words: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
+        """Notes that records changed or went; the plain tables follow before the open transaction ends.
 
-        What `top_position` and `top_edge` say of them follows before the open transaction ends.
+        Args:
+          words: `[R, 10]` packed; None: any may have. batch: the same as they are now, if none went.
         """
-        self._top.touch(None if words is None else keys_of(words))
+        self._top.touch(None if words is None else keys_of(words), batch)
 
     def left_out_error(self) -> StoreError | None:
         """Returns the error that names the records that could not be written, once for each; or None."""

@@ -265,7 +265,7 @@ class _Writer:
                 self._segment.dictionary = b""
             self._segment.append(batch)
             provenance.add_nodes(store.connection, self._fresh)
-            store.records_changed(batch.words)
+            store.records_changed(batch.words, batch)
         self._chunks += 1
         self._fresh = 0
         shorten_log(store)

@@ -109,7 +109,7 @@ def _step(store: Store, transform: Transform) -> int:
     write_chunks(store.connection, store.catalog, output.id, [kept])
     merging.set_frontier(store.connection, output, inputs, pivot)
     provenance.add_nodes(store.connection, len(kept) - len(stored))
-    store.records_changed(stored.words)
+    store.records_changed(stored.words, kept if len(kept) == len(stored) else None)
     return len(stored)
 
 

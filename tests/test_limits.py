@@ -16,6 +16,7 @@ from graphsearch.base.limits import LIMITS, LINE, Limit
 from graphsearch.position.fens import TextLines
 
 from .conftest import ROOT
+from .test_architecture import tree_of
 
 PAGE = ROOT / "docs" / "contributing" / "limits.md"
 
@@ -68,12 +69,12 @@ MAY_OPEN = {  # module -> what it opens
 
 def openings(path: Path) -> Iterator[str]:
     """Yields where a module opens or unpacks something by itself."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Name) and node.func.id == "open":
             yield f"line {node.lineno}: open"
-        if isinstance(node.func, ast.Attribute):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in (*OPENS, *LIBRARIES):
             owner, name = ast.unparse(node.func.value), node.func.attr
             reads = owner in {"np", "numpy", "os", "io", "gzip", "zlib", "tomllib"} and name in LIBRARIES
             last = owner.partition("[")[0].rpartition(".")[2].lstrip("_")

@@ -30,9 +30,7 @@ def check_line(outcome: Outcome) -> None:
     assert len(said) == outcome.code, outcome.err
 
 
-@pytest.mark.parametrize(
-    "files", [pytest.param(7, marks=pytest.mark.slow), pytest.param(9, marks=pytest.mark.slow), 20]
-)
+@pytest.mark.parametrize("files", [pytest.param(7, marks=pytest.mark.slow), 20])
 def test_few_files_may_be_open(cli: Cli, tmp_path: Path, files: int) -> None:
     path = tmp_path / "a.graph"
     command = ("analyze", "startpos", "--visits", 200, "--store", path)
@@ -45,7 +43,7 @@ def test_few_files_may_be_open(cli: Cli, tmp_path: Path, files: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("megabytes", [200, 400, 1000])
+@pytest.mark.parametrize("megabytes", [200, 1000])
 def test_too_little_memory_to_start_with(small_graph: Path, megabytes: int) -> None:
     """Libraries may end the process themselves, with a word of theirs; the file is whole in any case."""
     command = ("analyze", "startpos", "--visits", 200, "--store", small_graph)

@@ -23,7 +23,7 @@ from graphsearch.store.order import identities
 from graphsearch.store.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.store.store import Store
 
-from ..store.records import identity, random_records, record_of
+from ..store.records import contents, identity, random_records, record_of
 from ..support.arenas import check_arena
 from ..support.graphs import records_below
 from ..support.reference import HashEvaluator
@@ -31,17 +31,13 @@ from ..support.reference import HashEvaluator
 BOARD = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
 
 
-def stored_records(path: Path) -> list[NodeRecord]:
-    with Store.open(path, read_only=True) as store:
-        return [batch.record(i) for batch in store.scan() for i in range(len(batch))]
-
-
 def test_records_loaded_are_the_records_saved(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, BOARD, Limits(visits=3000), SearchParams(minibatch_size=32))
+        analyze(graph, BOARD, Limits(visits=600), SearchParams(minibatch_size=32))
         before = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
-    rows = stored_records(path)
+    with Store.open(path, read_only=True) as store:
+        rows = list(contents(store).values())
     assert len(rows) == len(before)
     arena = Arena()
     assert arena.load(RecordBatch.from_records(rows)) == 0

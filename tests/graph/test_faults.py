@@ -28,7 +28,7 @@ from tests.support.arenas import check_arena
 from tests.support.graphs import check_invariants
 from tests.support.reference import HashEvaluator
 
-from ..conftest import sql
+from ..conftest import Cli, sql
 from ..store.test_damage import flip
 
 PARAMS = SearchParams(minibatch_size=16)
@@ -60,15 +60,15 @@ def block_sizes(path: Path) -> list[tuple[int, int]]:
 
 def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    before = searched(path, 1500)
+    before = searched(path, 400)
     blocks = block_sizes(path)
     rng = np.random.default_rng(5)
     for block, size in blocks[::3]:
         flip(path, "block", "data", block, int(rng.integers(size)), 4)
     assert not verify(path).ok
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=1500), PARAMS)
-        assert result.new_visits >= 1500
+        result = analyze(graph, chess.Board(), Limits(visits=400), PARAMS)
+        assert result.new_visits >= 400
         assert result.problems
         assert all(str(path) in problem and "block" in problem for problem in result.problems)
         check_invariants(graph, chess.Board(), lost=True)
@@ -79,7 +79,7 @@ def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -
     assert report.blocks_lost
     assert verify(tmp_path / "new.graph").ok
     with Graph.open(tmp_path / "new.graph", evaluator=HashEvaluator()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=300), PARAMS)
+        analyze(graph, chess.Board(), Limits(visits=100), PARAMS)
         check_invariants(graph, chess.Board(), lost=True)
 
 
@@ -87,14 +87,14 @@ def test_records_that_were_pruned_are_evaluated_again_and_catch_up(tmp_path: Pat
     from graphsearch.store.upkeep.prune import prune
 
     path = tmp_path / "a.graph"
-    before = searched(path, 2000)
+    before = searched(path, 500)
     node = root(path)
     pruned = prune(path, 2)
     assert pruned.nodes_after < before
     assert [(m.move, m.n, m.q) for m in root(path).moves] == [(m.move, m.n, m.q) for m in node.moves]
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=2000), PARAMS)
-        assert result.visits >= node.visits + 2000
+        result = analyze(graph, chess.Board(), Limits(visits=500), PARAMS)
+        assert result.visits >= node.visits + 500
         assert graph.arena.counters[arena_kernel.AHEAD] > 0  # a lost child: the edge keeps what it remembers
         check_invariants(graph, chess.Board(), lost=True)
     assert verify(path).ok
@@ -112,26 +112,22 @@ sys.exit(main())
 """
 
 
-def analyzed(path: Path, visits: int, most_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
-    arguments = ["analyze", "startpos", "--evaluator", "uniform", "--visits", str(visits)]
-    arguments += ["--store", str(path), "--json"]
-    start = ["-m", "graphsearch"] if most_bytes is None else ["-c", LIMITED, str(most_bytes)]
-    return subprocess.run([sys.executable, *start, *arguments], capture_output=True, text=True, check=False)
-
-
-def test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room(tmp_path: Path) -> None:
+def test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room(
+    tmp_path: Path, cli: Cli
+) -> None:
     path = tmp_path / "a.graph"
-    assert analyzed(path, 20_000).returncode == 0
+    command = ["analyze", "startpos", "--evaluator", "uniform", "--store", str(path), "--json", "--visits"]
+    assert cli(*command, 3000).code == 0
     held = root(path).visits
-    failed = analyzed(path, 2_000_000, most_bytes=path.stat().st_size + 300_000)
+    start = [sys.executable, "-c", LIMITED, str(path.stat().st_size + 100_000)]
+    failed = subprocess.run([*start, *command, "2000000"], capture_output=True, text=True, check=False)
     assert failed.returncode == 1
     assert "Traceback" not in failed.stderr
     assert "cannot write" in failed.stderr
     assert json.loads(failed.stdout)["visits"] > held  # what was found is printed all the same
     assert verify(path).ok
     assert root(path).visits >= held
-    again = analyzed(path, 1000)
-    assert again.returncode == 0
+    assert cli(*command, 1000).code == 0
     assert verify(path).ok
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,15 +36,20 @@ def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A file in several segments, of a search that was saved now and then."""
-    found = tmp_path / "a.graph"
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file in several segments, of a search that was saved now and then; it is only copied."""
+    found = tmp_path_factory.mktemp("saved") / "a.graph"
     with Graph.open(found, evaluator="uniform") as graph:
         for _ in range(4):
-            analyze(graph, chess.Board(), Limits(visits=700), ONE_BY_ONE)
+            analyze(graph, chess.Board(), Limits(visits=400), ONE_BY_ONE)
             graph.flush()
     return found
+
+
+@pytest.fixture
+def path(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(saved, tmp_path / "a.graph"))
 
 
 @pytest.fixture
@@ -89,7 +95,7 @@ def test_what_was_written_and_merged_since_is_read(path: Path, graph: Graph) -> 
     """Merging moves every block, and gives rows numbers that others had."""
     graph.pager.bring(positions(path)[:8], NO_SLOTS)
     for _ in range(9):
-        analyze(graph, chess.Board(), Limits(visits=300), ONE_BY_ONE)
+        analyze(graph, chess.Board(), Limits(visits=150), ONE_BY_ONE)
         graph.flush()
     graph.call(merge_all)
     assert graph.store
@@ -132,7 +138,7 @@ def test_a_lone_path_asks_python_for_next_to_nothing(path: Path, monkeypatch: py
     monkeypatch.setattr(Reader, "find_any", counted)
     monkeypatch.setattr(graphsearch.graph.graph, "is_due", lambda *_: False)
     with Graph.open(path, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), Limits(visits=1000), ONE_BY_ONE)
+        analyze(graph, chess.Board(), Limits(visits=500), ONE_BY_ONE)
         assert graph.pager.read_back > 100
     assert sum(asked) <= 8
 

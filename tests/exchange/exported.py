@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import chess
+import chess.polyglot
+import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.position.board import (
@@ -47,14 +50,13 @@ def known_below(path: Path, *fens: str, plies: int | None = None) -> Known:
         layer = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
         depth = 0
         while layer and (plies is None or depth <= plies):
+            is_there, batch = store.lookup(np.array([pack(board) for board in layer]))
             below = []
-            for board in layer:
-                record = store.read(board)
-                if record is None or key_of(board) in found:
-                    continue
-                found[key_of(board)] = (board, record)
-                below += [after(board, move) for move, edge in edges(board, record) if edge.n > edge.r]
-            layer, depth = below, depth + 1
+            for i, board in enumerate(compress(layer, is_there.tolist())):
+                if (key := key_of(board)) not in found:
+                    found[key] = (board, record := batch.record(i))
+                    below += [after(board, move) for move, edge in edges(board, record) if edge.n > edge.r]
+            layer, depth = [board for board in below if key_of(board) not in found], depth + 1
     return found
 
 
@@ -82,6 +84,18 @@ def made_record(board: chess.Board, visits: Mapping[str, tuple[int, float]], v: 
     made = tuple(Edge(n, 0, q, 0) for n, q in visits.values())
     words = tuple(int(word) for word in pack(board))
     return NodeRecord(words, v, 0, 1, TERMINAL_FLAGS[kind], bytes(codes), made)
+
+
+def part_of_book(path: Path) -> bytes:
+    """Returns 5,000 entries of a Polyglot book, and those of the first three plies."""
+    layer, keys = [chess.Board()], set[int]()
+    with chess.polyglot.open_reader(path) as reader:
+        for _ in range(3):
+            keys |= {chess.polyglot.zobrist_hash(board) for board in layer}
+            layer = [after(board, entry.move) for board in layer for entry in reader.find_all(board)]
+    data = path.read_bytes()
+    entries = [data[at : at + 16] for at in range(0, len(data), 16)]
+    return b"".join(e for i, e in enumerate(entries) if i < 5000 or int.from_bytes(e[:8], "big") in keys)
 
 
 def execute(path: Path, sql: str, rows: Sequence[Sequence[Any]]) -> None:

@@ -6,7 +6,6 @@ import io
 import random
 import re
 import shutil
-from itertools import pairwise
 from pathlib import Path
 
 import chess
@@ -44,17 +43,17 @@ Tree = dict[int, chess.pgn.GameNode]  # the node that expands each position, by 
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(tmp_path_factory.mktemp("graph") / "lines.graph", chess.STARTING_FEN, *LINES)
+    return searched(tmp_path_factory.mktemp("graph") / "lines.graph", chess.STARTING_FEN, *LINES, visits=60)
 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return uniform_graph(tmp_path_factory.mktemp("graph") / "wide.graph", 4000)
+    return uniform_graph(tmp_path_factory.mktemp("graph") / "wide.graph", 1500)
 
 
 @pytest.fixture(scope="module")
 def cycles(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(tmp_path_factory.mktemp("graph") / "cycles.graph", ENDGAME, visits=700)
+    return searched(tmp_path_factory.mktemp("graph") / "cycles.graph", ENDGAME, visits=600)
 
 
 def read_games(text: str) -> list[chess.pgn.Game]:
@@ -258,24 +257,24 @@ def test_a_book_makes_a_tree_of_its_moves_with_its_values(tmp_path: Path) -> Non
     assert game.headers["ScoreType"] == "centipawn"
 
 
-def long_line(plies: int) -> list[chess.Board]:
-    """Returns positions of one line, no two of them equal; pawns keep the clock below 76."""
+def long_line(plies: int) -> tuple[list[chess.Board], list[chess.Move]]:
+    """Returns positions and moves of one line, no two of them equal; pawns keep the clock below 76."""
     rng = random.Random(3)
     board = chess.Board("1n2k1n1/pppppppp/8/8/8/8/PPPPPPPP/1N2K1N1 w - - 0 1")
-    found, seen = [board.copy(stack=False)], {key_of(board)}
+    found, played, seen = [board.copy(stack=False)], list[chess.Move](), {key_of(board)}
     while len(found) < plies:
-        moves = [m for m in board.legal_moves if not board.is_capture(m) and not after(board, m).is_check()]
-        moves = [m for m in moves if board.is_zeroing(m) == (board.halfmove_clock > 60) and not m.promotion]
-        moves = [m for m in moves if key_of(after(board, m)) not in seen]
-        board.push(rng.choice(moves))
+        moves = [m for m in board.legal_moves if board.is_zeroing(m) == (board.halfmove_clock > 60)]
+        moves = [m for m in moves if not board.is_capture(m) and not m.promotion and not board.gives_check(m)]
+        rng.shuffle(moves)
+        played.append(next(m for m in moves if key_of(after(board, m)) not in seen))
+        board = after(board, played[-1])
         seen.add(key_of(board))
-        found.append(board.copy(stack=False))
-    return found
+        found.append(board)
+    return found, played
 
 
 def test_a_line_may_be_longer_than_pythons_stack(tmp_path: Path) -> None:
-    boards = long_line(1100)
-    moves = [next(m for m in a.legal_moves if key_of(after(a, m)) == key_of(b)) for a, b in pairwise(boards)]
+    boards, moves = long_line(1100)
     records = [made_record(a, {a.san(m): (3, 0.0)}) for a, m in zip(boards[:-1], moves, strict=True)]
     path = filled(tmp_path / "long.graph", [*records, made_record(boards[-1], {})])
     report = export_pgn(path, tmp_path / "out.pgn", Selection(roots=(boards[0],)))

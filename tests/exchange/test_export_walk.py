@@ -40,7 +40,7 @@ def test_moves_and_children_are_those_of_python_chess() -> None:
     import random
 
     rng = random.Random(5)
-    boards = [random_board(rng, 150) for _ in range(60)]
+    boards = [random_board(rng, 150) for _ in range(30)]
     words = np.array([pack(board) for board in boards])
     counts, codes, _ = legal_codes(words)
     for board, row, count, moves in zip(boards, words, counts.tolist(), codes.tolist(), strict=True):
@@ -239,7 +239,7 @@ def test_an_export_into_a_pipe_says_now_and_then_how_far_it_is(
 
 
 def test_cycles_end(tmp_path: Path) -> None:
-    path = searched(tmp_path / "cycles.graph", ENDGAME, visits=300)
+    path = searched(tmp_path / "cycles.graph", ENDGAME, visits=150)
     report = export_jsonl(path, tmp_path / "out")
     assert report.positions == len(known_below(path, ENDGAME))
     assert sqlite3.sqlite_version
@@ -247,7 +247,7 @@ def test_cycles_end(tmp_path: Path) -> None:
 
 def test_a_walk_from_one_root_keeps_its_halfmove_clock(tmp_path: Path) -> None:
     root = "8/8/8/2k5/4r3/3R4/3K4/8 w - - 72 80"
-    path = searched(tmp_path / "late.graph", root, visits=300)
+    path = searched(tmp_path / "late.graph", root, visits=150)
     out = tmp_path / "late.jsonl"
     report = export_jsonl(path, out, Selection(roots=(board_of(root),)))
     rows = [json.loads(line) for line in out.read_text().splitlines()]

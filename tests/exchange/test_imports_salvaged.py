@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -28,8 +29,10 @@ from ..conftest import sql
 ENTRIES = 6000
 
 
-def filled(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with a row in every plain table, and many in some."""
+    path = tmp_path_factory.mktemp("whole") / "a.graph"
     with Store.open(path, create=True, identity=EvaluatorIdentity("uniform")) as store, store.transaction():
         source = games.begin_source(store, "polyglot", "a.bin", "00", {"x": 1})
         rng = random.Random(1)
@@ -60,6 +63,11 @@ def filled(path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def path(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(whole, tmp_path / "a.graph"))
+
+
 def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
     made_anew = ("top_position", "top_edge")  # from the records, of which there are none
     return {
@@ -67,8 +75,7 @@ def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-def test_every_table_of_a_sound_file_is_kept_row_by_row(tmp_path: Path) -> None:
-    path = filled(tmp_path / "a.graph")
+def test_every_table_of_a_sound_file_is_kept_row_by_row(path: Path, tmp_path: Path) -> None:
     report = salvage(path, tmp_path / "new.graph")
     assert report.complete, report.problems
     before, after = contents(path), contents(tmp_path / "new.graph")
@@ -84,8 +91,9 @@ def test_every_table_belongs_to_somebody() -> None:
 @pytest.mark.parametrize(
     "table", ["polyglot_entry", "epd_position", "book_position", "game_position", "source"]
 )
-def test_rows_of_a_damaged_page_are_lost_and_told_the_others_are_kept(tmp_path: Path, table: str) -> None:
-    path = filled(tmp_path / "a.graph")
+def test_rows_of_a_damaged_page_are_lost_and_told_the_others_are_kept(
+    path: Path, tmp_path: Path, table: str
+) -> None:
     before = contents(path)
     wipe_a_leaf(path, table)
     report = salvage(path, tmp_path / "new.graph")
@@ -120,14 +128,12 @@ def wipe_a_leaf(path: Path, table: str) -> None:
     path.write_bytes(data)
 
 
-def test_a_lost_table_is_told(tmp_path: Path) -> None:
-    path = filled(tmp_path / "a.graph")
+def test_a_lost_table_is_told(path: Path, tmp_path: Path) -> None:
     sql(path, "DROP TABLE game_move")
     assert salvage(path, tmp_path / "new.graph").tables_lost == ["game_move"]
 
 
-def test_rows_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
-    path = filled(tmp_path / "a.graph")
+def test_rows_that_make_no_sense_are_left_out(path: Path, tmp_path: Path) -> None:
     key = f"{key_of(chess.Board()):016x}"
     sql(loosen(path), "INSERT INTO game_move (key, move, san, white) VALUES (?, 'e2e4', 'e4', 'many')", key)
     report = salvage(path, tmp_path / "new.graph")

@@ -298,7 +298,7 @@ def test_counts_of_many_games_are_those_of_python_chess(path: Path, tmp_path: Pa
     """The first ones of the large sample: they share openings, and so what was read before."""
     text = shared_data(f"data/{LARGE}").read_text()
     some = tmp_path / "some.pgn"
-    some.write_text("\n\n".join(text.split("\n\n")[:600]) + "\n")
+    some.write_text("\n\n".join(text.split("\n\n")[:240]) + "\n")
     [report] = import_pgn(path, [GivenFile(str(some))])
     counts, games = expected(some, 10**6)
     assert (report.taken, report.problems) == (games, [])

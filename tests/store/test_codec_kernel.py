@@ -30,7 +30,7 @@ from .records import (
     random_records,
 )
 
-MANY = settings(max_examples=60)
+MANY = settings(max_examples=25)
 
 
 def same(a: RecordBatch, b: RecordBatch) -> bool:
@@ -39,14 +39,14 @@ def same(a: RecordBatch, b: RecordBatch) -> bool:
 
 
 @MANY
-@given(st.lists(node_records(), min_size=1, max_size=70))
+@given(st.lists(node_records(), min_size=1, max_size=40))
 def test_kernels_write_the_bytes_of_the_plain_codec(records: list[NodeRecord]) -> None:
     blocks = plain_blocks(batch_of(records))
     assert blocks == [encode_block(records[k : k + 32]) for k in range(0, len(records), 32)]
 
 
 @MANY
-@given(st.lists(node_records(), min_size=1, max_size=70))
+@given(st.lists(node_records(), min_size=1, max_size=40))
 def test_kernels_read_what_they_wrote(records: list[NodeRecord]) -> None:
     batch = batch_of(records)
     encoded = encode_chunk(batch)
@@ -97,7 +97,7 @@ def test_random_bytes_decode_alike_or_not_at_all(data: bytes) -> None:
     opened(with_checksum(CHUNK.blocks[0][: layout.HEADER] + data))
 
 
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(st.data())
 def test_changed_bytes_decode_alike_or_not_at_all(data: st.DataObject) -> None:
     plain = bytearray(data.draw(st.sampled_from((*PLAIN, SMALL))))
@@ -110,7 +110,7 @@ def test_changed_bytes_decode_alike_or_not_at_all(data: st.DataObject) -> None:
     outcome(bytes(plain[: len(plain) - cut]) + bytes(data.draw(st.sampled_from((0, 0, 0, 1)))))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_changed_bits_of_stored_blocks_decode_alike_or_not_at_all(data: st.DataObject) -> None:
     block = bytearray(CHUNK.blocks[data.draw(st.integers(0, 1))][: -layout.CHECKSUM])

@@ -6,7 +6,7 @@ import random
 
 import chess
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -56,6 +56,7 @@ def test_sort_key_ends_with_the_turn_and_begins_with_the_pawns() -> None:
     assert start >> 48 != e4 >> 48
 
 
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=40))
 def test_the_first_of_each_position_is_kept_in_order(picks: list[int]) -> None:
     boards = [random_board(random.Random(seed)) for seed in range(8)]

@@ -125,6 +125,9 @@ def test_segments_and_chunks_are_of_one_moment(
         assert reader.node_count == 400
 
 
+VERSIONS = 25
+
+
 def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
     """One thread appends versions and merges, one reads; `d` is the number of the version."""
     versions: list[set[tuple[int, ...]]] = []  # what each version wrote
@@ -134,7 +137,7 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
     def write(store: Store) -> None:
         rng = random.Random(8)
         try:
-            for version in range(80):
+            for version in range(VERSIONS):
                 part = rng.sample(RECORDS, 60)
                 versions.append({identity(record) for record in part})
                 state["begun"] = version + 1
@@ -166,7 +169,7 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
                     assert answer == replace(record, v=0.0, d=answer.d)
         writer.join()
         assert not failed, failed
-        assert state["committed"] == 80
+        assert state["committed"] == VERSIONS
         assert reader.problems == []
         assert len(store.catalog.segments) < 10
 

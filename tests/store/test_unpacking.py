@@ -195,7 +195,7 @@ def test_more_dictionaries_than_slots_are_kept_apart() -> None:
     assert Unpacker(direct=False).slot(dictionary) == UNKNOWN
 
 
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(st.data())
 def test_with_a_damaged_dictionary_both_ways_agree(data: st.DataObject) -> None:
     dictionary, blocks, _ = CHUNK
@@ -208,7 +208,7 @@ def test_with_a_damaged_dictionary_both_ways_agree(data: st.DataObject) -> None:
 # ------------------------------------------------------------------ damaged blocks
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.data())
 def test_damaged_content_with_a_right_checksum_is_what_the_package_says(data: st.DataObject) -> None:
     dictionary, blocks, plain = CHUNK
@@ -221,7 +221,7 @@ def test_damaged_content_with_a_right_checksum_is_what_the_package_says(data: st
     assert bool(found[1]) != bool(wrong)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.data())
 def test_damaged_frames_are_what_the_package_says(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(texts()))
@@ -246,7 +246,7 @@ def written(blocks: list[bytes]) -> bytes:
     return out[:end].tobytes()
 
 
-@settings(max_examples=300)
+@settings(max_examples=90)
 @given(st.binary(max_size=300), st.integers(0, (1 << 32) - 1))
 def test_any_bytes_are_unpacked_or_refused_within_their_room(data: bytes, header: int) -> None:
     written([with_checksum(header.to_bytes(4, "little") + data)])
@@ -255,7 +255,7 @@ def test_any_bytes_are_unpacked_or_refused_within_their_room(data: bytes, header
         agreed(b"", [block])
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.binary(max_size=300), st.integers(0, MOST))
 def test_any_frame_is_expanded_or_refused_within_its_room(frame: bytes, codes: int) -> None:
     for block in (
@@ -330,7 +330,7 @@ def test_threads_unpack_at_once_each_with_its_own_context() -> None:
         unpacker = own_unpacker()
         together.wait()
         damage = 0
-        for _ in range(200):
+        for _ in range(60):
             found, wrong = unpacked(unpacker, dictionary, blocks)
             damage += len(wrong) + (found != plain)
         return unpacker.workshop.context, damage

@@ -106,7 +106,7 @@ def pieces_by_id(
             (low, high),
         ).fetchall()
 
-    if _is_cut_off(connection, table):
+    if _is_out_of_reach(connection, table):
         yield [], True
         return
     last = _last_id(connection, table, bound)
@@ -115,11 +115,16 @@ def pieces_by_id(
         yield from bisected(fetch, low, min(low + step, last + 1), least)
 
 
-def _is_cut_off(connection: sqlite3.Connection, table: str) -> bool:
-    """Returns whether the file ends before the first page of a table, so that no row can be found."""
-    statement = "SELECT rootpage > page_count FROM sqlite_schema, pragma_page_count WHERE name = ?"
-    found = connection.execute(statement, (table,)).fetchone()
-    return bool(found and found[0])
+_IS_WITHIN = """
+SELECT type = 'table' AND rootpage BETWEEN 1 AND page_count
+FROM sqlite_schema, pragma_page_count WHERE name = ?
+"""
+
+
+def _is_out_of_reach(connection: sqlite3.Connection, table: str) -> bool:
+    """Returns whether no row can be found: the file ends before a table's first page, or it is no table."""
+    found = connection.execute(_IS_WITHIN, (table,)).fetchone()
+    return not (found and found[0])
 
 
 def rows_by_id(
@@ -202,7 +207,7 @@ def _size(damaged: sqlite3.Connection, name: str) -> int:
 def _rows(damaged: sqlite3.Connection, name: str, key: tuple[str, ...], columns: str) -> Pieces:
     """Yields the readable rows of a table, and whether any could not be read."""
     first = key[0]
-    if _is_cut_off(damaged, name):
+    if _is_out_of_reach(damaged, name):
         yield [], True
     elif first == "key":
         yield from rows_by_key(damaged, name, columns)

@@ -66,20 +66,20 @@ def test_a_broken_invariant_is_named(broken: NodeRecord, problem: str) -> None:
 
 
 @given(node_records())
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_generated_records_are_sound(record: NodeRecord) -> None:
     assert problems(record) == []
 
 
 @given(st.lists(node_records(), max_size=6))
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_columns_hold_the_rows(records: list[NodeRecord]) -> None:
     batch = RecordBatch.from_records(records)
     assert [batch.record(i) for i in range(len(batch))] == records
 
 
 @given(st.lists(st.lists(node_records(), max_size=4), max_size=4))
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_batches_join_and_part(groups: list[list[NodeRecord]]) -> None:
     whole = RecordBatch.concat([RecordBatch.from_records(group) for group in groups])
     records = [record for group in groups for record in group]

@@ -92,7 +92,7 @@ def _arrays(batch: RecordBatch) -> list[NDArray[Any]]:
 
 @pytest.mark.parametrize("name", OF_WORDS)
 @given(seed=st.integers(0, 1 << 32))
-@settings(max_examples=15)
+@settings(max_examples=5)
 def test_a_position_alone_says_what_it_says_among_others_and_stays_as_it_is(name: str, seed: int) -> None:
     function, words = OF_WORDS[name], _words(seed)
     alone: Rows = []
@@ -107,7 +107,7 @@ def test_a_position_alone_says_what_it_says_among_others_and_stays_as_it_is(name
 
 @pytest.mark.parametrize("name", OF_BATCHES)
 @given(seed=st.integers(0, 1 << 32))
-@settings(max_examples=15)
+@settings(max_examples=5)
 def test_a_record_alone_says_what_it_says_among_others(name: str, seed: int) -> None:
     records = _records(seed)
     function = OF_BATCHES[name]
@@ -117,7 +117,7 @@ def test_a_record_alone_says_what_it_says_among_others(name: str, seed: int) -> 
 
 @pytest.mark.parametrize("name", [*OF_BATCHES, *CHANGING_NOTHING])
 @given(seed=st.integers(0, 1 << 32), rows=st.integers(1, ROWS))
-@settings(max_examples=15)
+@settings(max_examples=5)
 def test_records_that_are_read_stay_as_they_are(name: str, seed: int, rows: int) -> None:
     batch = RecordBatch.from_records(_records(seed)[:rows])
     before = [array.copy() for array in _arrays(batch)]

@@ -8,12 +8,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import chess
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -29,8 +28,7 @@ from graphsearch.graph.saving import LEAST_STEP_BLOCKS
 from graphsearch.position.board import key_of, pack
 from graphsearch.search import session
 from graphsearch.search.waves import WaveRunner
-from graphsearch.store.codec.bulk import take
-from graphsearch.store.record.node import NodeRecord, RecordBatch
+from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sizes import SIZES
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
@@ -40,7 +38,7 @@ from tests.support.reference import HashEvaluator
 
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
 ENDGAME = "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"
-SMALL = 300_000  # bytes: some 1,000 nodes
+SMALL = 900_000  # bytes: some 3,000 nodes
 
 
 @pytest.fixture(autouse=True)
@@ -52,27 +50,21 @@ def small_memories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
 
 
-def stored(path: Path) -> dict[str, bytes]:
-    """Returns the columns of a file's records, in the order of their positions."""
+def stored(path: Path) -> dict[tuple[int, ...], NodeRecord]:
     with Store.open(path, read_only=True) as store:
-        batches = list(store.scan())
-    return columns(RecordBatch.concat(batches))
-
-
-def columns(batch: RecordBatch) -> dict[str, bytes]:
-    batch = take(batch, np.lexsort(batch.words.T))
-    return {field.name: getattr(batch, field.name).tobytes() for field in fields(batch)}
+        records = [batch.record(i) for batch in store.scan() for i in range(len(batch))]
+    return {record.words: record for record in records}
 
 
 def outcome(
-    path: Path, ram: int | None, evaluator: Any, fen: str, visits: int, options: dict[str, Any]
+    path: Path, ram: int | None, evaluator: Any, fen: str, visits: int, fields: dict[str, Any]
 ) -> Any:
     """Returns what a search in three parts has found and saved, and how many nodes were evicted."""
     found, evicted = [], 0
     for _ in range(3):
         with Graph.open(path, evaluator=evaluator, ram_bytes=ram) as graph:
             limits = Limits(visits=visits // 3)
-            result = analyze(graph, chess.Board(fen), limits, SearchParams(**options))
+            result = analyze(graph, chess.Board(fen), limits, SearchParams(**fields))
             evicted += int(graph.arena.counters[arena_kernel.EVICTED])
             check_arena(graph.arena)
         found.append(result.as_dict() | {"seconds": 0.0, "store": ""} | {"nodes": result.nodes})
@@ -80,16 +72,17 @@ def outcome(
 
 
 @pytest.mark.parametrize(
-    ("fen", "evaluator", "visits", "ram", "options"),
+    ("fen", "evaluator", "visits", "ram", "fields"),
     [
-        (chess.STARTING_FEN, "uniform", 1_800, 250_000, {"minibatch_size": 32}),
-        (chess.STARTING_FEN, "uniform", 1_800, 250_000, {"minibatch_size": 1}),
-        (KIWIPETE, "builtin", 2_400, 230_000, {"minibatch_size": 16, "max_wave_share": 1.0}),
-        (ENDGAME, "hash", 1_350, 170_000, {"minibatch_size": 16, "overlap": 0}),
-        (ENDGAME, "hash", 1_350, 170_000, {"minibatch_size": 16}),
-        (ENDGAME, "hash", 1_350, 170_000, {"minibatch_size": 16, "gather": "classic"}),
-        (chess.STARTING_FEN, "uniform", 1_800, 250_000, {"minibatch_size": 32, "gather": "budget"}),
-        (chess.STARTING_FEN, "uniform", 1_800, 250_000, {"minibatch_size": 32, "gather": "exclude"}),
+        (chess.STARTING_FEN, "uniform", 6_000, 500_000, {"minibatch_size": 32}),
+        (chess.STARTING_FEN, "uniform", 4_500, 400_000, {"minibatch_size": 1}),
+        (KIWIPETE, "builtin", 4_500, 350_000, {"minibatch_size": 16, "max_wave_share": 1.0}),
+        (ENDGAME, "hash", 3_600, 300_000, {"minibatch_size": 16, "overlap": 0}),
+        (ENDGAME, "hash", 3_600, 300_000, {"minibatch_size": 16}),
+        (ENDGAME, "hash", 3_600, 300_000, {"minibatch_size": 16, "gather": "classic"}),
+        (chess.STARTING_FEN, "uniform", 4_500, 500_000, {"minibatch_size": 32, "gather": "classic"}),
+        (chess.STARTING_FEN, "uniform", 4_500, 400_000, {"minibatch_size": 32, "gather": "budget"}),
+        (chess.STARTING_FEN, "uniform", 4_500, 400_000, {"minibatch_size": 32, "gather": "exclude"}),
     ],
     ids=[
         "waves",
@@ -98,16 +91,17 @@ def outcome(
         "outside",
         "overlap",
         "overlap classic",
+        "classic",
         "budget",
         "exclude",
     ],
 )
 def test_a_small_memory_finds_and_saves_what_a_large_one_does(
-    tmp_path: Path, fen: str, evaluator: str, visits: int, ram: int, options: dict[str, Any]
+    tmp_path: Path, fen: str, evaluator: str, visits: int, ram: int, fields: dict[str, Any]
 ) -> None:
     chosen = HashEvaluator() if evaluator == "hash" else evaluator
-    large = outcome(tmp_path / "large.graph", None, chosen, fen, visits, options)
-    small = outcome(tmp_path / "small.graph", ram, chosen, fen, visits, options)
+    large = outcome(tmp_path / "large.graph", None, chosen, fen, visits, fields)
+    small = outcome(tmp_path / "small.graph", ram, chosen, fen, visits, fields)
     assert small[2] > 100
     assert small[0] == large[0]
     assert small[1] == large[1]
@@ -138,8 +132,8 @@ def test_waves_that_pass_the_budget_do_not_empty_the_memory_each_time(
         return start_over(pager)
 
     monkeypatch.setattr(graphsearch.graph.paging.Pager, "start_over", counting)
-    with Graph.open(tmp_path / "a.graph", evaluator="uniform", ram_bytes=250_000) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=2000), SearchParams(minibatch_size=64))
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform", ram_bytes=500_000) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=6000), SearchParams(minibatch_size=64))
         assert result.stop_reason == "visits"
         assert graph.arena.counters[arena_kernel.EVICTED] > 100
     assert emptied < 10
@@ -148,11 +142,11 @@ def test_waves_that_pass_the_budget_do_not_empty_the_memory_each_time(
 def test_no_position_is_evaluated_twice_for_being_evicted(tmp_path: Path) -> None:
     evaluator = HashEvaluator()
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
-        for _ in range(5):
-            analyze(graph, chess.Board(), Limits(visits=60), SearchParams(minibatch_size=32))
+        for _ in range(8):
+            analyze(graph, chess.Board(), Limits(visits=150), SearchParams(minibatch_size=32))
             graph.pager.start_over()
             assert graph.arena.node_count == 0
-        analyze(graph, chess.Board(), Limits(visits=60), SearchParams(minibatch_size=1))
+        analyze(graph, chess.Board(), Limits(visits=200), SearchParams(minibatch_size=1))
     assert len(evaluator.asked) == len(set(evaluator.asked))
 
 
@@ -165,9 +159,9 @@ def test_memory_stays_within_its_budget_and_the_waste_in_it_is_bounded(tmp_path:
             most = max(most, graph.arena.bytes_used + graph.arena.log_bytes)
 
         params = SearchParams(minibatch_size=64)
-        result = analyze(graph, chess.Board(), Limits(visits=5_000), params, on_progress=look, interval=0.0)
+        result = analyze(graph, chess.Board(), Limits(visits=25_000), params, on_progress=look, interval=0.0)
         assert result.nodes > 1.5 * graph.arena.node_count
-        assert graph.arena.counters[arena_kernel.EVICTED] > 500
+        assert graph.arena.counters[arena_kernel.EVICTED] > 2_000
         check_arena(graph.arena)
     assert most < 1.1 * 2 * SMALL
 
@@ -177,11 +171,11 @@ def test_visits_drawn_by_a_games_history_survive_eviction(tmp_path: Path) -> Non
     for san in ["Nf3", "Nf6", "Ng1", "Ng8", "Nf3", "Nf6", "Ng1"]:
         board.push_san(san)
     results = []
-    for name, ram in (("large", None), ("small", 220_000)):
+    for name, ram in (("large", None), ("small", 400_000)):
         path = tmp_path / f"{name}.graph"
         with Graph.open(path, evaluator=HashEvaluator(), ram_bytes=ram) as graph:
             graph.pager.complete = False
-            done = analyze(graph, board, Limits(visits=1600), SearchParams(minibatch_size=16))
+            done = analyze(graph, board, Limits(visits=4000), SearchParams(minibatch_size=16))
             assert ram is None or graph.arena.counters[arena_kernel.EVICTED] > 100
         moves = [(m.move, m.n, m.q) for m in done.node.moves]
         results.append((done.unkept_visits, moves, stored(path)))
@@ -209,9 +203,9 @@ def test_visits_in_flight_keep_their_edges_when_their_records_leave_memory(
         path = tmp_path / f"{forced}.graph"
         with Graph.open(path, evaluator=HashEvaluator()) as graph:
             board = chess.Board("8/8/4k3/8/8/4K3/8/R6r w - - 0 1")
-            analyze(graph, board, Limits(visits=250), params)
+            analyze(graph, board, Limits(visits=1000), params)
             graph.pager.start_over()
-            result = analyze(graph, board, Limits(visits=150), params)
+            result = analyze(graph, board, Limits(visits=400), params)
         found.append((result.collisions, stored(path)))
     assert found[0] == found[1]
 
@@ -232,9 +226,9 @@ def test_looking_ahead_changes_memory_only(tmp_path: Path) -> None:
     for name, evaluator in (("fast", HashEvaluator()), ("slow", SlowEvaluator())):
         with Graph.open(tmp_path / f"{name}.graph", evaluator=evaluator) as graph:
             params = SearchParams(minibatch_size=32, overlap=0)
-            analyze(graph, chess.Board(), Limits(visits=160), params)
+            analyze(graph, chess.Board(), Limits(visits=800), params)
             graph.pager.start_over()
-            result = analyze(graph, chess.Board(), Limits(visits=160), params)
+            result = analyze(graph, chess.Board(), Limits(visits=800), params)
             found.append((result.as_dict() | {"seconds": 0.0, "store": ""}, graph.pager.read_back > 0))
             check_arena(graph.arena)
             check_invariants(graph, chess.Board())
@@ -337,8 +331,8 @@ def test_records_changed_while_a_save_fails_are_saved_by_the_next(
         assert graph.arena.dirty_count > 0
         assert graph.flush() > 0
         count = graph.node_count
-        expected = [record for _, record in records_below(graph, chess.Board()).values()]
-    assert stored(tmp_path / "a.graph") == columns(RecordBatch.from_records(expected))
+        expected = {r.words: r for _, r in records_below(graph, chess.Board()).values()}
+    assert stored(tmp_path / "a.graph") == expected
     assert len(expected) == count
 
 
@@ -367,7 +361,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(
         root=st.sampled_from(ROOTS),
-        visits=st.integers(1, 60),
+        visits=st.integers(1, 120),
         batch=st.sampled_from([1, 2, 16, 40]),
     )
     def search(self, root: str, visits: int, batch: int) -> None:
@@ -422,4 +416,4 @@ class MemoryMachine(RuleBasedStateMachine):
 
 
 TestMemoryMachine = MemoryMachine.TestCase
-TestMemoryMachine.settings = settings(max_examples=5, stateful_step_count=10)
+TestMemoryMachine.settings = settings(max_examples=10, stateful_step_count=12)

@@ -24,8 +24,8 @@ from graphsearch.store.upkeep.prune import prune
 from tests.support.arenas import check_arena
 from tests.support.graphs import check_invariants
 
-MORE = 200
-VISITS = 600
+MORE = 400
+VISITS = 3000
 
 
 @pytest.fixture(autouse=True)
@@ -81,15 +81,15 @@ def test_the_memory_of_a_larger_file_comes_back(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(graphsearch.graph.paging, "LEAST_BYTES", 1 << 14)
     monkeypatch.setattr(graphsearch.graph.arena, "MIN_TABLE", 1 << 10)
     monkeypatch.setattr(graphsearch.graph.arena, "LOG_ROWS", 1 << 6)
-    path, budget = tmp_path / "a.graph", 300_000
-    grown(path, 2000, 1500, ram_bytes=budget)
+    path, budget = tmp_path / "a.graph", 400_000
+    grown(path, VISITS, VISITS, ram_bytes=budget)
     with Graph.open(path, ram_bytes=budget) as graph:
         resident = graph.arena.node_count
         assert 100 < resident < graph.node_count
         assert not graph.pager.complete
-        found = search(graph, 800)
+        found = search(graph, MORE)
         assert graph.arena.counters[arena_kernel.EVICTED]
-    assert found == grown(None, 2000, 1500, 800)
+    assert found == grown(None, VISITS, VISITS, MORE)
     with Graph.open(path, ram_bytes=budget // 4) as graph:  # there is no room for it
         assert graph.arena.node_count == 0
 
@@ -156,13 +156,16 @@ def damaged(path: Path, at: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@pytest.mark.parametrize("part", ["head", "counters", "sums", "table", "blocks", "short", "empty", "rights"])
+@pytest.mark.parametrize(
+    "part", ["hash", "head", "counters", "sums", "table", "blocks", "short", "empty", "rights"]
+)
 def test_a_damaged_image_counts_as_missing(tmp_path: Path, cache: Path, part: str) -> None:
     path = tmp_path / "a.graph"
     grown(path, VISITS)
     (kept,) = images(cache)
     size, head = kept.stat().st_size, image.HASH_BYTES
     places = {
+        "hash": 3,
         "head": head + 9,
         "counters": head + 17,
         "sums": head + 8 * (2 + len(image.KEPT)) + 1,

@@ -133,8 +133,9 @@ def _read_all(graph: Graph, words: Words) -> list[NodeRecord | None]:
     own[:, META] = own[:, META] & ~np.uint64(MAX_CLOCK << CLOCK_SHIFT) | clocks << np.uint64(CLOCK_SHIFT)
     copies = dict(zip(there.tolist(), records_of(arena.copy_out(slots[there], own)), strict=True))
     missing = np.nonzero(slots == 0)[0]
-    if len(missing) and graph.store and not graph.pager.complete:
-        in_file, batch = graph.store.lookup(words[missing])
+    reader = graph.pager._reader  # which passes over damaged blocks, as a search does
+    if len(missing) and reader and not graph.pager.complete:
+        in_file, batch = reader.find(words[missing])
         copies |= zip(missing[in_file].tolist(), records_of(batch), strict=True)
     return [copies.get(i) for i in range(len(words))]
 

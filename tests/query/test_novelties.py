@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import chess
@@ -96,6 +97,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 # ------------------------------------------------------------------ novelties
+@cache
 def passed(made: Made) -> dict[str, Counter[str]]:
     """Returns the games of each move by EPD, counted by hand; a game counts once."""
     found: dict[str, Counter[str]] = defaultdict(Counter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Iterator
 from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
@@ -11,10 +12,13 @@ import numpy as np
 from graphsearch.graph.arena import Arena
 from graphsearch.jit.calls import Inner
 from graphsearch.jit.types import Pointer
+from graphsearch.position.board import POSITION_WORDS
 from graphsearch.position.tables import load_tables
 from graphsearch.search.wave_kernel import new_wave
-from graphsearch.search.waves_kernel import complete
+from graphsearch.search.waves_kernel import complete, is_root_decided
 
+# GRAPHSEARCH_FULL=1 compiles a kernel of three times as many functions
+FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))
 SCALARS: dict[object, type] = {bool: np.bool_, int: np.int64}
 
 
@@ -62,12 +66,17 @@ def agrees(hint: Any, found: Any) -> bool:
 
 
 def test_signatures_say_which_types_the_compiler_finds() -> None:
-    from graphsearch.jit import objects
+    from graphsearch.jit import objects, pipeline
 
-    kernel: Any = complete
-    arena, wave = Arena(), new_wave(8)
-    arguments = load_tables(), arena.arrays, wave, 1
-    kernel.dispatcher.compile(tuple(map(objects._type_of, arguments)))
+    tables, arena = load_tables(), Arena()
+    kernel: Any = complete if FULL else is_root_decided
+    arguments = (
+        tables,
+        arena.arrays,
+        *((new_wave(8), 1) if FULL else (np.zeros(POSITION_WORDS, np.uint64),)),
+    )
+    with pipeline.typing_remembered():
+        kernel.dispatcher.compile(tuple(map(objects._type_of, arguments)))
     checked = set()
     for function, found in signatures(kernel):
         hints = get_type_hints(function)

@@ -32,9 +32,9 @@ from graphsearch.position.tables import load_tables
 
 from ..support.positions import after, listed
 
-# GRAPHSEARCH_FULL=1 counts all 960 start positions and plays ten times as many games
+# GRAPHSEARCH_FULL=1 counts all 960 start positions and plays sixty times as many games
 FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))
-GAMES, EVERY = (600, 1) if FULL else (24, 4)
+GAMES, EVERY = (600, 1) if FULL else (10, 8)
 
 PUBLISHED = [  # the chess programming wiki's Chess960 perft results, depths 1 to 5
     ("bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9", (21, 528, 12189, 326672, 8146062)),
@@ -121,7 +121,7 @@ def check_position(board: chess.Board, oracle: chess.Board) -> list[chess.Move]:
 
 
 def test_random_games_are_those_of_python_chess() -> None:
-    chance, castled, mixed = random.Random(1), 0, 0
+    chance, castled, mixed = random.Random(3), 0, 0
     for game in range(GAMES):
         number = chance.choice(HALF_AT_HOME) if game % 2 else chance.randrange(960)
         board, oracle = chess960_start(number), chess.Board.from_chess960_pos(number)

@@ -71,14 +71,15 @@ def made_game(number: int) -> chess.pgn.Game:
     return game
 
 
-GAMES = [made_game(number) for number in range(120)]
+FIRST = 42  # games in the first file
+GAMES = [made_game(number) for number in range(72)]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph file with two PGN files."""
     folder = tmp_path_factory.mktemp("list")
-    for name, games in (("one.pgn", GAMES[:70]), ("two.pgn", GAMES[70:])):
+    for name, games in (("one.pgn", GAMES[:FIRST]), ("two.pgn", GAMES[FIRST:])):
         (folder / name).write_text("".join(f"{game}\n\n" for game in games), encoding="utf-8")
     files = [GivenFile(str(folder / name)) for name in ("one.pgn", "two.pgn")]
     for report in import_pgn(folder / "a.graph", files, players=True, games_at_once=13):
@@ -88,7 +89,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def numbers(found: ListedGames) -> set[int]:
     """Returns the listed games by their place in GAMES."""
-    return {game.row.number - 1 + 70 * (game.row.source == 2) for game in found.games}
+    return {game.row.number - 1 + FIRST * (game.row.source == 2) for game in found.games}
 
 
 def wanted(fits: object) -> set[int]:
@@ -163,7 +164,7 @@ def year(game: chess.pgn.Game) -> str:
         ({"opening": "B9"}, lambda game: code(game).startswith("B9")),
         ({"opening": "a00"}, lambda game: code(game).startswith("A00")),
         ({"opening": "100%"}, lambda game: False),
-        ({"file": "TWO"}, lambda game: GAMES.index(game) >= 70),
+        ({"file": "TWO"}, lambda game: GAMES.index(game) >= FIRST),
     ],
 )
 def test_every_condition_lists_what_python_chess_finds(
@@ -219,7 +220,7 @@ def test_bits_that_agree_by_chance_are_told_from_the_position(store: Path, tmp_p
 @pytest.mark.parametrize("by", sorted(tables.SORTS))
 @pytest.mark.parametrize("down", [True, False])
 def test_pages_in_every_order_have_each_game_once(store: Path, by: str, *, down: bool) -> None:
-    pages = [list_games(store, None, Order(by=by, down=down, first=k, most=50)) for k in range(0, 120, 50)]
+    pages = [list_games(store, None, Order(by=by, down=down, first=k, most=30)) for k in range(0, 72, 30)]
     games = [game for page in pages for game in page.games]
     assert len({(game.row.source, game.row.number) for game in games}) == len(GAMES)
     if by in ("number", "plies"):
@@ -247,7 +248,7 @@ def test_conditions_that_cannot_be_read_are_refused(store: Path, tmp_path: Path)
 
 def test_every_game_has_its_text_without_its_file(store: Path) -> None:
     for k, game in enumerate(GAMES):
-        source, number = (1, k + 1) if k < 70 else (2, k - 69)
+        source, number = (1, k + 1) if k < FIRST else (2, k + 1 - FIRST)
         text = game_text(store, source, number).text
         assert text == str(game)
         again = chess.pgn.read_game(io.StringIO(text))
@@ -261,7 +262,7 @@ def test_openings_and_keys_are_those_of_the_moves(store: Path) -> None:
             len(list(game.mainline())) + 1 for game in GAMES
         )
     for game in everything(store).games:
-        k = game.row.number - 1 + 70 * (game.row.source == 2)
+        k = game.row.number - 1 + FIRST * (game.row.source == 2)
         assert (game.opening or "None") == str(opening_of(GAMES[k].end().board()))
 
 

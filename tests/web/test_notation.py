@@ -44,6 +44,11 @@ def exported(page: Page, number: int) -> str:
     return page.client.ask("GET", f"/api/study-pgn?id={number}").body.decode()
 
 
+def written(page: Page, number: int, text: str) -> None:
+    """Waits until the PGN of a study has a text: the page may say of the change before that it is saved."""
+    until(lambda: text in " ".join(exported(page, number).split()), text)
+
+
 def moves_of(page: Page) -> str:
     return str(page.run(f"return {MOVES}"))
 
@@ -175,7 +180,7 @@ def test_moves_that_are_played_become_variations_and_nothing_is_erased(page: Pag
     )
     page.wait("return document.querySelector('#notation-name').textContent === 'Mine'", "the study")
     assert at(page) == "d5"
-    assert "1. e4 ( 1. d4 d5 ) 1... e5 2. Nf3 *" in exported(page, 1)
+    written(page, 1, "1. e4 ( 1. d4 d5 ) 1... e5 2. Nf3 *")
     assert page.errors() == []
 
 
@@ -185,12 +190,12 @@ def test_variations_are_promoted_demoted_deleted_and_written_on(page: Page) -> N
     until(lambda: at(page) == "Nf3", "the move of the address")
     page.click("#promote")
     saved(page)
-    assert "1. e4 c5 ( 1... e5 2. Nf3 Nc6 ) ( 1... e6 ) 2. Nf3 { open } *" in exported(page, number)
+    written(page, number, "1. e4 c5 ( 1... e5 2. Nf3 Nc6 ) ( 1... e6 ) 2. Nf3 { open } *")
     page.click("#demote")
     saved(page)
     page.click("#demote")
     saved(page)
-    assert "1. e4 e5 ( 1... e6 ) ( 1... c5 2. Nf3 { open } ) 2. Nf3 Nc6 *" in exported(page, number)
+    written(page, number, "1. e4 e5 ( 1... e6 ) ( 1... c5 2. Nf3 { open } ) 2. Nf3 Nc6 *")
     page.click("#write")
     write(page, "#comment", f"closed }} {EVIL}")
     saved(page)
@@ -198,11 +203,11 @@ def test_variations_are_promoted_demoted_deleted_and_written_on(page: Page) -> N
     saved(page)
     write(page, "#glyph-value", "14")
     saved(page)
-    assert f"2. Nf3 $5 $14 {{ closed ) {EVIL} }} )" in exported(page, number).replace("\n", " ")
+    written(page, number, f"2. Nf3 $5 $14 {{ closed ) {EVIL} }} )")
     page.click("#delete-line")
     until(lambda: at(page) == "e4", "the move before")
     saved(page)
-    assert "1. e4 e5 ( 1... e6 ) 2. Nf3 Nc6 *" in exported(page, number)
+    written(page, number, "1. e4 e5 ( 1... e6 ) 2. Nf3 Nc6 *")
     assert page.errors() == []
 
 
@@ -293,7 +298,7 @@ def test_a_study_is_renamed_and_deleted_in_the_list(page: Page) -> None:
     page.click("#write")
     write(page, "#comment", "after the new name")
     saved(page)
-    assert "after the new name" in exported(page, number)
+    written(page, number, "after the new name")
     page.click("#studies-open")
     page.wait("return document.querySelector('#study-list button[aria-label^=Delete]') !== null", "the list")
     page.run("document.querySelector('#study-list button[aria-label^=Delete]').click()")

@@ -363,7 +363,8 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
             if (assignment := seat.assignment) is not None:
                 assignment.paid += holder.paid - holder.settled
                 assignment.saved += holder.saved
-                assignment.count_saved(self._writer.read)
+                if not self.is_over:  # else the file may be closed
+                    assignment.count_saved(self._writer.read)
             self._lost(seat, how)
 
     def _give_again(self, assignment: TaskAssignment, how: str) -> None:

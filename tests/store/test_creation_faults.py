@@ -62,7 +62,7 @@ print(json.dumps([failures, bad]))
 STEP = 1 if os.environ.get("GRAPHSEARCH_FULL") else 8  # of the calls, every how many fails
 
 
-def test_a_creation_that_failed_at_any_call_can_be_repeated(tmp_path: Path) -> None:
+def test_a_creation_that_failed_can_be_repeated(tmp_path: Path) -> None:
     library = shim.build(tmp_path)
     (tmp_path / "files").mkdir()
     command = [sys.executable, "-c", PROGRAM, str(library), str(tmp_path / "files"), str(STEP)]

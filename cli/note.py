@@ -15,7 +15,7 @@ from .render import moment
 from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
-    from graphsearch.study.notes import NoteList, PositionNote
+    from graphsearch.book.study.notes import NoteList, PositionNote
 
 STDIN = "-"
 
@@ -35,7 +35,7 @@ def write(
     JSON: as `note show`.
     """
     from graphsearch.base.limits import LINE, check_size
-    from graphsearch.study.notes import note_on, write_note
+    from graphsearch.book.study.notes import note_on, write_note
 
     given = text
     if text == STDIN:
@@ -62,7 +62,7 @@ def show(store: StoreOption, position: PositionOptions, json: Json = False) -> N
 
     JSON: `text` is empty without a note; `studies` have `id`, `name` and the number of the `move`.
     """
-    from graphsearch.study.notes import note_on
+    from graphsearch.book.study.notes import note_on
 
     from .output import print_parts
 
@@ -82,7 +82,7 @@ def delete(store: StoreOption, position: PositionOptions, json: Json = False) ->
 
     JSON: `deleted`.
     """
-    from graphsearch.study.notes import note_on, write_note
+    from graphsearch.book.study.notes import note_on, write_note
 
     board = position.board()
     known = note_on(store, board).note is not None
@@ -111,7 +111,7 @@ def list_all(store: StoreOption) -> NoteList:
 
     JSON: `notes`, each with the columns of the table `note` (`schema/store.md`).
     """
-    from graphsearch.study.notes import list_notes
+    from graphsearch.book.study.notes import list_notes
 
     return list_notes(store)
 

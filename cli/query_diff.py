@@ -156,8 +156,8 @@ def diff(
 
 def _since_visit(file: Path, *, top: int, json: bool) -> None:
     from graphsearch.base.errors import StoreError
+    from graphsearch.book.study.visits import LEAST_CP, changes_since_visit, note_visit
     from graphsearch.query.routes import routes
-    from graphsearch.study.visits import LEAST_CP, changes_since_visit, note_visit
 
     found = changes_since_visit(file)
     found.changes = found.changes[:top]

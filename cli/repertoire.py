@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import chess
     from rich.tree import Tree as Drawing
 
-    from graphsearch.study.repertoire.drill import DrillState, Question
-    from graphsearch.study.repertoire.moves import RepertoireChange
-    from graphsearch.study.repertoire.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
+    from graphsearch.book.study.repertoire.drill import DrillState, Question
+    from graphsearch.book.study.repertoire.moves import RepertoireChange
+    from graphsearch.book.study.repertoire.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 
 OneSide = Annotated[str, option("--side SIDE", "white or black: whose repertoire.")]
 GLYPHS = {6: "?!", 2: "?", 4: "??"}
@@ -75,7 +75,7 @@ def add(store: StoreOption, position: PositionOptions, side: OneSide) -> Reperto
 
     JSON: `added` and `removed` count moves, `moves` are all moves now.
     """
-    from graphsearch.study.repertoire.moves import add_line
+    from graphsearch.book.study.repertoire.moves import add_line
 
     return add_line(store, _side(side), position.board())
 
@@ -90,7 +90,7 @@ def remove(store: StoreOption, position: PositionOptions, side: OneSide) -> Repe
 
     JSON: as `repertoire add`.
     """
-    from graphsearch.study.repertoire.moves import remove_move
+    from graphsearch.book.study.repertoire.moves import remove_move
 
     return remove_move(store, _side(side), position.board())
 
@@ -110,7 +110,7 @@ def import_pgn(
 
     JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
     """
-    from graphsearch.study.repertoire.moves import import_file
+    from graphsearch.book.study.repertoire.moves import import_file
 
     found = import_file(store, _side(side), given_file(file))
     if json:
@@ -140,7 +140,7 @@ def export(
 
     JSON: `text` of the file.
     """
-    from graphsearch.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
+    from graphsearch.book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
 
     wanted, target = _side(side), Path(output)
     is_book = target.suffix.lower() == TOML
@@ -171,8 +171,8 @@ def show(
     JSON: `repertoires`, each with all `positions` and their `replies`; values are seen by the side that plays
     the move. `reach` is the probability of a line.
     """
-    from graphsearch.study.repertoire.moves import SIDES
-    from graphsearch.study.repertoire.survey import survey
+    from graphsearch.book.study.repertoire.moves import SIDES
+    from graphsearch.book.study.repertoire.survey import survey
 
     wanted = side_of(side)
     found = [survey(store, one) for one in ([wanted] if wanted else SIDES)]
@@ -276,7 +276,7 @@ def drill(store: StoreOption, side: Side = None, json: Json = False) -> None:
 
     JSON: nothing is asked; `drills` has the `due` positions of each side and the `next_due` day.
     """
-    from graphsearch.study.repertoire.drill import due_cards
+    from graphsearch.book.study.repertoire.drill import due_cards
 
     wanted = side_of(side)
     found = due_cards(store, wanted)
@@ -299,7 +299,7 @@ def _due(state: DrillState) -> str:
 
 def _drilled(store: Path, side: str) -> bool:
     """Asks until nothing is due; returns False if the person ends it before."""
-    from graphsearch.study.repertoire.drill import answer, next_question
+    from graphsearch.book.study.repertoire.drill import answer, next_question
 
     asked = right = 0
     board = None

@@ -15,7 +15,7 @@ from .render import count, moment
 from .tables import LEFT, WHOLE, Part, table
 
 if TYPE_CHECKING:
-    from graphsearch.study.studies import StudyList
+    from graphsearch.book.study.studies import StudyList
 
 Name = Annotated[str, argument("NAME", "Name of the study.")]
 
@@ -36,7 +36,7 @@ def list_all(store: StoreOption) -> StudyList:
 
     JSON: `id` is the number in the page's addresses, `revision` grows with every change.
     """
-    from graphsearch.study.studies import list_studies
+    from graphsearch.book.study.studies import list_studies
 
     return list_studies(store)
 
@@ -62,7 +62,7 @@ def import_pgn(
 
     JSON: `studies` were made; `left_out` has at most 1,000 reasons, `found` counts all.
     """
-    from graphsearch.study.studies import import_file
+    from graphsearch.book.study.studies import import_file
 
     with progress_bar("Reading games") as advance:
         told = (lambda number: advance(number, None)) if advance else (lambda _: None)
@@ -91,7 +91,7 @@ def export(
 
     JSON: `pgn` is the text.
     """
-    from graphsearch.study.studies import export_studies
+    from graphsearch.book.study.studies import export_studies
 
     text = export_studies(store, names or [])
     if json:
@@ -111,7 +111,7 @@ def rename(
 
     JSON: `id` and `name`.
     """
-    from graphsearch.study.studies import StudyChange, change_study
+    from graphsearch.book.study.studies import StudyChange, change_study
 
     found = change_study(store, name, StudyChange(name=new))
     _done(found.id, found.name, "renamed", json=json)
@@ -123,7 +123,7 @@ def delete(store: StoreOption, name: Name, json: Json = False) -> None:
 
     JSON: `id` and `name`.
     """
-    from graphsearch.study.studies import delete_study
+    from graphsearch.book.study.studies import delete_study
 
     found = delete_study(store, name)
     _done(found.id, found.name, "deleted", json=json)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from graphsearch.bench import starting
-from graphsearch.bench.speed import measure
+from graphsearch.cli.bench import starting
+from graphsearch.cli.bench.speed import measure
 
 FIGURES = {
     "nodes",

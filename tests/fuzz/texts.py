@@ -200,10 +200,10 @@ NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3
 
 def read_studies(data: bytes, folder: Path) -> bool:
     """Reads games into studies; what is let in is written, and read again the same."""
+    from graphsearch.book.study.pgn import read_games, text_of
+    from graphsearch.book.study.tree import Tree
     from graphsearch.exchange.sources import GivenFile, opened
     from graphsearch.store.tables.studies import Study
-    from graphsearch.study.pgn import read_games, text_of
-    from graphsearch.study.tree import Tree
 
     def written(file: Path) -> tuple[str, list[str]]:
         texts, left_out = [], []

@@ -11,8 +11,8 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.study.notes import note_on
-from graphsearch.study.studies import StudyChange, change_study, import_studies, list_studies
+from graphsearch.book.study.notes import note_on
+from graphsearch.book.study.studies import StudyChange, change_study, import_studies, list_studies
 
 from .conftest import Client, Serve, until
 from .test_page import Page

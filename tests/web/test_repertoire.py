@@ -11,12 +11,12 @@ from typing import Any
 import chess
 import pytest
 
+from graphsearch.book.study.repertoire.drill import due_cards
+from graphsearch.book.study.repertoire.moves import add_line, load
+from graphsearch.book.study.visits import note_visit
 from graphsearch.position.board import key_text
 from graphsearch.store.beside import changing
 from graphsearch.store.tables import visits as rows
-from graphsearch.study.repertoire.drill import due_cards
-from graphsearch.study.repertoire.moves import add_line, load
-from graphsearch.study.visits import note_visit
 
 from ..query.handmade import LINES, board_after, graph_file
 from .conftest import Client, Serve, until

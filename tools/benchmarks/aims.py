@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphsearch.bench.resuming import RESUMED_NODES, resumed_figures
-from graphsearch.bench.starting import SESSION_EVALUATIONS, session_figures
+from graphsearch.cli.bench.resuming import RESUMED_NODES, resumed_figures
+from graphsearch.cli.bench.starting import SESSION_EVALUATIONS, session_figures
 
 from .exports import FORMATS
 from .harness import Row, benchmark, run

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import chess
+from graphsearch.cli.bench.starting import process_seconds
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.bench.starting import process_seconds
 
 from .harness import Row, benchmark
 

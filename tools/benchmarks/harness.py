@@ -26,7 +26,7 @@ from numbers import Real
 from statistics import fmean, median, stdev
 from typing import Any, TypeVar, get_type_hints
 
-from graphsearch.bench.speed import machine
+from graphsearch.cli.bench.speed import machine
 
 Row = dict[str, Any]
 Measure = Callable[..., Iterator[Row]]

@@ -8,14 +8,14 @@ import chess
 from starlette.responses import Response
 
 from ...base.errors import InvalidParameterError
+from ...book.study.pgn import ReadGame, read_games
+from ...book.study.tree import START, Tree
 from ...exchange.games_export import export_games, whole_text
 from ...position.board import key_text
 from ...query.game_list import GameFilters, ListedGames, Order, list_games
 from ...query.games import games
 from ...query.players import kept_game
 from ...store.sharded.files import open_to_read
-from ...study.pgn import ReadGame, read_games
-from ...study.tree import START, Tree
 from ..served_file import ServedFile
 from .asking import get
 from .game_requests import GameListWanted, GameWanted

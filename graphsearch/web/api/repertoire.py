@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ...book.study.repertoire import drill
+from ...book.study.repertoire.moves import add_line, import_file, remove_move
+from ...book.study.repertoire.survey import survey
+from ...book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
+from ...book.study.visits import VisitChanges, changes_since, changes_since_visit, note_visit, snapshot
 from ...exchange.sources import GivenFile
-from ...study.repertoire import drill
-from ...study.repertoire.moves import add_line, import_file, remove_move
-from ...study.repertoire.survey import survey
-from ...study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
-from ...study.visits import VisitChanges, changes_since, changes_since_visit, note_visit, snapshot
 from ..lines import with_ways
 from ..served_file import ServedFile
 from .asking import get, post

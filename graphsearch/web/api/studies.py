@@ -20,17 +20,17 @@ from starlette.routing import Route
 from ...base.deadline import time_limit
 from ...base.errors import GraphSearchError, InvalidPositionError
 from ...base.limits import open_file
+from ...book.study import studies
+from ...book.study.notes import note_on, write_note
+from ...book.study.pgn import ReadGame, read_games
+from ...book.study.studies import StudyChange
+from ...book.study.tree import START, Tree
 from ...exchange.sources import GivenFile
 from ...position.board import fen_of
 from ...position.notation import named_board
 from ...query.tree_values import tree_values
 from ...store.sharded.files import file_of_tables
 from ...store.tables.studies import Study, StudyMove
-from ...study import studies
-from ...study.notes import note_on, write_note
-from ...study.pgn import ReadGame, read_games
-from ...study.studies import StudyChange
-from ...study.tree import START, Tree
 from ..served_file import ServedFile
 from .asking import error_of, get, post, served_by
 from .requests import GivenPosition, Nothing, read_query

@@ -12,14 +12,14 @@ import chess
 import pytest
 
 from graphsearch.base.errors import InvalidPositionError, StoreError
+from graphsearch.book.study.repertoire.drill import Question, answer, due_cards, next_question
+from graphsearch.book.study.repertoire.moves import add_line, load, remove_move
 from graphsearch.position.board import board_of, key_text
 from graphsearch.store.beside import changing
 from graphsearch.store.tables import repertoire as rows
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.study.repertoire.drill import Question, answer, due_cards, next_question
-from graphsearch.study.repertoire.moves import add_line, load, remove_move
 
-from ..query.handmade import LINES, board_after, graph_file
+from ...query.handmade import LINES, board_after, graph_file
 
 TODAY = date(2024, 2, 27)
 

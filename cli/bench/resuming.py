@@ -9,11 +9,11 @@ from pathlib import Path
 
 import chess
 
-from ..graph.graph import Graph
-from ..search.loop import analyze
-from ..search.params import Limits
-from ..store.store import Store
-from ..store.tables.unfinished import IMAGE
+from graphsearch.graph.graph import Graph
+from graphsearch.search.loop import analyze
+from graphsearch.search.params import Limits
+from graphsearch.store.store import Store
+from graphsearch.store.tables.unfinished import IMAGE
 
 RESUMED_NODES, PART, TURNS = 300_000, 6, 5  # of a file; then one part of so many more, in so many turns
 SHORT_SEARCHES = 5

@@ -11,6 +11,17 @@ import chess
 import pytest
 
 from graphsearch.base.errors import ChangedMeanwhileError, InvalidParameterError, StoreError
+from graphsearch.book.study.notes import list_notes, note_on, write_note
+from graphsearch.book.study.studies import (
+    StudyChange,
+    change_study,
+    create_study,
+    delete_study,
+    export_studies,
+    import_studies,
+    list_studies,
+    load_study,
+)
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import board_of
 from graphsearch.store.record.provenance import EvaluatorIdentity
@@ -21,19 +32,8 @@ from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.study.notes import list_notes, note_on, write_note
-from graphsearch.study.studies import (
-    StudyChange,
-    change_study,
-    create_study,
-    delete_study,
-    export_studies,
-    import_studies,
-    list_studies,
-    load_study,
-)
 
-from ..conftest import ROOT
+from ...conftest import ROOT
 
 PGN = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 {good} e5 (1... c5 $14 2. Nf3) 2. Nf3 Nc6 *\n'
 NAME = "Ann \N{EN DASH} Bob"

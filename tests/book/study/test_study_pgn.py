@@ -10,9 +10,9 @@ import chess
 import chess.pgn
 import pytest
 
+from graphsearch.book.study.pgn import ReadGame, read_games, text_of
+from graphsearch.book.study.tree import Tree, clean
 from graphsearch.store.tables.studies import Study
-from graphsearch.study.pgn import ReadGame, read_games, text_of
-from graphsearch.study.tree import Tree, clean
 
 START = "4k3/8/8/8/8/8/4P3/R3K2R w KQ - 0 1"
 

@@ -10,16 +10,16 @@ from itertools import count
 
 import chess
 
-from ...base.answer import Answer
-from ...base.deadline import check_time
-from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
-from ...position.board import board_of, key_text, legal_moves
-from ...position.openings import Opening, opening_at
-from ...position.values import cp_of
-from ...query.games import reply_share
-from ...query.line import worth_of
-from ...query.source import RecordSource, Step, after, opened, steps_of
-from ...store.tables import games as game_tables
+from ....base.answer import Answer
+from ....base.deadline import check_time
+from ....exchange.pgn_writing import JUDGED_VISITS, mistake_of
+from ....position.board import board_of, key_text, legal_moves
+from ....position.openings import Opening, opening_at
+from ....position.values import cp_of
+from ....query.games import reply_share
+from ....query.line import worth_of
+from ....query.source import RecordSource, Step, after, opened, steps_of
+from ....store.tables import games as game_tables
 from .moves import Repertoire, load
 
 LEAST_SHARE, LEAST_REACH = 0.05, 0.01  # of a reply, and of the line with it, to be a gap

@@ -14,15 +14,15 @@ from datetime import date, timedelta
 
 import chess
 
-from ...base.answer import Answer
-from ...base.errors import InvalidPositionError
-from ...position.board import board_of, fen_of, key_text
-from ...position.notation import read_uci
-from ...query.source import opened
-from ...store.beside import changing
-from ...store.tables import repertoire as rows
-from ...store.tables.columns import MOST_BOX
-from ...store.tables.repertoire import RepertoirePosition
+from ....base.answer import Answer
+from ....base.errors import InvalidPositionError
+from ....position.board import board_of, fen_of, key_text
+from ....position.notation import read_uci
+from ....query.source import opened
+from ....store.beside import changing
+from ....store.tables import repertoire as rows
+from ....store.tables.columns import MOST_BOX
+from ....store.tables.repertoire import RepertoirePosition
 from .moves import SIDES, Repertoire, checked_side, load, load_from
 from .survey import Surveyor
 

@@ -11,15 +11,15 @@ from tempfile import gettempdir
 
 import chess
 
-from ..base.deadline import check_time
-from ..base.errors import ChangedMeanwhileError, InvalidParameterError
-from ..base.limits import STUDIES, STUDY_MOVES
-from ..exchange.sources import GivenFile, opened
-from ..position.board import board_of, check, fen_of
-from ..store.beside import changing, opened_to_read
-from ..store.tables import studies as rows
-from ..store.tables.studies import Study, StudyMove
-from ..store.upkeep.verify import Problems
+from ...base.deadline import check_time
+from ...base.errors import ChangedMeanwhileError, InvalidParameterError
+from ...base.limits import STUDIES, STUDY_MOVES
+from ...exchange.sources import GivenFile, opened
+from ...position.board import board_of, check, fen_of
+from ...store.beside import changing, opened_to_read
+from ...store.tables import studies as rows
+from ...store.tables.studies import Study, StudyMove
+from ...store.upkeep.verify import Problems
 from .pgn import ReadGame, read_games, text_of
 from .tree import START, Growth, Tree, clean, made
 

@@ -12,10 +12,10 @@ from io import BytesIO
 import chess
 import chess.pgn
 
-from ..base.errors import CorruptRecordError
-from ..exchange.pgn_writing import header
-from ..position.board import board_of, check, fen_of, key_text
-from ..position.pgn_text import (
+from ...base.errors import CorruptRecordError
+from ...exchange.pgn_writing import header
+from ...position.board import board_of, check, fen_of, key_text
+from ...position.pgn_text import (
     CLOSE,
     COMMENT,
     NAG,
@@ -27,7 +27,7 @@ from ..position.pgn_text import (
     shown,
     variant_of,
 )
-from ..store.tables.studies import Study, StudyMove
+from ...store.tables.studies import Study, StudyMove
 from .tree import START, Tree, clean
 
 DEEPEST = 10_000  # variations within each other

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..jit.compiler import kernel
 from ..jit.pointers import U, ptr
 from ..jit.types import int64, uint64
-from ..position.board_kernel import generate_moves, make_move
+from .board_kernel import generate_moves, make_move
 
 
 @kernel

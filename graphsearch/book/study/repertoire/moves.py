@@ -15,16 +15,16 @@ from tempfile import gettempdir
 
 import chess
 
-from ...base.answer import Answer
-from ...base.deadline import check_time
-from ...base.errors import InvalidParameterError, InvalidPositionError
-from ...base.limits import REPERTOIRE, STUDY_MOVES
-from ...exchange.sources import GivenFile, opened
-from ...position.board import board_of, check, fen_of, key_text
-from ...store.beside import changing, opened_to_read
-from ...store.tables import repertoire as rows
-from ...store.tables.repertoire import RepertoireMove, RepertoirePosition
-from ...store.upkeep.verify import Problems
+from ....base.answer import Answer
+from ....base.deadline import check_time
+from ....base.errors import InvalidParameterError, InvalidPositionError
+from ....base.limits import REPERTOIRE, STUDY_MOVES
+from ....exchange.sources import GivenFile, opened
+from ....position.board import board_of, check, fen_of, key_text
+from ....store.beside import changing, opened_to_read
+from ....store.tables import repertoire as rows
+from ....store.tables.repertoire import RepertoireMove, RepertoirePosition
+from ....store.upkeep.verify import Problems
 from ..pgn import ReadGame, read_games
 from ..tree import START
 

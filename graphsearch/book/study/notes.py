@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 
 import chess
 
-from ..base.errors import ChangedMeanwhileError
-from ..position.board import check, fen_of, key_text
-from ..store.beside import changing, opened_to_read
-from ..store.tables import studies as rows
-from ..store.tables.studies import Note
+from ...base.errors import ChangedMeanwhileError
+from ...position.board import check, fen_of, key_text
+from ...store.beside import changing, opened_to_read
+from ...store.tables import studies as rows
+from ...store.tables.studies import Note
 
 AnyPath = str | os.PathLike[str]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import chess
 import pytest
 
+from graphsearch.book.study.visits import PAUSE, changes_since, changes_since_visit, note_visit, snapshot
 from graphsearch.store.beside import changing
 from graphsearch.store.tables import visits as rows
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.study.visits import PAUSE, changes_since, changes_since_visit, note_visit, snapshot
 
-from ..conftest import Cli
-from ..query.handmade import LINES, board_after, graph_file
+from ...conftest import Cli
+from ...query.handmade import LINES, board_after, graph_file
 
 BEGAN = datetime(2024, 2, 28, 23, 50, tzinfo=UTC)
 NOW = BEGAN + timedelta(days=3)

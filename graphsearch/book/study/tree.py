@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 import chess
 
-from ..base.errors import InvalidParameterError
-from ..base.limits import STUDY_MOVES
-from ..position.board import board_of, key_text
-from ..position.notation import read_uci
-from ..store.tables.studies import Study, StudyMove
+from ...base.errors import InvalidParameterError
+from ...base.limits import STUDY_MOVES
+from ...position.board import board_of, key_text
+from ...position.notation import read_uci
+from ...store.tables.studies import Study, StudyMove
 
 START = 0  # the parent of first moves
 _NEXT_GAME = re.compile(r"\n[ \t\r\f\v]*(?:\n\s*)?(?=\[\s*Event\s)")

@@ -7,11 +7,11 @@ import os
 
 import chess
 
-from ...base.errors import InvalidParameterError
-from ...position.board import board_of, fen_of
-from ...position.lines import numbered, ply_of
-from ...query.source import opened
-from ...store.tables.studies import Study, StudyMove
+from ....base.errors import InvalidParameterError
+from ....position.board import board_of, fen_of
+from ....position.lines import numbered, ply_of
+from ....query.source import opened
+from ....store.tables.studies import Study, StudyMove
 from ..pgn import text_of
 from ..tree import START, Tree
 from .moves import Repertoire, load

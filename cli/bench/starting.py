@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..base.errors import GraphSearchError
-from ..workers.process import python_command
+from graphsearch.base.errors import GraphSearchError
+from graphsearch.workers.process import python_command
 
 FIRST_TABLE = ("analyze", "startpos", "--visits", "1")
 SESSION_EVALUATIONS = 200_000

@@ -10,15 +10,15 @@ import chess.pgn
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.book.study.repertoire.moves import add_line, import_file, load, remove_move
+from graphsearch.book.study.repertoire.survey import Survey, survey
+from graphsearch.book.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
 from graphsearch.book.toml import parse_config
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import chess960_start, key_text
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.study.repertoire.moves import add_line, import_file, load, remove_move
-from graphsearch.study.repertoire.survey import Survey, survey
-from graphsearch.study.repertoire.writing import pgn_of_repertoire, toml_of_repertoire
 
-from ..query.handmade import LINES, board_after, graph_file
+from ...query.handmade import LINES, board_after, graph_file
 
 MORE = LINES | {"e4 c5": {"Nf3": (18, 0.2), "d4": (12, -0.15)}}
 

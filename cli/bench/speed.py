@@ -12,26 +12,27 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from ..evaluators.inside import Filler
-from ..evaluators.uniform import UniformEvaluator
-from ..graph.arena import Arena
-from ..graph.arena_kernel import EVALUATIONS, VISITS
-from ..graph.graph import Graph
-from ..position.board import pack
-from ..position.rules_kernel import perft
-from ..search import wave_kernel
-from ..search import waves_kernel as loop
-from ..search.leaves import leaves_of
-from ..search.loop import analyze
-from ..search.params import Limits, SearchParams
-from ..search.puct_kernel import set_params
-from ..solvers.alphabeta.engine import AlphaBeta
-from ..solvers.alphabeta.nodetypes.theory import minimal
-from ..store.index.locate_kernel import no_filter
-from ..store.record.transposition import EntryTable
-from ..store.store import Store
-from ..workers.process import counters
-from .board_kernel import expand_many, make_many
+from graphsearch.evaluators.inside import Filler
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.graph.arena import Arena
+from graphsearch.graph.arena_kernel import EVALUATIONS, VISITS
+from graphsearch.graph.graph import Graph
+from graphsearch.position.board import pack
+from graphsearch.position.repeat_kernel import expand_many, make_many
+from graphsearch.position.rules_kernel import perft
+from graphsearch.search import wave_kernel
+from graphsearch.search import waves_kernel as loop
+from graphsearch.search.leaves import leaves_of
+from graphsearch.search.loop import analyze
+from graphsearch.search.params import Limits, SearchParams
+from graphsearch.search.puct_kernel import set_params
+from graphsearch.solvers.alphabeta.engine import AlphaBeta
+from graphsearch.solvers.alphabeta.nodetypes.theory import minimal
+from graphsearch.store.index.locate_kernel import no_filter
+from graphsearch.store.record.transposition import EntryTable
+from graphsearch.store.store import Store
+from graphsearch.workers.process import counters
+
 from .resuming import RESUMED_NODES, resumed_figures
 from .starting import SESSION_EVALUATIONS, session_figures, start_figures
 

@@ -16,17 +16,17 @@ from datetime import UTC, datetime, timedelta
 
 import chess
 
-from ..base.answer import Answer
-from ..base.deadline import check_time
-from ..base.errors import InvalidPositionError
-from ..position.board import board_of, check, key_text
-from ..position.values import cp_of
-from ..query.diff import BEST, BOUNDS, Change, Q, Worth, matter
-from ..query.source import Records, mate_step, opened, steps_of
-from ..store.beside import changing, opened_to_read
-from ..store.record.ranking import node_mean
-from ..store.tables import visits as rows
-from ..store.tables.visits import Seen, Visit
+from ...base.answer import Answer
+from ...base.deadline import check_time
+from ...base.errors import InvalidPositionError
+from ...position.board import board_of, check, key_text
+from ...position.values import cp_of
+from ...query.diff import BEST, BOUNDS, Change, Q, Worth, matter
+from ...query.source import Records, mate_step, opened, steps_of
+from ...store.beside import changing, opened_to_read
+from ...store.record.ranking import node_mean
+from ...store.tables import visits as rows
+from ...store.tables.visits import Seen, Visit
 
 AnyPath = str | os.PathLike[str]
 PAUSE = timedelta(minutes=30)  # between two visits

@@ -110,10 +110,10 @@ def nodetypes(
     """
     chosen = _rules(rules)
     if plot is not None:
-        from graphsearch.solvers.alphabeta.nodetypes.plot import check_library
+        from graphsearch.base.plotting import require_matplotlib
 
         check_plot_file(plot, ".png", ".svg")
-        check_library()
+        require_matplotlib()
     if (position is None) == (tree.synthetic is None):
         raise typer.BadParameter("give either a POSITION with --store FILE, or --synthetic B N")
     if tree.synthetic is not None:

@@ -352,10 +352,10 @@ def history(
     from graphsearch.query.history import history as ask
 
     if plot:
-        from graphsearch.solvers.alphabeta.nodetypes.plot import check_library
+        from graphsearch.base.plotting import require_matplotlib
 
         check_plot_file(plot, ".png", ".svg")
-        check_library()
+        require_matplotlib()
     found = ask(store, position.board())
     points = found.by_run if by == "run" else found.points
     say_if_unfinished(store)

@@ -68,7 +68,7 @@ class ShardFact(Declared):
 
 
 class SaveFact(Declared):
-    """A save of a cluster; see `search.shards.saved_waves`."""
+    """A save of a cluster; see `store.sharded.saved_waves`."""
 
     number: Count = 0
     age: Count = 0

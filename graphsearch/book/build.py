@@ -17,7 +17,7 @@ from ..base.errors import InvalidParameterError
 from ..evaluators.factory import create
 from ..evaluators.protocol import Evaluator
 from ..search.shards.parting import cluster_at, identity_of
-from ..search.shards.store import open_to_write
+from ..store.sharded.cluster_store import open_to_write
 from ..store.sharded.files import open_to_read
 from ..workers import launcher
 from ..workers.launcher import LOCAL

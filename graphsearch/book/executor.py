@@ -18,9 +18,9 @@ from ..graph.graph import Graph
 from ..position.notation import board_from_fen
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
-from ..search.shards.store import open_to_write
 from ..solvers.mate.beside import MateFinder
 from ..store.record.node import NodeRecord
+from ..store.sharded.cluster_store import open_to_write
 from ..store.store import Store
 
 UNFINISHED = ("time", "stop", "memory", "reader")  # stop reasons of a search before its limit

@@ -7,8 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.plotting import require_matplotlib
 from ..base.version import __version__
-from ..solvers.alphabeta.nodetypes.plot import check_library
 from .history import History, HistoryPoint
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def draw_history(found: History, path: Path) -> None:
       GraphSearchError: if the drawing library is missing.
       OSError: if the file cannot be written.
     """
-    check_library()
+    require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -22,8 +22,8 @@ from graphsearch.search.job import SearchJob
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.search.shards import master
 from graphsearch.search.shards.parting import split
-from graphsearch.search.shards.saved_waves import FACT as SAVES
 from graphsearch.store.sharded.manifest import FACT, NAME
+from graphsearch.store.sharded.saved_waves import FACT as SAVES
 from graphsearch.store.upkeep.verify import verify
 
 from ..support.clusters import ThreadLauncher, search_shards

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from graphsearch.base.errors import InputFileError, SchemaVersionError, StoreError
 from graphsearch.base.outside import Identity, LockNote, ManifestFile, SaveFacts, ShardFact, declared
 from graphsearch.search.shards.parting import split
-from graphsearch.search.shards.saved_waves import Save, saves_of
 from graphsearch.store.lock import Holder, WriteLock, holder
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.sharded.manifest import FACT, NAME, read_manifest
+from graphsearch.store.sharded.saved_waves import Save, saves_of
 from graphsearch.store.store import Store
 from graphsearch.store.tables.column import DEEPEST, json_object
 from graphsearch.store.upkeep.verify import Problems

@@ -18,11 +18,11 @@ from graphsearch.search.shards import host, master
 from graphsearch.search.shards.attempt import Attempt
 from graphsearch.search.shards.host import Host, Setting
 from graphsearch.search.shards.report import ShardReport
-from graphsearch.search.shards.saved_waves import Save
 from graphsearch.search.shards.session import search_together
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import is_sharded
+from graphsearch.store.sharded.saved_waves import Save
 from graphsearch.store.store import Store
 
 from .graphs import records_of as in_bulk

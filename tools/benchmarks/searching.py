@@ -28,10 +28,10 @@ from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import NodeView, view
 from graphsearch.search.job import SearchJob
 from graphsearch.search.params import OPTION_NAMES
-from graphsearch.search.shards.saved_waves import Save
 from graphsearch.search.shards.session import search_together
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.sharded.ownership import even_owners, owner_of
+from graphsearch.store.sharded.saved_waves import Save
 
 from .clocks import cpu_of
 from .positions import Case

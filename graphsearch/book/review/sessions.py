@@ -24,8 +24,8 @@ from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress, SearchResult
 from ...search.shards.master import Shards, searching
-from ...search.shards.store import open_to_write
 from ...solvers.mate.beside import MateFinder
+from ...store.sharded.cluster_store import open_to_write
 from ...store.sharded.files import open_to_read
 from ...store.sharded.manifest import is_sharded
 from ...store.store import Store

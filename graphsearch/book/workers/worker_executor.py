@@ -16,9 +16,9 @@ import chess
 from ...base.errors import GraphSearchError, InvalidParameterError, StoreError
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.pool import Make
-from ...search.shards.store import open_to_write
 from ...store.record.node import NodeRecord, RecordBatch
 from ...store.record.provenance import EvaluatorIdentity
+from ...store.sharded.cluster_store import open_to_write
 from ...workers.launcher import Launcher, LocalLauncher
 from ...workers.messages import Failure, failure_of
 from ...workers.process import Handlers, Hear, WorkerProcess

@@ -19,12 +19,12 @@ from ...base.errors import GraphSearchError, ShardLostError, StoreError, StoreMo
 from ...base.version import __version__
 from ...evaluators.factory import EvaluatorSpec
 from ...store.sharded.manifest import Manifest
+from ...store.sharded.saved_waves import Save, go_back
 from ...workers.messages import Failure
 from ..job import SearchJob
 from .host import Setting
 from .hosts import ShardLauncher, ShardProcess
 from .report import ShardProgress, ShardReport
-from .saved_waves import Save, go_back
 
 TOKEN_BYTES = 32
 ENDING_SECONDS = 600.0  # for a shard to finish its step

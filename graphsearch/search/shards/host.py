@@ -14,6 +14,7 @@ from ...graph.graph import Graph
 from ...store.record.provenance import differences
 from ...store.sharded.files import check_shard, shard_path
 from ...store.sharded.manifest import Manifest, read_manifest
+from ...store.sharded.saved_waves import Save
 from ...store.store import Store
 from ...workers.messages import Leave, failure_of, own_place
 from ...workers.process import Pipe
@@ -22,7 +23,6 @@ from .lone import LoneSearch
 from .memory import ShardContext
 from .mesh import Address, Mesh
 from .report import ShardProgress, ShardReport
-from .saved_waves import Save
 from .session import ShardSearch
 
 THIS_MACHINE = "127.0.0.1"

@@ -8,12 +8,12 @@ from dataclasses import replace
 from ...base.errors import StoreError, UnsavedError
 from ...graph.graph import Graph
 from ...graph.saving import Work
+from ...store.sharded.saved_waves import Save
 from ...store.store import Store
 from ..job import Control, SearchJob
 from ..loop import GraphSearch
 from .part import PROGRESS_SECONDS, ShardPart
 from .report import ShardReport, Traffic
-from .saved_waves import Save
 
 
 class LoneSearch(ShardPart, GraphSearch):

@@ -27,6 +27,7 @@ from ...store.record.node import NodeRecord
 from ...store.sharded.files import open_sharded, shard_path
 from ...store.sharded.manifest import NAME, Manifest, is_sharded
 from ...store.sharded.ownership import owner_of
+from ...store.sharded.saved_waves import Save, saves_of
 from ...store.store import Store
 from ...store.tables import provenance
 from ...workers.launcher import check_pool, count_machines
@@ -38,7 +39,6 @@ from .attempt import Attempt, ClusterSetup
 from .hosts import launcher_for
 from .parting import cluster_at, identity_of
 from .report import ShardProgress, ShardReport
-from .saved_waves import Save, saves_of
 
 ATTEMPTS = 3  # to resume from one save, before the search ends
 MACHINES = 0  # of a new cluster: as many shards as the pool has machines

@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 
 from ...graph.saving import Work
 from ...store.record.node import NodeRecord
+from ...store.sharded.saved_waves import Save, newest_age, note_save
 from ...store.store import Store
 from ...workers.process import peak_rss
 from ..session import Session
 from .report import ShardProgress, ShardReport, Traffic
-from .saved_waves import Save, newest_age, note_save
 
 PROGRESS_SECONDS = 0.3
 

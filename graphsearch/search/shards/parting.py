@@ -39,6 +39,7 @@ from ...store.sharded.files import (
 )
 from ...store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
 from ...store.sharded.ownership import MAX_SHARDS, owners_of
+from ...store.sharded.saved_waves import Save, note_save, saves_of
 from ...store.store import Store
 from ...store.tables import provenance
 from ...store.tables.columns import TABLES
@@ -47,7 +48,6 @@ from ...store.upkeep.backup import new_file
 from ...store.upkeep.compact import shrink
 from ...store.upkeep.damaged import PLAIN
 from ...store.writing import NewSegment
-from .saved_waves import Save, note_save, saves_of
 
 PROVENANCE = ("evaluator", "run")  # tables about the sources of records
 ENTRIES = ("entry_piece", "entry_run", "entry_iteration")  # proofs that any shard may need

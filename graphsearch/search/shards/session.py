@@ -14,6 +14,7 @@ from ...graph import arena_kernel
 from ...graph.graph import Graph
 from ...graph.saving import Work
 from ...store.sharded.ownership import even_owners, owner_of
+from ...store.sharded.saved_waves import Save
 from .. import param_layout as layout
 from ..forced import ForcedVisits
 from ..job import SearchJob
@@ -25,7 +26,6 @@ from .memory import Gathered, ShardContext
 from .mesh import Talk, lines_between, run_together
 from .part import PROGRESS_SECONDS, ShardPart
 from .report import ShardReport
-from .saved_waves import Save
 from .wave import ShardWaves
 
 STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed

@@ -16,8 +16,10 @@ from ...base.errors import SchemaVersionError, StoreError
 from ...graph.sweeps.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
 from ...store.file import open_reader, real_path
 from ...store.lock import WriteLock
+from ...store.sharded.cluster_store import open_to_write
 from ...store.sharded.files import Progress, files_of, in_turn, open_sharded
 from ...store.sharded.manifest import NAME, read_manifest
+from ...store.sharded.saved_waves import go_back, note_changed
 from ...store.store import Store
 from ...store.tables import provenance
 from ...store.upkeep import compact as compacting
@@ -29,8 +31,6 @@ from ...store.upkeep.damaged import open_damaged
 from ...store.upkeep.prune import PruneReport
 from ...store.upkeep.salvage import SalvageReport
 from .parting import mend, new_folder
-from .saved_waves import go_back, note_changed
-from .store import open_to_write
 
 Folder = str | os.PathLike[str]
 

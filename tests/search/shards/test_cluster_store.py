@@ -23,11 +23,11 @@ from graphsearch.book.status import status
 from graphsearch.book.toml import parse_config
 from graphsearch.book.why import why
 from graphsearch.search.shards.parting import new_cluster
-from graphsearch.search.shards.saved_waves import saves_of
-from graphsearch.search.shards.store import ClusterStore, open_to_write
 from graphsearch.store.record.node import RecordBatch
+from graphsearch.store.sharded.cluster_store import ClusterStore, open_to_write
 from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.sharded.manifest import is_sharded
+from graphsearch.store.sharded.saved_waves import saves_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 

@@ -31,10 +31,10 @@ from graphsearch.search.shards.lines_kernel import SOCKET
 from graphsearch.search.shards.master import ATTEMPTS
 from graphsearch.search.shards.memory import ShardContext
 from graphsearch.search.shards.mesh import Talk
-from graphsearch.search.shards.saved_waves import saves_of
 from graphsearch.search.shards.session import ShardSearch
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import NAME
+from graphsearch.store.sharded.saved_waves import saves_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 

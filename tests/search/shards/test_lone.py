@@ -18,11 +18,11 @@ from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import master, parting
 from graphsearch.search.shards.master import MACHINES
-from graphsearch.search.shards.saved_waves import saves_of
 from graphsearch.search.shards.session import ShardSearch
 from graphsearch.store.info import info
 from graphsearch.store.sharded.files import files_of
 from graphsearch.store.sharded.manifest import read_manifest
+from graphsearch.store.sharded.saved_waves import saves_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 

@@ -19,10 +19,10 @@ from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.shards import hosts, master, parting
 from graphsearch.search.shards.host import Setting
-from graphsearch.search.shards.saved_waves import go_back, saves_of
 from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.sharded.manifest import read_manifest
 from graphsearch.store.sharded.ownership import even_owners, owner_of
+from graphsearch.store.sharded.saved_waves import go_back, saves_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.workers.ray_workers import ENVIRONMENT, RayLauncher

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....base.errors import MissingPackageError
+from ....base.plotting import require_matplotlib
 from ....base.version import __version__
 from .theory import ALL, CUT, KINDS, PV, Agreement, Rules, minimal
 
@@ -65,16 +65,6 @@ class _Picture:
     rules: Rules
 
 
-def check_library() -> None:
-    """Raises MissingPackageError, with the command to install it, if the drawing library is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise MissingPackageError(
-            "a plot needs matplotlib: pip install '.[plot]' in the folder of graphsearch"
-        ) from None
-
-
 def draw_stored(found: Classification, rules: Rules, path: Path) -> None:
     """Draws stored positions into a PNG or SVG file.
 
@@ -120,7 +110,7 @@ def draw_synthetic(found: Synthetic, rules: Rules, path: Path) -> None:
 
 
 def _draw(picture: _Picture, path: Path) -> None:
-    check_library()
+    require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

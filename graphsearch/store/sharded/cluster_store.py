@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorMismatchError, StoreError
 from ...position.board import key_of_text
-from ...store import merging
-from ...store.codec.bulk import take
-from ...store.file import real_path
-from ...store.lock import WriteLock
-from ...store.reading import MAX_ASKED
-from ...store.record.node import RecordBatch
-from ...store.record.provenance import EvaluatorIdentity, differences
-from ...store.segments import keys_of
-from ...store.sharded.files import ShardedStore, open_parts
-from ...store.sharded.manifest import NAME, Manifest, is_sharded, read_manifest
-from ...store.sharded.ownership import owners_of
-from ...store.store import Store
-from ...store.tables import provenance
+from .. import merging
+from ..codec.bulk import take
+from ..file import real_path
+from ..lock import WriteLock
+from ..reading import MAX_ASKED
+from ..record.node import RecordBatch
+from ..record.provenance import EvaluatorIdentity, differences
+from ..segments import keys_of
+from ..store import Store
+from ..tables import provenance
+from .files import ShardedStore, open_parts
+from .manifest import NAME, Manifest, is_sharded, read_manifest
+from .ownership import owners_of
 from .saved_waves import Save, go_back, note_save, saves_of
 
 Rows = Sequence[Mapping[str, Any]]

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ...base.errors import InputFileError
-from ...store import merging
-from ...store.segments import SegmentCursor
-from ...store.sharded.files import check_shard, shard_path
-from ...store.sharded.manifest import Manifest
-from ...store.store import Store
-from ...store.tables import provenance
+from .. import merging
+from ..segments import SegmentCursor
+from ..store import Store
+from ..tables import provenance
+from .files import check_shard, shard_path
+from .manifest import Manifest
 
 FACT = "cluster_saves"  # row of store_info: the last saves, newest first
 KEPT = 2

@@ -36,6 +36,7 @@ TEXTS = (
     *("Searched (UTC)", "Kind", "Started (UTC)", "Limits", "Parameters", "Value", "Time"),
     *("State", "File"),
 )
+LEAST = {"Parameters": 80, "Started (UTC)": 70, "Limits": 60, "Time": 60}  # narrowest terminals
 MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
 
 
@@ -135,7 +136,7 @@ def _imported(found: Imported) -> dict[str, str]:
 def _table(name: str, found: Sequence[_T], cells: Callable[[_T], dict[str, str]], total: int) -> Cells:
     more = f"{total}" if total <= MAX_ROWS else f"the last {MAX_ROWS} of {total}; --json has all"
     kinds = dict.fromkeys(TEXTS, LEFT) | WAY
-    return table(map(cells, found), kinds, least=WAY_LEAST, title=f"{name} ({more})")
+    return table(map(cells, found), kinds, least=WAY_LEAST | LEAST, title=f"{name} ({more})")
 
 
 def _root(root: RootInfo, ways: Mapping[str, Way]) -> dict[str, str]:

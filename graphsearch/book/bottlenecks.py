@@ -1,10 +1,10 @@
 """The fewest leaves on which the choice of a root's move depends: conspiracy numbers (McAllester, 1988).
 
-A leaf is a position of the book without moves, or the best move outside the book of a position with moves.
-Values by the rules and proven values (V = +-1) never change. For every position two step functions give the
-largest and the smallest minimax value after a change of k leaves: for the largest, one better move is enough;
-for the smallest, the changes of all moves add up. Positions are visited once, children first. Where lines
-transpose, a leaf that two moves share is counted for each: then a number is an upper bound.
+A leaf is a position of the book without moves, or the best move outside the book in a position with moves.
+Values by the rules and proven values (V = +-1) never change. Two step functions per position give the largest
+and the smallest minimax value after a change of k leaves: for the largest, one better move is enough; for the
+smallest, the changes of all moves add up. The code visits each position once, children first. Where lines
+transpose, a leaf that two moves share counts for each; the number is then an upper bound.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ..position.values import negate
 from .positions import END, LEAF
 from .rows import BookSnapshot
 
-Step = tuple[int, float]  # (number of changed leaves, the value that they allow)
-Steps = tuple[Step, ...]  # from no change on, each better than the one before
-MOST_LEAVES = 32  # of one set: larger sets are no bottlenecks
+Step = tuple[int, float]  # (number of changed leaves, value after their change)
+Steps = tuple[Step, ...]  # by number of changes from 0, each value better than the last
+MOST_LEAVES = 32  # in one set; larger sets are not bottlenecks
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class MoveOption:
 
     Attributes:
       move, san: UCI and SAN; `san` is empty for the best move outside the book.
-      child: number of the position after it; None: there is none.
-      value: for the side to move. fixed: whether it can never change, if it has no child.
+      child: number of the position after the move, or None.
+      value: for the side to move. fixed: whether the value of an option without a child can never change.
     """
 
     move: str
@@ -47,7 +47,7 @@ class MoveOption:
 
 
 class Minimax:
-    """The minimax values of a book, and their limits after a change of few leaves.
+    """The minimax values of a book, and their limits after changes of a few leaves.
 
     Args:
       change: the largest change of a leaf's value; 2 allows any value.
@@ -86,7 +86,7 @@ class Minimax:
         for move, child in self.snapshot.edges(number):
             if child is not None and self.snapshot.leads_on(number, child):
                 yield MoveOption(move.move, move.san, child, negate(self.values[child]))
-            elif child is not None:  # a line that leads back: it keeps the value in the book
+            elif child is not None:  # a line that leads back keeps its value in the book
                 yield MoveOption(move.move, move.san, None, negate(self._known[child]), fixed=True)
             elif move.value is not None:
                 yield MoveOption(move.move, move.san, None, move.value, fixed=True)
@@ -101,14 +101,14 @@ class Minimax:
         return decided and terminal_kind(board_of(position.fen)) != 0
 
     def leaf_steps(self, value: float, *, up: bool, fixed: bool) -> Steps:
-        """Returns the values of a leaf without and with its change."""
+        """Returns the steps of a leaf: its value, and its value after the largest change."""
         if fixed:
             return ((0, value),)
         moved = min(1.0, value + self.change) if up else max(-1.0, value - self.change)
         return ((0, value), (1, moved)) if moved != value else ((0, value),)
 
     def steps(self, option: MoveOption, *, up: bool) -> Steps:
-        """Returns the values of an option by number of changed leaves, for the side to move."""
+        """Returns the steps of an option, for the side to move."""
         if option.child is None:
             return self.leaf_steps(option.value, up=up, fixed=option.fixed)
         theirs = self.lowest[option.child] if up else self.highest[option.child]
@@ -116,7 +116,7 @@ class Minimax:
 
 
 def best_of(functions: Iterable[Steps]) -> Steps:
-    """Returns the largest values by changes in one of several options.
+    """Returns the largest value per number of changed leaves, where all changes are in one option.
 
     >>> best_of([((0, 0.1), (2, 0.9)), ((0, 0.3), (1, 0.5), (3, 0.7))])
     ((0, 0.3), (1, 0.5), (2, 0.9))
@@ -129,7 +129,7 @@ def best_of(functions: Iterable[Steps]) -> Steps:
 
 
 def all_of(functions: Sequence[Steps], most: int) -> Steps:
-    """Returns the smallest values of the best of several options by changes in all that are too good.
+    """Returns the smallest value of the best option per number of changed leaves in all options.
 
     >>> all_of([((0, 0.5), (1, -1.0)), ((0, 0.3), (1, -1.0)), ((0, -0.2),)], 8)
     ((0, 0.5), (1, 0.3), (2, -0.2))
@@ -151,7 +151,7 @@ def all_of(functions: Sequence[Steps], most: int) -> Steps:
 
 
 def _values_of_leaves(snapshot: BookSnapshot) -> list[float]:
-    """Returns the value of each position; without one in the tables, that of the move to it."""
+    """Returns the value of each position; if the tables have none, the value of a move to it, else 0."""
     by_move: dict[int, float] = {}
     for number in range(len(snapshot.positions)):
         for move, child in snapshot.edges(number):
@@ -168,7 +168,7 @@ Cost = tuple[int, float]  # (number of leaves, sum of the changes of their value
 NOTHING: Cost = (0, 0.0)
 NEVER: Cost = (1 << 60, math.inf)
 ROUNDING = 1e-9  # of sums and differences of values
-LOOKED_AT = 200  # least number of duels whose sets of leaves are computed
+LOOKED_AT = 200  # duels to compute sets of leaves for, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,8 @@ class Change:
     """A leaf that changes.
 
     Attributes:
-      position: its number. outside: whether it is the best move outside the book there, not the position.
-      value, needed: the present and the necessary value, for the side to move at the position.
+      position: its number. outside: whether the leaf is the best move outside the book there.
+      value, needed: the present and the required value, for the side to move at the position.
     """
 
     position: int
@@ -192,10 +192,10 @@ class Bottleneck:
 
     Attributes:
       root: number of the position.
-      best, rival: the root's best move in the book, and another one, or the best one outside the book, whose
-        own value stays as it is. Their values are the minimax, for the side to move at the root.
-      changes: the leaves; with the values that they need, the rival is as good as every move of the book.
-        Empty: it is so already.
+      best, rival: the root's best move in the book, and another book move or the best move outside the book,
+        which keeps its own value. Values are minimax, for the side to move at the root.
+      changes: the leaves; at their required values the rival is as good as every move of the book.
+        Empty: it already is.
     """
 
     root: int
@@ -211,7 +211,7 @@ class Bottleneck:
 
 @dataclass(frozen=True, slots=True)
 class Bottlenecks:
-    """Bottlenecks, those of the fewest leaves and the smallest change first.
+    """Bottlenecks, sorted by number of leaves, then by total change.
 
     Attributes:
       safe: number of rivals that need more leaves than `MOST_LEAVES`, or cannot become as good at all.
@@ -233,7 +233,7 @@ def find_bottlenecks(snapshot: BookSnapshot, *, change: float = 2.0, top: int = 
     by_root = [duels(minimax, root) for root in snapshot.roots]
     found = [duel for of_root in by_root for duel in of_root]
     near = sorted((duel for duel in found if duel.targets), key=lambda duel: (duel.leaves, duel.margin))
-    if top:  # the change of the values is known with the set only, so more sets than wanted are computed
+    if top:  # only a set shows its total change, so compute more sets than requested
         near = near[: max(4 * top, LOOKED_AT)]
     rows = [Bottleneck(duel.root, duel.best, duel.rival, changes_of(minimax, duel)) for duel in near]
     rows.sort(key=lambda row: (len(row.changes), row.total, row.root, row.rival.move))
@@ -248,7 +248,7 @@ class Duel:
 
     Attributes:
       leaves: the least number of leaves that make the rival as good as every move of the book.
-      targets: values at which both moves may meet with that number of leaves; empty: impossible, or too many.
+      targets: values at which both moves can meet with that number of leaves; empty: impossible, or too many.
     """
 
     root: int
@@ -288,10 +288,10 @@ def _duel(minimax: Minimax, root: int, best: MoveOption, rival: MoveOption, book
 
 
 def changes_of(minimax: Minimax, duel: Duel) -> tuple[Change, ...]:
-    """Returns a smallest set of leaves of a duel, one with a small change of their values.
+    """Returns a smallest set of leaves for a duel, preferring a small total change.
 
-    All of them change to the one value at which both moves meet. So a leaf that both moves share counts for
-    both, and the set is right also where lines transpose.
+    All leaves change to the one value at which both moves meet. So a leaf that both moves share counts for
+    both, and the set is correct where lines transpose, too.
     """
     found = (_Meeting(minimax, duel, target).changes() for target in duel.targets)
     return min(found, key=lambda changes: (len(changes), sum(abs(c.needed - c.value) for c in changes)))
@@ -300,8 +300,8 @@ def changes_of(minimax: Minimax, duel: Duel) -> tuple[Change, ...]:
 class _Meeting:
     """Finds the leaves that raise the rival to a target and lower the other moves of the book to it.
 
-    `up` is whether the value of a position must become at least the target, else at most; both are seen by
-    the side to move there.
+    `up`: the value of a position must become at least the target; otherwise at most. Both are seen by the
+    side to move there.
     """
 
     def __init__(self, minimax: Minimax, duel: Duel, target: float) -> None:
@@ -320,7 +320,7 @@ class _Meeting:
         return self._collected(goals)
 
     def _fill(self, goals: list[Goal]) -> None:
-        """Computes the cost of all goals: relevant goals from above, then costs from below."""
+        """Computes the cost of all goals: finds relevant goals from above, then costs from below."""
         needed: dict[tuple[int, bool], float] = {}
         stack = list(goals)
         while stack:
@@ -336,7 +336,7 @@ class _Meeting:
         return value < target if up else value > target
 
     def _below(self, number: int, up: bool, target: float) -> list[Goal]:
-        """Returns the goals of a position's moves: one must reach its goal to raise it, all to lower it."""
+        """Returns the goals of a position's moves: one suffices to raise it, all are needed to lower it."""
         return [
             (option.child, not up, negate(target))
             for option in self._minimax.options[number]
@@ -383,7 +383,7 @@ class _Meeting:
         return tuple(found[place] for place in sorted(found))
 
     def _chosen(self, number: int, up: bool, target: float) -> list[MoveOption]:
-        """Returns the moves that change: the cheapest one to raise a position, else all too good ones."""
+        """Returns the moves to change: the cheapest to raise a position, all too good ones to lower it."""
         options = self._minimax.options[number]
         if not up:
             return [option for option in options if option.value > target]

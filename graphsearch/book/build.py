@@ -42,18 +42,18 @@ def build(
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
 ) -> BuildReport:
-    """Builds a book further, and returns a report when all is in the file.
+    """Builds a book until a limit, saves it, and returns a report.
 
     Args:
-      path: the graph file, made if it is missing.
+      path: the graph file, created if missing.
       limits: when to end; default: when nothing is left to search.
       resources: default: one process.
-      evaluator: instead of that of the configuration, in this process alone; the caller closes it.
+      evaluator: replaces the configured one, and runs in this process only; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called about twice a second.
 
     Raises:
-      InvalidParameterError: for a wrong time, pool or number of shards; no file is touched then.
+      InvalidParameterError: for a wrong time, pool or number of shards, before any file changes.
       EvaluatorError: if the evaluator fails; all results until then are saved.
       EvaluatorMismatchError: if the file is bound to another evaluator.
       StoreLockedError: if another process is writing the file.
@@ -114,14 +114,14 @@ def build_at(
 
 
 def _end_of_time(out_of_time: threading.Event, stop: threading.Event) -> None:
-    """Stops a build whose time is over, unless it was stopped before."""
+    """Stops the build at its time limit, unless it has been stopped already."""
     if not stop.is_set():
         out_of_time.set()
         stop.set()
 
 
 def _check_pool(pool: str | None, config: BookConfig) -> None:
-    """Raises InvalidParameterError if there is no such pool, or its workers would start pools."""
+    """Raises InvalidParameterError if the pool is unknown, or its workers would start pools."""
     launcher.check_pool(pool)
     if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
         raise InvalidParameterError(
@@ -133,12 +133,12 @@ def _check_pool(pool: str | None, config: BookConfig) -> None:
 def _workers(
     path: str | os.PathLike[str], config: BookConfig, resources: Resources
 ) -> tuple[rows.Started, WorkerExecutor]:
-    """Returns the numbers of a build, and an executor with workers."""
+    """Starts a build; returns its row ids, and an executor with workers."""
     from .workers.worker_executor import WorkerExecutor, check_workers
 
     workers = resources.workers
     check_workers(workers)
-    # before the file is made, because there may be no such pool
+    # before the file is created: the pool may not exist
     starter = launcher.launcher_for(resources.pool, workers)
     try:
         with closing(create(config.evaluator)) as made:
@@ -161,6 +161,6 @@ def _workers(
 def _start(
     path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig, workers: int
 ) -> rows.Started:
-    """Inserts a build into the file, which is made if it is missing, and returns its numbers."""
+    """Inserts a build into the file, created if missing, and returns its row ids."""
     with open_to_write(path, identity=evaluator.identity, create=True) as store:
         return rows.start(store, config, workers)

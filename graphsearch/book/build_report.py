@@ -19,9 +19,9 @@ class BuildProgress:
     Attributes:
       stage: `loading`, `checking` or `building`. seconds: since it began.
       searched, added, visits, evaluations: by this build.
-      positions, leaves: of the book. waiting: items of the queue.
+      positions, leaves: of the book. waiting: unfinished items of the queue.
       line: the line being searched, in SAN. ply: of its last position.
-      left: seconds until nothing is left to search, by the branching so far; None: unknown.
+      left: estimated seconds until nothing is left to search; None: unknown.
     """
 
     stage: str
@@ -60,7 +60,7 @@ class BuildReport:
     Attributes:
       book: its name. ended: `complete`, `stop`, `time` or `evaluations`.
       positions, leaves: of the book now. searched, added, visits, evaluations, seconds: of this build.
-      failed: positions that could not be searched, and why.
+      failed: (FEN, error) of each position that could not be searched.
       roots: their values now.
     """
 
@@ -99,7 +99,7 @@ OnProgress = Callable[[BuildProgress], None]
 
 
 def size(tree: BookTree) -> int:
-    """Returns the number of positions of the book, without those apart."""
+    """Returns the number of positions of the book, except those in the state `apart`."""
     return sum(position.state != APART for position in tree.positions.values())
 
 
@@ -109,7 +109,7 @@ def leaves(tree: BookTree) -> int:
 
 
 def searches_left(tree: BookTree, max_ply: int) -> float:
-    """Returns the expected number of remaining searches, by the branching at each ply so far."""
+    """Returns the number of remaining searches, estimated from the branching at each ply so far."""
     opened: Counter[int] = Counter()
     waiting: Counter[int] = Counter()
     below: Counter[int] = Counter()

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     Executor = LocalExecutor | WorkerExecutor
 
 SHOW_SECONDS = 0.5
-LINE_SECONDS = 0.1  # before a new line is shown, whose search may take long
+LINE_SECONDS = 0.1  # between two reports when a new line begins: its search may take long
 ESTIMATE_SECONDS = 5.0  # between two estimates of the remaining time
-SAVE_SECONDS = 5.0  # between two saves: the most that a kill costs, besides the running searches
+SAVE_SECONDS = 5.0  # between two saves: a kill loses at most this, and the running searches
 POLL_SECONDS = 1.0  # between two reads of the queue
 WAIT_SECONDS = 0.2  # for workers; short, so that signals are handled soon
-VISITS_PER_EVALUATION = 20  # of a search: ends it where little is left to evaluate
-DRAIN_SECONDS = 60.0  # for workers that end their waves when a build is stopped
+VISITS_PER_EVALUATION = 20  # ends a search that finds little left to evaluate
+DRAIN_SECONDS = 60.0  # for workers to end their waves when a build is stopped
 COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "evaluations", "failed"
 
 
@@ -85,9 +85,9 @@ class Builder:
         self.roots = Roots(self.tree, self.growth)
         self._progress = ProgressReporter(self, on_progress)
 
-    # -------------------------------------------------------------- the whole
+    # -------------------------------------------------------------- loop
     def build(self) -> BuildReport:
-        """Builds until a limit; results are saved whatever ends the build."""
+        """Builds until a limit, and returns a report; saves the results however the build ends."""
         self._load()
         self._save(wait=True)
         try:
@@ -128,7 +128,7 @@ class Builder:
                 self._take(outcome)
 
     def _finish(self, ended: str) -> None:
-        """Writes the end of this build; searches that still run are lost for the book, not for the graph."""
+        """Writes the end of this build; the book loses the searches that still run, the graph keeps them."""
         costs = self.tree.costs()
         priorities = [(key, cost) for key, cost in costs.items() if self.tree.positions[key].state == LEAF]
         book, counts = self._started.book, self._numbers()
@@ -137,7 +137,7 @@ class Builder:
         self._executor.note(lambda store: rows.write_run(store, self._started, counts, ended))
         self._executor.save(wait=True)
 
-    # -------------------------------------------------------------- beginning
+    # -------------------------------------------------------------- loading
     def _load(self) -> None:
         """Reads the book, applies the configuration to it, and adds its roots."""
         tree = self.tree
@@ -172,7 +172,7 @@ class Builder:
 
     # -------------------------------------------------------------- the queue
     def _poll(self) -> None:
-        """Reads new items of the queue now and then, and advances the lines of all items."""
+        """Reads new queue items every `POLL_SECONDS`, and advances the lines of all items."""
         now = time.monotonic()
         if now - self._polled_at >= POLL_SECONDS:
             self._polled_at = now
@@ -184,7 +184,7 @@ class Builder:
             self._executor.note(partial(_set_state, item.id, state, note))
 
     def _enter(self, item: QueueItem) -> None:
-        """Accepts an item; a line without a position of the book begins a new root."""
+        """Accepts an item; its first position becomes a root if no position of its line is in the book."""
         if self.requests.knows(item):
             return
         board = self.requests.take(item)
@@ -195,7 +195,7 @@ class Builder:
 
     # -------------------------------------------------------------- searching
     def _hand_out(self) -> bool:
-        """Submits tasks while the executor has room; returns False if the limit of evaluations ends that."""
+        """Submits tasks while the executor has room; returns False at the limit of evaluations."""
         while self._executor.open_tasks < self._executor.capacity:
             if not self._may_search():
                 return False
@@ -230,7 +230,7 @@ class Builder:
         position, line = self.tree.positions[key], self._lines.pop(key)
         self.counts.visits += outcome.visits
         self.counts.evaluations += outcome.evaluations
-        if outcome.error:  # its lease stays, so that this run does not search it again
+        if outcome.error:  # keeps its lease, so that this run does not search it again
             self.counts.failed[position.fen] = outcome.error
             self.requests.give_up(key, outcome.error)
             return
@@ -291,7 +291,6 @@ class Builder:
 
 
 def _set_state(number: int, state: queue.State, note: str, store: Store) -> None:
-    """Writes the state of an item of the queue."""
     queue.set_state(store, number, state, note)
 
 
@@ -307,7 +306,7 @@ class ProgressReporter:
         self._estimate: tuple[float, float | None] = (0.0, None)
 
     def searching(self, line: BookLine) -> None:
-        """Sets the line that is being searched."""
+        """Sets the line being searched, and reports it."""
         positions = self._tree.positions
         position = positions[line.keys[-1]]
         self._line = numbered(line.sans, positions[line.keys[0]].ply) or position.fen
@@ -315,7 +314,7 @@ class ProgressReporter:
         self.show("building", LINE_SECONDS)
 
     def waiting(self) -> None:
-        """Sets that nothing is left to search."""
+        """Sets the message that nothing is left to search."""
         self._line = "nothing left to search; waiting for the queue"
 
     def show(self, stage: str, after: float = SHOW_SECONDS) -> None:
@@ -347,7 +346,7 @@ class ProgressReporter:
         )
 
     def _left(self, seconds: float) -> float | None:
-        """Returns the seconds until nothing is left to search, by the branching so far."""
+        """Returns the estimated seconds until nothing is left to search; None if unknown."""
         at, found = self._estimate
         if seconds - at > ESTIMATE_SECONDS or not at:
             searched, max_ply = self._build.counts.searched, self._build.config.max_ply

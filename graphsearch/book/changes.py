@@ -1,4 +1,4 @@
-"""Moves that were added to books or removed, with reasons: between two files, or since a run of one."""
+"""Moves that books have added or removed, with reasons: between two files, or since a run of one file."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class BookChange:
-    """A move that was added to a book, or removed.
+    """A move that a book has added or removed.
 
     Attributes:
-      position: FEN. move, san: UCI, and as people write it. came: whether it came; else it went.
-      rule: why the book took it in. reason: why it has it now, or has it no more, in words; empty if unknown.
-      n: edge N when the book last decided. value, loss: in the book, for the side that plays it; centipawns
-        by which it was worse than the best move; None if unknown.
+      position: FEN. move, san: UCI and SAN. came: whether it was added, not removed.
+      rule: by which the book added it. reason: why it is in the book now or no longer is; empty if unknown.
+      n: edge N at the last decision. value: in the book, for the side that plays the move; None if unknown.
+      loss: centipawns against the best move; None if unknown.
     """
 
     position: str
@@ -57,7 +57,7 @@ class BookChange:
 
 @dataclass(frozen=True, slots=True)
 class BookChanges(Answer):
-    """The changes of a book: numbers of added and removed moves, and those with most visits."""
+    """The changes of a book: numbers of added and removed moves, and the changes with the most visits."""
 
     book: str
     came: int
@@ -67,7 +67,7 @@ class BookChanges(Answer):
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A row of a book, with its sort key."""
+    """A move of a book, with its position and its run."""
 
     key: str
     move: str
@@ -97,7 +97,7 @@ def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: in
 
 
 def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> list[BookChanges]:
-    """Returns the moves of each book that a run or a later one has added; removed moves leave no trace.
+    """Returns the moves that a run or a later one has added to each book; removed moves leave no trace.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -113,14 +113,14 @@ def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> l
 
 
 def _moves(store: Store, book: BookRow | None) -> Iterator[_Move]:
-    """Yields the moves of a book by position and move."""
+    """Yields the moves of a book, sorted by key and move; none for None."""
     if book is not None:
         for row in asked(store, _MOVES, (book.id,), *_COLUMNS):
             yield _Move(*row)
 
 
 def _compared(name: str, old: Iterator[_Move], new: Iterator[_Move], top: int) -> BookChanges:
-    """Returns the items that only one of two ordered lists has."""
+    """Returns the moves that only one of two sorted iterators has."""
     went, came = [], []
     one, other = next(old, None), next(new, None)
     while one or other:
@@ -141,9 +141,9 @@ def _change(move: _Move, *, came: bool) -> BookChange:
 
 
 def _with_reasons(found: BookChanges, store: Store) -> BookChanges:
-    """Returns the changes with the present verdicts of the book."""
+    """Returns the changes with the reasons of the book's present verdicts."""
     rows = found.changes
-    with suppress(GraphSearchError):  # a configuration of another version: the rules alone must suffice
+    with suppress(GraphSearchError):  # another version's configuration: leave the reasons empty
         verdicts = verdicts_of(store, found.book) if rows else None
         rows = tuple(_reasoned(row, verdicts) for row in rows if verdicts)
     return replace(found, changes=rows)

@@ -35,12 +35,12 @@ class Window:
 
     Attributes:
       first, last: plies of the positions, inclusive; None: no end. Where windows overlap, the last counts.
-      own_cp: own moves that lose at most so many centipawns against the best one.
-      own_moves: of these, at most so many, the best ones; None: all.
+      own_cp: own moves that lose at most this many centipawns against the best one.
+      own_moves: largest number of these, the best ones; None: all.
       reply_p: replies with at least this prior; None: the test admits none.
-      reply_cp: replies that lose at most so many centipawns against the best one; None: none but the best.
-      reply_games: replies in at least so many imported games; None: the test admits none.
-      reply_moves: of all these, at most so many, the best ones; None: all.
+      reply_cp: replies that lose at most this many centipawns against the best one; None: none but the best.
+      reply_games: replies in at least this many imported games; None: the test admits none.
+      reply_moves: largest number of all these, the best ones; None: all.
     """
 
     first: int = 0
@@ -81,7 +81,7 @@ class Leaf:
     """The search of a position of the book.
 
     Attributes:
-      evaluations, visits: of each search; None: no such limit. One of them is given.
+      evaluations, visits: limits of each search; None: no such limit. One of them is set.
       params: (name, value text) pairs of the search's parameters, such as `("MinibatchSize", "32")`.
     """
 
@@ -98,7 +98,7 @@ class Ruling:
       board: the position, wherever it occurs in the book; no other ruling of this kind has it.
       moves: moves that are always added (forced), or never (excluded).
       only: of forced moves: whether no other move is added there.
-      line: of BOOK.toml.
+      line: its line in BOOK.toml.
     """
 
     board: chess.Board
@@ -112,10 +112,10 @@ class BookConfig:
     """A checked BOOK.toml.
 
     Attributes:
-      text: the file as it was read. name: of the book. side: whose moves are own ones.
+      text: the file as read. name: of the book. side: the side with the book's own moves.
       max_ply: positions at this ply are not searched, and none of their moves is added.
       roots: distinct positions before `max_ply`.
-      notes: for the author, a line each.
+      notes: for the author, one line each.
     """
 
     text: str
@@ -146,11 +146,11 @@ class BookConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildLimits:
-    """When a build ends, unless nothing is left to search before.
+    """The limits of a build, which otherwise ends when nothing is left to search.
 
     Attributes:
-      seconds: of wall time.
-      evaluations: no search begins that might exceed this number, except the first.
+      seconds: wall time.
+      evaluations: the build starts no search that might exceed this number, except the first.
       forever: whether to wait for the queue when nothing is left.
     """
 
@@ -161,11 +161,11 @@ class BuildLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a build may use.
+    """The processes and the memory of a build.
 
     Attributes:
-      workers: processes that search; 1: this one. pool: where: `local`, `ray` or `ray:ADDRESS`.
-      shards: of the cluster whose folder is the path, made if it is missing; None: as it is, or a file.
+      workers: number of searching processes; 1: this one. pool: theirs: `local`, `ray` or `ray:ADDRESS`.
+      shards: number of shards of the cluster at the path, created if missing; None: as it is, or a file.
       ram_bytes: limit of the memory of the graph, of all workers together.
     """
 

@@ -1,7 +1,7 @@
-"""The decision which moves of a position belong in a book, with reasons: a pure function.
+"""Decides which moves of a position belong in a book, with reasons; a pure function.
 
-The best move is always added; further own moves by `own_cp` and `own_moves`, further replies by
-`reply_cp`, `reply_p` and `reply_games`, the best `reply_moves` of them. A move without visits has no value.
+The best move is always added. Further own moves: by `own_cp` and `own_moves`. Further replies: by
+`reply_cp`, `reply_p` and `reply_games`, at most the best `reply_moves`. A move without visits has no value.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Candidate:
     """A legal move, as input of a decision.
 
     Attributes:
-      move: UCI. p: prior. n: edge N. san: as people write it.
+      move: UCI. p: prior. n: edge N. san: SAN.
       q: edge Q, None while n = 0; value: of the book if it has the move, else q; for the side that plays it.
-      games: imported games with it. rule: by which the book has it already; empty: the book does not have it.
+      games: imported games with it. rule: by which the book added it; empty: the book does not have it.
     """
 
     move: str
@@ -85,7 +85,7 @@ def decide(
         if found.move in excluded:
             rule, reason = "", "excluded by the configuration"
         else:
-            rule, reason = tests.of(found, loss)  # a forced move that the window admits counts for its limit
+            rule, reason = tests.of(found, loss)  # counts an admitted forced move in the limit
         if found.move in forced:
             rule, reason = FORCED, "forced by the configuration"
         elif found.move in wanted and found.move not in excluded:
@@ -116,7 +116,7 @@ def _of(rulings: Sequence[Ruling], board: chess.Board) -> list[Ruling]:
 
 
 class _Tests:
-    """The tests of a window; moves must come in the order of their value."""
+    """The tests of a window; the caller passes moves best value first."""
 
     def __init__(self, window: Window | None, *, is_own: bool) -> None:
         self._window = window
@@ -172,7 +172,7 @@ class _Tests:
 
 
 def admits_by_value(window: Window | None, loss: int | None, better: int, *, is_own: bool) -> bool:
-    """Returns whether a window admits, by its value alone, a move outside the book.
+    """Returns whether a window admits a move outside the book by its value alone.
 
     Args:
       loss: centipawns against the best move. better: moves of the book with at least its value.
@@ -187,7 +187,7 @@ def admits_by_value(window: Window | None, loss: int | None, better: int, *, is_
 
 
 def admits_by_rank(window: Window | None, admitted: int, better: int) -> bool:
-    """Returns whether a reply that only `reply_moves` kept out may be among the best of those now.
+    """Returns whether a reply that only `reply_moves` kept out may now be among the best `reply_moves`.
 
     Args:
       admitted: replies of the book that windows admitted.

@@ -1,4 +1,4 @@
-"""The executor of a book without workers; `workers.worker_executor` has the one with workers.
+"""The executor that searches in this process; `workers.worker_executor` has the one with workers.
 
 An executor searches tasks, returns their outcomes, and is the only writer of the file.
 """
@@ -34,7 +34,7 @@ class Task:
     Attributes:
       key: of the position, as `key_text` has it.
       fen: the position, without history.
-      moves: UCI moves that are searched; empty: all.
+      moves: UCI moves to search; empty: all.
       evaluations, visits: limits; None: no such limit.
       params: (name, value text) pairs of the search.
     """
@@ -53,7 +53,7 @@ class Outcome:
 
     Attributes:
       visits, evaluations: added by its search. error: why it failed; empty if it did not.
-      is_whole: whether the search came to its limit; else it was stopped.
+      is_whole: whether the search reached its limit; otherwise it was stopped.
     """
 
     task: Task
@@ -78,8 +78,8 @@ class LocalExecutor:
         """Opens the file.
 
         Args:
-          run: row of the table `run`, which records carry.
-          stop: ends the running search, whose results are kept.
+          run: row of the table `run`, stored in the records.
+          stop: ends the running search, and keeps its results.
 
         Raises:
           StoreError: if the file cannot be opened for writing.
@@ -144,7 +144,7 @@ class LocalExecutor:
             self._graph.save_soon()
 
     def stop(self) -> None:
-        """Ends the running search, and drops waiting tasks; no more may be submitted."""
+        """Ends the running search, and drops waiting tasks; the caller submits no more."""
         self._stop.set()
         self._tasks.clear()
 

@@ -27,7 +27,7 @@ class Gap:
     """A reply that the book lacks, or an own position without an answer.
 
     Attributes:
-      position: number of the position. reply, san: the missing reply; None: the position itself waits.
+      position: number of the position. reply, san: the missing reply; None: the position itself lacks a move.
       reach: probability of the line with the reply: the largest product along a line from a root of the
         replies' shares of games, or P where fewer than 20 games are known; own moves count 1.
       p: prior of the reply in the graph; None: the graph does not know the position.
@@ -45,8 +45,9 @@ class Gap:
 def find_gaps(store: Store, snapshot: BookSnapshot, *, min_p: float, min_games: int, top: int) -> Reached:
     """Returns the gaps, the likeliest first, at most `top` (0: all), and the likeliest lines.
 
-    A reply is one if its P is at least `min_p`, or if at least `min_games` imported games have it. In a book
-    of both sides every move is an own one and a reply. Replies that BOOK.toml excludes are none.
+    A missing reply is a gap if its P is at least `min_p`, or if at least `min_games` imported games have it.
+    In a book of both sides every move is both an own move and a reply. Replies that BOOK.toml excludes are no
+    gaps.
     """
     games = imported_games(store, snapshot)
     reach, parents = reaches(snapshot, games)
@@ -111,7 +112,7 @@ def reaches(snapshot: BookSnapshot, games: Games) -> tuple[dict[int, float], dic
 
 
 class _Searcher:
-    """Finds the gaps of one position after the other."""
+    """Finds the gaps at one position at a time."""
 
     def __init__(
         self, store: Store, snapshot: BookSnapshot, games: Games, min_p: float, min_games: int
@@ -128,7 +129,7 @@ class _Searcher:
             self._max_ply = config.max_ply
 
     def gaps_at(self, number: int, reach: float) -> list[Gap]:
-        """Returns the gaps at a position of that probability."""
+        """Returns the gaps at a position; `reach`: its probability."""
         position = self._snapshot.positions[number]
         own = self._snapshot.is_own(position.turn)
         if own and position.state == LEAF:

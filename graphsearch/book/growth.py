@@ -31,7 +31,7 @@ Games = Callable[[str], Mapping[str, int]]
 
 
 def known_moves(board: chess.Board, record: NodeRecord) -> list[Candidate]:
-    """Returns the legal moves of a position with their numbers in its record, without SAN, which is slow."""
+    """Returns the legal moves of a position with the numbers of its record; without SAN, which is slow."""
     if not record.codes:
         return []
     moves, priors = legal_moves(board), record.priors
@@ -47,7 +47,7 @@ class Growth:
     """Adds positions and moves by the configuration."""
 
     def __init__(self, config: BookConfig, tree: BookTree, since: int, read: Read, games: Games) -> None:
-        """Takes the book and its sources.
+        """Creates the growth of a tree.
 
         Args:
           since: number of this run of the book. read: returns the record of a position.
@@ -62,7 +62,7 @@ class Growth:
         self.added = 0
 
     def add(self, board: chess.Board, ply: int) -> Position:
-        """Returns the book's position on a board; a new one if it has none."""
+        """Returns the book's position of a board, and adds it if it is new."""
         key = key_text(board)
         position = self._tree.positions.get(key)
         if position is None:
@@ -83,7 +83,7 @@ class Growth:
         return position
 
     def set_apart(self) -> None:
-        """Sets the state `apart` where no root leads any more, and restores states where one leads again."""
+        """Sets positions that no root leads to `apart`, and restores those that a root leads to again."""
         reached = self._tree.reachable()
         gone = []
         for key, position in self._tree.positions.items():
@@ -107,7 +107,6 @@ class Growth:
         self._tree.update(found)
 
     def _bring_one_back(self, position: Position) -> None:
-        """Restores the state of one position."""
         if terminal_kind(board_of(position.fen)) != NOT_TERMINAL:
             position.state = END
         elif position.n and (position.moves or position.outside is not None):
@@ -123,7 +122,7 @@ class Growth:
         position.n, position.since = record.visits, self._since
         lower, upper = record.bounds_at(board.halfmove_clock)
         if lower == upper and not any(edge.bounds == (lower, upper) for edge in record.edges):
-            position.state, position.value = END, float(lower)  # not a mate that was found
+            position.state, position.value = END, float(lower)  # proven, but not through a move
             self._tree.changed.add(position.key)
             self._tree.unsettled.add(position.key)
             self._tree.update([position.key, *position.parents])
@@ -147,7 +146,7 @@ class Growth:
         self._tree.update([position.key])
 
     def redecide_all(self, goes_on: Callable[[], bool]) -> bool:
-        """Decides again on every searched position while `goes_on`; returns whether on all of them."""
+        """Decides again on searched positions until `goes_on` returns False; returns whether it did all."""
         tree = self._tree
         tree.unsettled.clear()
         searched = [position for position in tree.positions.values() if position.state == OPEN]
@@ -221,7 +220,7 @@ class Growth:
 
     # -------------------------------------------------------------- values that change decisions
     def settle(self) -> None:
-        """Adds moves that a window admits since the values of other moves have changed."""
+        """Adds moves that a window admits now because the values of other moves have changed."""
         tree = self._tree
         while tree.unsettled:
             changed = [tree.positions[key] for key in tree.unsettled]
@@ -235,7 +234,7 @@ class Growth:
     def _has_more(self, position: Position) -> bool:
         """Returns whether a window may admit a move outside the book now, by its value or its rank.
 
-        If the best one is excluded, the next may be admitted: only the record can tell.
+        If the best one is excluded, the next may be admitted; only the record shows that.
         """
         if position.state != OPEN or position.outside is None:
             return False
@@ -252,13 +251,13 @@ class Growth:
         return not has_only_forced(self._config, board_of(position.fen))
 
     def _revive(self) -> None:
-        """Makes leaves of positions beyond the last ply to which a shorter path was found."""
+        """Turns positions beyond the last ply into leaves if a shorter path to them was found."""
         for key in self._tree.lowered:
             self.fit_ply(self._tree.positions[key])
         self._tree.lowered.clear()
 
     def fit_ply(self, position: Position) -> None:
-        """Sets the state of a position that was never searched, leaf or end, by its ply."""
+        """Sets the state of a position that was never searched to leaf or end, by its ply."""
         if position.state not in (LEAF, END) or position.searches or position.n or position.value is not None:
             return
         state = LEAF if position.ply < self._config.max_ply else END
@@ -288,7 +287,7 @@ class Roots:
         self._origins[position.key] = origin
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Returns the roots as `rows.write_roots` takes them: (key, FEN, origin)."""
+        """Returns (key, FEN, origin) of each root, for `rows.write_roots`."""
         positions = self._tree.positions
         return [(key, positions[key].fen, self._origins[key]) for key in self._tree.roots]
 
@@ -306,7 +305,7 @@ class Roots:
 
     # -------------------------------------------------------------- the history
     def changes(self, searched: int) -> list[BookValues]:
-        """Returns the roots whose value, best move or line has changed since the last call.
+        """Returns the roots with a new value, best move or line since the last call.
 
         Args:
           searched: positions that this build has searched.

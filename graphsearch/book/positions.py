@@ -1,4 +1,4 @@
-"""Positions and moves of a book, as their rows hold them."""
+"""Positions and moves of a book, with the fields of their rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BookMove:
       p, n, q: prior, edge N and edge Q (None while n = 0) in the record, as of the position's last search.
       value: of the book when its row was last written; None if it was unknown then.
       loss, games: when it was added: centipawns against the best move, imported games with it.
-      visits: searches of leaves behind it.
+      visits: searches of leaves below it.
       since: number of the book's run that added it.
     """
 
@@ -46,7 +46,7 @@ class Position:
       state: `leaf`, `open`, `end`, or `apart` while no root leads to it.
       searches: number of searches to the limit. n: node N after the last one.
       value: of the book; None before the first search.
-      outside, outside_move: best value among visited moves outside the book, and that move; None: no such.
+      outside, outside_move: best value among visited moves outside the book, and that move, or None.
       rest: V + sum n * E over the moves outside the book.
       priority: of a leaf when a build last ended, the smaller the sooner; None: none.
       since: number of the book's run that last searched it, or added it.
@@ -92,5 +92,5 @@ class BookLine:
 
 
 def line_of(keys: Sequence[str], moves: Sequence[BookMove]) -> BookLine:
-    """Returns the line of some positions, by key, and the moves between them."""
+    """Returns the line of positions, given by key, and the moves between them."""
     return BookLine(tuple(keys), tuple(move.move for move in moves), tuple(move.san for move in moves))

@@ -30,7 +30,7 @@ State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
 WAITING: State = "waiting"
 DROPPED: State = "dropped"
-ROWS = 500  # of one transaction, for which others wait
+ROWS = 500  # of one transaction: other writers wait for it
 _NAMES = ("id", "book", "fen", "moves", "origin", "added", "state", "note", "changed")
 
 
@@ -71,7 +71,7 @@ class QueueItem(Answer):
     changed: str | None
 
     def boards(self) -> Iterator[chess.Board]:
-        """Yields the positions of its line in their order, without history.
+        """Yields the positions of its line in order, without history.
 
         Raises:
           ValueError: if the row holds no position, or an illegal move.
@@ -85,7 +85,7 @@ class QueueItem(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The result of `add`: ids of the new rows; items that waited already, with the ids of their rows."""
+    """The result of `add`: ids of the new rows; items already waiting, with the ids of their rows."""
 
     ids: tuple[int, ...]
     duplicates: tuple[tuple[NewItem, int], ...]
@@ -98,9 +98,9 @@ def add(
     *,
     book: str | None = None,
 ) -> Added:
-    """Adds items to the queue, except those that wait already for the same book.
+    """Adds items to the queue, except those already waiting for the same book.
 
-    Items are read one by one, so they may be many; after a failure those added before stay.
+    It reads items one by one, so there may be many; items added before a failure stay.
 
     Args:
       book: their book; None: the book that is built next.
@@ -124,10 +124,10 @@ def add(
 
 
 def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
-    """Drops waiting rows; returns the ids of rows that did not wait any more, which stay.
+    """Drops waiting rows; returns the rows that were no longer waiting, and leaves them.
 
     Raises:
-      InvalidParameterError: if there is no row of an id; nothing is dropped then.
+      InvalidParameterError: if an id has no row; nothing is dropped then.
       StoreError: if the file cannot be written.
     """
     with changing(path) as connection:
@@ -179,9 +179,9 @@ def waiting(store: Store, book: str) -> list[QueueItem]:
 
 
 def set_state(store: Store, number: int, state: State, note: str | None = None) -> bool:
-    """Sets the state of a waiting row; returns False if it did not wait any more, and leaves it as it is.
+    """Sets the state of a waiting row; returns False for any other row, and leaves it as it is.
 
-    It joins an open transaction.
+    Joins an open transaction.
 
     Raises:
       InvalidParameterError: for an unknown state.
@@ -258,10 +258,13 @@ def from_text(text: str, *, moves: str | None = None) -> GivenItem:
 def from_games(
     path: Path, *, ply: int | None = None, only: Collection[int] | None = None
 ) -> Iterator[GivenItem]:
-    """Yields the line of each game of a PGN file up to `ply` half-moves; of all, or those that `only` names.
+    """Yields the line of each game of a PGN file, up to `ply` half-moves.
+
+    Args:
+      only: numbers of games; None: all.
 
     Raises:
-      InvalidPositionError: if the file is no PGN, or lacks one of these games.
+      InvalidPositionError: if the file is not PGN, or lacks one of these games.
     """
     from ..position.pgn_position import read_games
 
@@ -281,8 +284,7 @@ def from_games(
 def from_lines(lines: Iterable[str]) -> Iterator[GivenItem]:
     """Yields the item of each line of a text: a FEN, an EPD line, or moves from the start position.
 
-    `POSITION moves LIST`, as in UCI, is a line from there. Blank lines and lines that begin with # are
-    skipped.
+    `POSITION moves LIST`, as in UCI, is a line from there. Skips blank lines and lines that begin with #.
 
     >>> [given.item.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"])]
     [('e2e4', 'e7e5'), ('d2d4',)]

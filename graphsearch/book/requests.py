@@ -22,7 +22,7 @@ Ending = tuple[QueueItem, State, str]  # an item, its state, a note for the user
 
 @dataclass(slots=True)
 class _Line:
-    """An item on its way into the book.
+    """An accepted item and its progress.
 
     Attributes:
       keys: of its positions, one more than moves. sans: of its moves.
@@ -67,9 +67,9 @@ class Requests:
         self._lines = [line for line in self._lines if line.item.id in ids]
 
     def take(self, item: QueueItem) -> chess.Board | None:
-        """Accepts or refuses an item; returns its first position if that must become a root of the book.
+        """Accepts or refuses an item; returns its first position if it must become a root of the book.
 
-        A line counts from its first position in the book on.
+        The line starts at its first position in the book.
         """
         self._taken.add(item.id)
         try:
@@ -102,13 +102,13 @@ class Requests:
             line.searched += line.key == key
 
     def give_up(self, key: str, error: str) -> None:
-        """Ends the items that need a position that cannot be searched."""
+        """Refuses the items that need a position after its search has failed."""
         lost = [line for line in self._lines if line.key == key]
         self._endings += [(line.item, REFUSED, error) for line in lost]
         self._lines = [line for line in self._lines if line not in lost]
 
     def advance(self) -> Iterator[Ending]:
-        """Advances every line as far as its positions are searched; yields the finished items."""
+        """Advances every line past its searched positions; yields the finished items."""
         going = []
         for line in self._lines:
             ending = self._advance(line)
@@ -131,7 +131,7 @@ class Requests:
             if position.state == LEAF:
                 return None
             if line.place == len(line.moves):
-                return _done(line) if line.searched else None  # known: it is searched once more
+                return _done(line) if line.searched else None  # already in the book: search it once more
             if not self._has_next(line, position):
                 san = line.sans[line.place]
                 return REFUSED, f"{san} is excluded by the configuration in {position.fen}"

@@ -32,10 +32,10 @@ MOVE_COLUMNS = [name for name in TABLES["book_move"].columns if name not in ("bo
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The numbers of a build in its file.
+    """The row ids of a build in its file.
 
     Attributes:
-      book: number of the book. run: of the table `run`. book_run: of the table `book_run`.
+      book: of the table `book`. run: of the table `run`. book_run: of the table `book_run`.
       before, built: the configuration that the book was last built with, and when; empty if it is new.
     """
 
@@ -47,10 +47,10 @@ class Started:
 
 
 def book_named(store: Store, name: str | None) -> BookRow:
-    """Returns the book of a name, or the only one.
+    """Returns the book of a name; without a name, the only book.
 
     Raises:
-      StoreError: if there is no such book, or the name is needed.
+      StoreError: if there is no such book, or several and no name.
     """
     found = books(store)
     if not found:
@@ -65,9 +65,9 @@ def book_named(store: Store, name: str | None) -> BookRow:
 
 
 def start(store: Store, config: BookConfig, workers: int) -> Started:
-    """Inserts a build into a file that is open for writing, and returns its numbers.
+    """Inserts a build into a file that is open for writing, and returns its row ids.
 
-    An existing book keeps its configuration until all of it is decided by the new one (`write_config`).
+    An existing book keeps its configuration until the new one has decided all positions (`write_config`).
     """
     time = now()
     with store.transaction():
@@ -89,14 +89,14 @@ def start(store: Store, config: BookConfig, workers: int) -> Started:
 
 
 def may_decide_otherwise(store: Store, started: Started, config: BookConfig) -> bool:
-    """Returns whether decisions of a book may be outdated, by other rules or other games."""
+    """Returns whether a new configuration or newer games may have outdated decisions of a book."""
     counts_games = any(window.reply_games is not None for window in config.windows)
     newer = any(row.finished is None or row.finished >= started.built for row in games.sources(store))
     return started.before not in ("", config.text) or (counts_games and newer)
 
 
 def write_config(store: Store, book: int, config: BookConfig) -> None:
-    """Writes the configuration that a book is decided by."""
+    """Writes the configuration that has decided all positions of a book."""
     update = "UPDATE book SET side = ?, config = ?, updated = ? WHERE id = ?"
     store.connection.execute(update, (config.side, config.text, now(), book))
 
@@ -158,7 +158,7 @@ def write_history(store: Store, started: Started, roots: Sequence[history.BookVa
 
 
 def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tuple[str, ...]]]:
-    """Returns value, best move and line of each root of a book, the last ones of its history."""
+    """Returns the last value, best move and line of each root in the history of a book."""
     columns = ("key", "value", "best_move", "pv")
     rest = "WHERE book = ? ORDER BY key, run, searched"
     with sql_errors(store.path, "read it"):
@@ -167,7 +167,7 @@ def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tu
 
 
 def load(store: Store, book: int, tree: BookTree) -> None:
-    """Fills a tree with the positions and moves of a book; its roots, values above and reach are not set.
+    """Fills a tree with the stored positions and moves of a book; the caller sets roots and updates the tree.
 
     Raises:
       StoreError: if the file cannot be read, or a move begins or ends outside the positions of the book.
@@ -181,10 +181,10 @@ def load(store: Store, book: int, tree: BookTree) -> None:
 
 
 def read_positions(store: Store, book: int, *, whole: bool) -> dict[str, Position]:
-    """Returns the positions of a book by key, each with its moves in their places.
+    """Returns the positions of a book by key, each with its moves in order.
 
     Args:
-      whole: whether a move of a missing position is an error; else it is left out.
+      whole: whether a move of a missing position is an error; otherwise it is skipped.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -208,7 +208,7 @@ def read_positions(store: Store, book: int, *, whole: bool) -> dict[str, Positio
 def _fields(
     store: Store, table: str, columns: Sequence[str], rest: str, book: int
 ) -> Iterator[dict[str, Any]]:
-    """Returns the rows of a book by the names of the fields that their columns fill."""
+    """Returns the rows of a book as keyword arguments of `Position` or `BookMove`."""
     names = ["since" if name == "book_run" else name for name in columns]
     found = rows(store.connection, table, columns, rest, (book,))
     return (dict(zip(names, row, strict=True)) for row in found)
@@ -230,12 +230,12 @@ BOTH = "both"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookSnapshot:
-    """A whole book.
+    """All positions and moves of a book.
 
     Attributes:
       side: `white`, `black` or `both`. config: the TOML text it was last built with.
-      positions: in the order of their plies; a move that leads on leads to a larger number. The moves of each
-        are in the order of their P.
+      positions: sorted by ply; a move that leads on leads to a larger number. Moves are sorted by P, largest
+        first.
       numbers: of the positions, by key. roots: numbers of positions.
     """
 
@@ -251,12 +251,12 @@ class BookSnapshot:
         return self.side == BOTH or (self.side == "white") == turn
 
     def edges(self, number: int) -> Iterator[tuple[BookMove, int | None]]:
-        """Yields the moves of a position, and the position after each; None: the book does not have it."""
+        """Yields the moves of a position, each with its child's number, None if not in the book."""
         for move in self.positions[number].moves.values():
             yield move, self.numbers.get(move.child)
 
     def leads_on(self, number: int, child: int) -> bool:
-        """Returns whether a child has a larger ply; where not, walks stop, so that none is a cycle."""
+        """Returns whether a child has a larger ply; walks stop at other moves, to avoid cycles."""
         return self.positions[child].ply > self.positions[number].ply
 
     def parents(self, roots: Sequence[int]) -> dict[int, tuple[int, BookMove]]:
@@ -287,16 +287,16 @@ class BookSnapshot:
         return self.positions[self.numbers[line.keys[0]]]
 
     def text(self, line: BookLine, *further: str) -> str:
-        """Returns a line as `whole_line`, and further SANs; without moves the root's FEN."""
+        """Returns a line and further SANs as `whole_line` does; without moves, the root's FEN."""
         fen = self.root(line).fen
         return whole_line(self.config, fen, (*line.sans, *further)) or fen
 
 
 def whole_line(config: str, root: str, sans: Sequence[str]) -> str:
-    """Returns moves below a root of a book with move numbers, after those that lead to it; empty without any.
+    """Returns moves below a root with move numbers, after the moves that lead to the root; empty without any.
 
     Args:
-      config: the TOML text of the book; it may say by which moves its roots are reached. root: FEN.
+      config: the TOML text of the book, which may hold the moves to its roots. root: FEN.
     """
     before = games_of_roots(config).get(without_clocks(root))
     if before is None:
@@ -306,7 +306,7 @@ def whole_line(config: str, root: str, sans: Sequence[str]) -> str:
 
 
 def read_snapshot(store: Store, name: str) -> BookSnapshot:
-    """Returns the tables of a book; read within a snapshot of the store, they are of one moment.
+    """Returns a whole book; the caller holds a snapshot of the store if the file may change meanwhile.
 
     Raises:
       InvalidParameterError: if there is no such book.

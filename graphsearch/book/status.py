@@ -25,7 +25,7 @@ class RunRow:
     """One build on a book; `finished` and `ended` are None while it runs, and if it was killed.
 
     Attributes:
-      number: of the table `book_run`. workers: processes. positions: added to the book. searched: of it.
+      number: id in the table `book_run`. workers: processes. positions: added. searched: positions searched.
       seconds: as last saved.
     """
 
@@ -68,8 +68,8 @@ class Status(Answer):
     Attributes:
       name, side, created, updated: of the table `book`.
       open, leaf, end: positions by state. apart: positions without a root, which `plies` leaves out.
-      moves: of the book, with those of positions apart.
-      queue: items of the queue for it, by state.
+      moves: number in the book, including positions apart.
+      queue: number of its queue items, by state.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Status(Answer):
 
 
 def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status]:
-    """Returns the status of the books of a file; the file is only read, even while a book is built.
+    """Returns the status of the books of a file, read-only, even during a build.
 
     Args:
       name: of one book; None: all of them.

@@ -27,7 +27,7 @@ from .rows import BookSnapshot, read_snapshot
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-MIN_P, MIN_GAMES = 0.05, 20  # from which on a reply without an answer is a gap
+MIN_P, MIN_GAMES = 0.05, 20  # least P or games of a gap
 MOST_CHANGE = 2.0  # of a value in [-1, 1]
 
 
@@ -37,7 +37,7 @@ class LinePosition:
 
     Attributes:
       position: FEN of the position, or of the one before the move. ply: of the position.
-      move: UCI, None for the position itself; of a move that the book does not have.
+      move: UCI of a move outside the book; None for the position itself.
       root: FEN. moves: UCI, from the root to the position. line: those and the move, with move numbers.
     """
 
@@ -176,12 +176,12 @@ def todo(
     min_games: int = MIN_GAMES,
     change: float = MOST_CHANGE,
 ) -> Todo:
-    """Returns candidates for the queue of a book; the file is only read, even while the book is built.
+    """Returns candidates for the queue of a book, read-only, even during a build.
 
     Args:
       kind: `leaves`: positions without a search. `gaps`: likely or popular replies without an answer.
         `bottlenecks`: the fewest leaves on which the choice of a root's move depends.
-      top: at most so many rows; 0: all.
+      top: largest number of rows; 0: all.
       min_p, min_games: of gaps, the least P or the least number of games of a reply.
       change: of bottlenecks, the largest change of a leaf's value; 2 allows any value.
 
@@ -218,7 +218,7 @@ def _leaves(snapshot: BookSnapshot, top: int) -> Todo:
         return (priority is None, 0.0 if priority is None else priority, number)
 
     parents = snapshot.parents(snapshot.roots)
-    # no root leads to the others since a move was excluded or a root removed
+    # other positions lost their root when a move was excluded or a root removed
     reached = {*snapshot.roots, *parents}
     found = [number for number in reached if snapshot.positions[number].state == LEAF]
     rows = []

@@ -1,4 +1,4 @@
-"""BOOK.toml as its author wrote it, checked; `docs/books.md` is its reference.
+"""Reads and checks BOOK.toml; `docs/books.md` is its reference.
 
 toml_tables.py   every table with its keys, types and ranges
 toml_faults.py   messages with line, key and allowed values
@@ -23,7 +23,7 @@ from .config import BookConfig, Expansion, Root, Ruling, Window
 from .toml_faults import Faults, KeyPath
 from .toml_tables import BookFile, ExcludeTable, ForceTable, RootTable
 
-# the policy of expansion that each of its numbers belongs to
+# the policy of expansion that uses each number
 NUMBERS = {
     "cpuct": "puct",
     "alpha": "dropout",
@@ -67,9 +67,7 @@ def parse_config(text: str, folder: Path, name: str) -> BookConfig:
 
 
 def stored_config(text: str, name: str) -> BookConfig:
-    """Returns the book of a TOML text that a graph file keeps, without its roots and evaluator.
-
-    Their files may be gone.
+    """Returns the configuration in a graph file, without its roots and evaluator: their files may be gone.
 
     Args:
       name: of the book.
@@ -82,10 +80,10 @@ def stored_config(text: str, name: str) -> BookConfig:
 
 
 def load_toml(text: str, name: str) -> dict[str, Any]:
-    """Returns the tables of a BOOK.toml, unchecked, within the bounds that `tomllib` alone does not have.
+    """Returns the unchecked tables of a BOOK.toml, within limits that `tomllib` lacks.
 
     Raises:
-      BookConfigError: if the text is no TOML, too large or nested too deeply; with file and line.
+      BookConfigError: if the text is not TOML, too large or nested too deeply; with file and line.
     """
     try:
         return toml_tables(text)
@@ -153,7 +151,7 @@ def _parsed(data: dict[str, Any], text: str, folder: Path, name: str) -> BookCon
 
 # -------------------------------------------------------------------- roots
 def _roots(tables: Sequence[RootTable], max_ply: int, faults: Faults) -> tuple[Root, ...]:
-    """Returns the roots, each position once; games are read only if nothing is wrong before them."""
+    """Returns the roots, each position once; reads games only if there is no fault before them."""
     found: dict[str, Root] = {}
     for index, table in enumerate(tables):
         for root in _roots_of(table, index, max_ply, faults):
@@ -185,7 +183,7 @@ def _roots_of(table: RootTable, index: int, max_ply: int, faults: Faults) -> Ite
 
 
 def _game_roots(table: RootTable, key: KeyPath, origin: str, max_ply: int, faults: Faults) -> Iterator[Root]:
-    """Yields the roots out of the games of a file; reports the games that give none."""
+    """Yields the roots from the games of a file; reports the games without one."""
     from ..position.pgn_position import read_games
 
     file, games = Path(table.pgn or ""), table.numbers()
@@ -233,7 +231,7 @@ def _game_roots(table: RootTable, key: KeyPath, origin: str, max_ply: int, fault
 
 # ------------------------------------------------------------------ rulings
 def _rulings(kind: str, tables: Sequence[ExcludeTable], max_ply: int, faults: Faults) -> dict[str, Ruling]:
-    """Returns the rulings of a kind by key of their position: of several on one position the union."""
+    """Returns the rulings of a kind by position key; merges those on one position."""
     found: dict[str, Ruling] = {}
     for index, table in enumerate(tables):
         board, path = table.board(), (kind, index)

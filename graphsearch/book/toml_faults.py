@@ -41,18 +41,18 @@ class Faults:
         return self._lines.get(path, 1)
 
     def add(self, place: KeyPath | int, text: str) -> None:
-        """Adds a fault of a key, which the message begins with, or one on a line."""
+        """Adds a fault of a key, named before the text, or of a line."""
         found = (place, text) if isinstance(place, int) else (self.line(place), f"{named(place)}: {text}")
         self._found.append(found)
 
     def add_all(self, error: ValidationError) -> None:
-        """Adds the faults that the models have found."""
+        """Adds the faults of a validation."""
         self._found += [
             (self.line(fault["loc"]), _message(fault)) for fault in error.errors(include_url=False)
         ]
 
     def note(self, path: KeyPath, text: str) -> None:
-        """Adds a note, which begins with the name of the table."""
+        """Adds a note, with the table's name before the text."""
         self.notes.append(f"{self.name}:{self.line(path)}: {named(path[:1])} {text}")
 
     def __bool__(self) -> bool:
@@ -79,9 +79,9 @@ def named(path: KeyPath) -> str:
 
 
 def _message(fault: ErrorDetails) -> str:
-    """Returns the message of a fault that the models have found."""
+    """Returns the message of a validation fault."""
     path, kind = fault["loc"], fault["type"]
-    inner = 1 + is_array(path[0])  # keys of the table begin there
+    inner = 1 + is_array(path[0])  # index of the table's own key
     if len(path) <= inner:
         return _table_message(fault)
     model = TABLES[str(path[0])]
@@ -153,7 +153,7 @@ def allowed(found: str, names: Iterable[str]) -> str:
 
 KeyPath = tuple[str | int, ...]
 
-MOST_LINES = 1000  # of one value; behind a longer one no line is known, because each line costs a parse
+MOST_LINES = 1000  # of one value; after a longer one no lines are known, because each line costs a parse
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
@@ -189,7 +189,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
 
 
 def _enter(header: dict[str, Any], lines: dict[KeyPath, int], last: dict[KeyPath, int], line: int) -> KeyPath:
-    """Returns the path of the table that a parsed header, `[a.b]` or `[[a.b]]`, begins; notes its line."""
+    """Returns the path of the table that a parsed header, `[a.b]` or `[[a.b]]`, begins; stores its line."""
     path: KeyPath = ()
     value: Any = header
     while value:

@@ -102,13 +102,13 @@ Options = dict[str, Annotated[str, BeforeValidator(_option)]]
 
 
 class Table(BaseModel):
-    """A table: no key is unknown, and no value becomes another type."""
+    """A table that rejects unknown keys and converts no types."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def located(folder: Path | None, name: str) -> Path:
-    """Returns the absolute path of a file name, which is relative to a folder; `~` is a home."""
+    """Returns the absolute path of a file name relative to a folder; expands `~`."""
     return (Path(folder or "") / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
 
 
@@ -125,7 +125,7 @@ class EvaluatorTable(Table):
     @field_validator("name", "policy", "value")
     @classmethod
     def _locate(cls, name: str | None, info: ValidationInfo) -> str | None:
-        """Returns the name with the absolute path of its file or command."""
+        """Returns the evaluator's name with the absolute path of its file or command."""
         kind, _, rest = (name or "").partition(":")
         if not rest or kind not in ("lc0", "uci", "nnue"):
             return name
@@ -151,7 +151,7 @@ class EvaluatorTable(Table):
         return self
 
     def _key_of(self, message: str) -> tuple[str, ...]:
-        """Returns the path of the key whose value a message names."""
+        """Returns the path of the key with the value in a message."""
         for key in ("name", "policy", "value", "pool"):
             if repr(getattr(self, key)) in message:
                 return (key,)
@@ -316,7 +316,7 @@ class WindowTable(Table):
     reply_moves: MostMoves = None
 
     def window(self) -> Window:
-        """Returns the window; own moves are one unless a key says how many or how good."""
+        """Returns the window; it has one own move unless `own_cp` or `own_moves` is set."""
         values = self.model_dump(exclude={"plies"})
         if not self.model_fields_set & {"own_cp", "own_moves"}:
             values["own_moves"] = 1

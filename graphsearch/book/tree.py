@@ -1,7 +1,7 @@
 """The book in memory: its positions, their values, and the costs of paths to leaves.
 
-The graph of a book has no cycles by its plies: a move to a position at no larger ply (a tempo was lost, or a
-line came back) counts with its own edge's value, and is on no path to a leaf.
+Plies keep the graph of a book free of cycles: a move to a position at no larger ply (a lost tempo, or a line
+that returns) counts with its own edge's value, and is on no path to a leaf.
 
     value = best of -(child's value) and of the moves outside the book          (backup `minimax`)
     value = (rest + sum n * -(child's value)) / N                                (backup `q`)
@@ -28,8 +28,8 @@ class BookTree:
 
     Attributes:
       positions: by key. roots: keys, in the order of the configuration.
-      changed: keys of positions whose rows are not written yet.
-      unsettled: keys of positions whose value or ply changed since this was last emptied.
+      changed: keys of positions with unwritten rows.
+      unsettled: keys of positions with a new value or ply since this was last emptied.
       lowered: keys of positions to which a shorter path was found since this was last emptied.
     """
 
@@ -44,7 +44,7 @@ class BookTree:
 
     # -------------------------------------------------------------- growing
     def add(self, position: Position) -> Position:
-        """Returns the book's position of that key: this one if it is new, else the known one."""
+        """Adds a position if its key is new; returns the book's position of that key."""
         known = self.positions.setdefault(position.key, position)
         if known is position:
             self.changed.add(position.key)
@@ -53,7 +53,7 @@ class BookTree:
         return known
 
     def link(self, position: Position, move: BookMove) -> None:
-        """Gives a position a move; the child must be in the book."""
+        """Adds a move to a position; the child must be in the book."""
         position.moves[move.move] = move
         child = self.positions[move.child]
         child.parents.add(position.key)
@@ -69,7 +69,7 @@ class BookTree:
             self.positions[gone.child].parents.discard(position.key)
 
     def _lower(self, position: Position, ply: int) -> None:
-        """Sets a smaller ply of a position, and of its descendants."""
+        """Lowers the ply of a position and of its descendants."""
         waiting = [(position, ply)]
         touched: set[str] = set()
         while waiting:
@@ -79,7 +79,7 @@ class BookTree:
             found.ply = shorter
             self.changed.add(found.key)
             self.lowered.add(found.key)
-            self.unsettled.add(found.key)  # moves to it and its own may lead on now, or not any more
+            self.unsettled.add(found.key)  # moves to and from it may lead on now, or no longer
             touched |= {found.key, *found.parents}
             waiting += [(self.positions[move.child], shorter + 1) for move in found.moves.values()]
         self.update(touched)
@@ -153,7 +153,7 @@ class BookTree:
     def _steps(
         self, position: Position, values: dict[str, float | None]
     ) -> Iterator[tuple[BookMove, float, float]]:
-        """Yields the moves with a leaf behind them: (move, its cost, the child's reach)."""
+        """Yields the moves with a leaf below them: (move, its cost, the child's reach)."""
         for move, cost in self._costs_of(position, values):
             reach = self.positions[move.child].reach
             if reach is not None:
@@ -199,13 +199,13 @@ class BookTree:
             self.changed.add(key)
 
     def lease(self, key: str, *, leased: bool) -> None:
-        """Marks a position as being searched, or not any more."""
+        """Marks a position as being searched, or as free."""
         self.positions[key].leased = leased
         self.update([key])
 
     # -------------------------------------------------------------- paths
     def reachable(self) -> set[str]:
-        """Returns the keys of all positions that can be reached from a root."""
+        """Returns the keys of all positions reachable from a root."""
         found: set[str] = set()
         waiting = list(self.roots)
         while waiting:
@@ -216,12 +216,12 @@ class BookTree:
         return found
 
     def costs(self) -> dict[str, float]:
-        """Returns the cost of the cheapest path from a root to every position that can be reached."""
+        """Returns the cost of the cheapest path from a root to every reachable position."""
         found: dict[str, float] = {}
         heap = [(self.positions[root].ply, root, 0.0) for root in self.roots]
         best = dict.fromkeys(self.roots, 0.0)
         heapq.heapify(heap)
-        while heap:  # by ply, so that every path to a position is known when its turn comes
+        while heap:  # by ply, so that every path to a position is known when it is popped
             ply, key, _ = heapq.heappop(heap)
             position = self.positions[key]
             if key in found or ply != position.ply:
@@ -262,7 +262,7 @@ def _best(position: Position, values: dict[str, float | None]) -> float | None:
 def loss_of(best: float | None, value: float | None) -> int | None:
     """Returns the loss of a value against the best one in centipawns, at most 10,000; None if one is unknown.
 
-    They are of the type `centipawn`, by Q alone: minimax values have no WDL.
+    The score type is `centipawn`, from Q alone, because minimax values have no WDL.
 
     >>> loss_of(0.5, 0.25), loss_of(0.5, None), loss_of(1.0, -1.0)
     (52, None, 10000)
@@ -290,7 +290,7 @@ class CheapestWay:
         """Returns `per_ply + per_loss * loss - per_log_p * ln p + per_move * rank` of a move.
 
         Args:
-          loss: in pawns. rank: number of moves that the position has in the book before it.
+          loss: in pawns. rank: number of book moves of the position before it.
         """
         return (
             self.per_ply
@@ -302,10 +302,10 @@ class CheapestWay:
     def choose(
         self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
     ) -> BookMove:
-        """Returns the first move of the cheapest path; of equal ones the likelier.
+        """Returns the first move of the cheapest path; of equal paths, the likelier move.
 
         Args:
-          steps: the moves with a leaf behind them, at least one.
+          steps: the moves with a leaf below them, at least one.
           values: of the moves, for the side to move.
           visits: searches here and below. q: the position's value.
         """

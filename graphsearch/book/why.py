@@ -31,10 +31,10 @@ class Why:
 
     Attributes:
       book: its name. position: FEN. key: as `key_text` has it.
-      found: whether the book has it. state: `leaf`, `open` or `end`; None if it has not.
+      found: whether the book has it. state: `leaf`, `open` or `end`; None if not found.
       ply: in the book; None if it is not there. line: a shortest line, in SAN, from the start of
         the game where the moves to the root are known, else from the root; empty for a root without moves.
-      searches, n: number of its searches, node N then. value: of the book, for the side to move.
+      searches, n: number of its searches, node N after the last. value: of the book, for the side to move.
       outside, outside_san: best value among the moves outside the book, and that move.
       priority, rank, leaves: of a leaf: its cost, its rank in that order from 1, the number of leaves.
       verdicts: on every legal move as of now, best value first; empty if nothing was searched here.
@@ -96,7 +96,7 @@ class LeftAt:
 
 
 def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = None) -> Why:
-    """Returns the verdicts of a book on a position, with reasons; the file is only read.
+    """Returns the verdicts of a book on a position, with reasons; read-only.
 
     Args:
       board: the position; its move stack shows where a game leaves the book.
@@ -141,7 +141,7 @@ class _BookReader:
         return {move.move: move.games for move in games.counts(self._store, [key]).get(key, [])}
 
     def why(self, board: chess.Board) -> Why:
-        """Returns the answer."""
+        """Returns the explanation of a position."""
         key = key_text(board)
         position = self.tree.positions.get(key)
         costs = self._leaf_costs()
@@ -170,7 +170,7 @@ class _BookReader:
         )
 
     def _leaf_costs(self) -> dict[str, float]:
-        """Returns the costs of all leaves that can be reached."""
+        """Returns the costs of all reachable leaves."""
         costs = self.tree.costs()
         return {key: cost for key, cost in costs.items() if self.tree.positions[key].reach == 0.0}
 
@@ -193,7 +193,7 @@ class _BookReader:
         )
 
     def _left_at(self, board: chess.Board) -> LeftAt | None:
-        """Returns where the game of a board leaves the book; None if it was never there."""
+        """Returns the position where a board's game leaves the book; None if it was never in the book."""
         game = board.copy()
         while game.move_stack:
             move = game.pop()
@@ -203,7 +203,7 @@ class _BookReader:
         return None
 
     def _left_before(self, board: chess.Board) -> LeftAt | None:
-        """Returns the position of the book, the first by ply, from which a move leads to this one."""
+        """Returns the first position of the book, by ply, from which a move leads to this one."""
         ways = [(before, way.move) for way in predecessors(board) for before in way.boards()]
         known = [(self.tree.positions.get(key_text(before)), before, move) for before, move in ways]
         found = [(position, before, move) for position, before, move in known if position is not None]
@@ -217,7 +217,7 @@ class _BookReader:
 
 
 def _as_it_stands(verdict: Verdict) -> Verdict:
-    """Returns a verdict with the present state of a move: the book decides again only in a build."""
+    """Returns a verdict with the rule in the book now: only a build changes decisions."""
     has, would = verdict.candidate.rule, verdict.rule
     if would and not has:
         return replace(verdict, rule="", reason=f"not added yet; now {verdict.reason}")

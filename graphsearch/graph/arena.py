@@ -1,7 +1,7 @@
 """The arena: every live node and edge of a graph, in a few large arrays that kernels fill.
 
-Memory is counted as used words (table, records, blocks, slack and free lists included). The arrays reserve
-address space once and take pages as nodes come; only the hash table is replaced as it grows.
+Memory is counted in used words, including the table, slack and free lists. The arrays reserve address space
+once, and the system maps pages as they are written; only the hash table is reallocated as it grows.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ Words = NDArray[np.uint64]
 
 MIN_TABLE = 1 << 16
 TABLE_GROWTH = 1.35  # the table then takes 9.4 to 12.7 bytes a node
-MAX_SLOTS = 1 << 32  # slots and block addresses are 32 bits: 32 GiB of records, 16 GiB of blocks
-SPARE_SLOTS = 1 << 21  # a budget may be passed by what one wave needs
+MAX_SLOTS = 1 << 32  # slots and block addresses have 32 bits: 32 GiB of records, 16 GiB of blocks
+SPARE_SLOTS = 1 << 21  # one wave may exceed the budget
 EXPORT_CHUNK = SIZES.chunk_blocks * BLOCK
 NO_ENTRIES = transposition_kernel.new_entries(int(transposition_kernel.BUCKET))
-LOG_STEP = 1 << 13  # most words that a log grows by at once
+LOG_STEP = 1 << 13  # words that a growing log gets beyond the need, at most
 LOG_ROWS = 1 << 13  # dirty records before the log grows
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Records on their way to the file.
+    """Records that are being saved.
 
     Attributes:
-      batches: copies of them, in the order of a segment. fresh: how many are in no version in the file.
-      slots: slot | fresh << 32 of each. words: `[R, 10]` positions, those of the batches.
+      batches: copies of the records, in segment order.
+      fresh: number of records of which the file has no version yet.
+      slots: `[R]` slot | fresh << 32. words: `[R, 10]` positions, in the order of the batches.
     """
 
     batches: list[RecordBatch]
@@ -63,7 +64,7 @@ class Arena:
     """Nodes and edges in memory. One writer; not for use from several threads at once.
 
     Attributes:
-      before_taking_back: notes more visits in the overlay, called before they are taken back; None: nothing.
+      before_taking_back: called before the overlay is subtracted, to add its last visits; None: no call.
     """
 
     def __init__(self, max_bytes: int | None = None, *, logged: bool = True) -> None:
@@ -71,7 +72,7 @@ class Arena:
 
         Args:
           max_bytes: most bytes that nodes may take; default: a large share of the machine's memory.
-          logged: keep a log of dirty records, to save them; without it nothing is ever dirty.
+          logged: keep a log of dirty records, to save them; without it no record is ever dirty.
         """
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
@@ -116,28 +117,28 @@ class Arena:
 
     @property
     def dirty_count(self) -> int:
-        """Nodes that the file does not hold as they are."""
+        """Nodes of which the file does not have the present version."""
         return int(self.counters[arena_kernel.DIRTY_NODES])
 
     @property
     def fresh_count(self) -> int:
-        """Nodes that the file holds in no version."""
+        """Nodes of which the file has no version."""
         return int(self.counters[arena_kernel.FRESH_NODES])
 
     @property
     def bytes_used(self) -> int:
-        """Bytes of table, records and blocks, with everything in them that is free."""
+        """Bytes of table, records and blocks, including their free space."""
         c = self.counters
         words = 2 * c[arena_kernel.RECORD_WORDS] + c[arena_kernel.BLOCK_WORDS]  # of 4 bytes
         return self.arrays.table.nbytes + 4 * int(words)
 
     # -------------------------------------------------------------- settings
     def set_entries(self, arrays: transposition_kernel.EntryArrays | None) -> None:
-        """Has searches heed the mates that transposition entries know; None: no more."""
+        """Sets the transposition entries from which searches take proven mates; None: none."""
         self.arrays = self.arrays._replace(entries=NO_ENTRIES if arrays is None else arrays)
 
     def set_run(self, run: int) -> None:
-        """Sets the number of the run that new records carry."""
+        """Sets the run number for new records."""
         self.arrays.ints[arena_kernel.SESSION] = run
 
     def set_history(self, keys: Words) -> None:
@@ -147,29 +148,29 @@ class Arena:
     # -------------------------------------------------------------- room
     @property
     def free_bytes(self) -> int:
-        """Bytes of records and blocks that evicted ones have left."""
+        """Free bytes inside the two heaps, left by evicted records and blocks."""
         c = self.counters
         return int(8 * c[arena_kernel.FREED_RECORD_WORDS] + 4 * c[arena_kernel.FREED_WORDS])
 
     @property
     def log_bytes(self) -> int:
-        """Bytes of the log of dirty records, without rows that are hardly ever written."""
+        """Bytes of the log of dirty records, without its spare rows (`reserve_log`)."""
         return 8 * (len(self.arrays.log) - arena_kernel.LOG_WORDS * self._spare_rows)
 
     @property
     def room_in_table(self) -> int:
-        """The most nodes that the table takes before it must grow."""
+        """The number of nodes at which the table must grow."""
         return int(0.85 * (len(self.arrays.table) - 64))
 
     def has_room_for_blocks(self, words: int) -> bool:
-        """Returns whether there is address space for so many more words of blocks."""
+        """Returns whether the address space has room for `words` more words of blocks."""
         return bool(self.counters[arena_kernel.BLOCK_WORDS] + words < len(self.arrays.blocks))
 
     def make_room(self, nodes: int, *, strict: bool = True) -> None:
         """Grows table, log and overlay until `nodes` more nodes fit.
 
         Raises:
-          CapacityError: if the arena's byte limit stands in the way, and is taken strictly.
+          CapacityError: if `strict` and the nodes exceed the arena's byte limit.
         """
         if strict and not self.fits(nodes):
             raise self.full()
@@ -178,41 +179,43 @@ class Arena:
         self._grow_log(nodes)
 
     def expect(self, nodes: int) -> None:
-        """Gives the table room for so many more nodes at once, if they fit."""
+        """Grows the table for `nodes` more nodes in one step, if they fit within the byte limit."""
         if nodes > 0 and self.fits(nodes):
             self._grow_table(nodes)
 
     def full(self) -> CapacityError:
-        """Returns the error that says that the byte limit is reached."""
+        """Returns the error for a reached byte limit."""
         return CapacityError(
             f"the graph fills its memory: {self.max_bytes >> 20} MiB with {self.node_count} nodes"
         )
 
     def fits(self, nodes: int) -> bool:
-        """Returns whether `nodes` more nodes can be had within the byte limit."""
+        """Returns whether the arena, with a table for `nodes` more nodes, stays within its byte limit."""
         growth = 8 * max(0, self._table_for(nodes) - len(self.arrays.table))
         return self.bytes_used + growth <= self.max_bytes
 
     def evict(self, free_bytes: int, nodes: int, pinned: Sequence[Words] = ()) -> bool:
-        """Drops clean records until so many bytes are free and `nodes` nodes left; returns whether it could.
+        """Evicts clean records until `free_bytes` are free and at most `nodes` nodes are left.
 
         Args:
-          free_bytes: for records and for blocks, as what both take.
+          free_bytes: divided between records and blocks in proportion to their sizes.
           pinned: slots of records that stay, those of waves under way; 0 is none.
 
+        Returns:
+          whether both goals were reached.
         """
         with self._pinned(pinned):
             return bool(evict_kernel.evict(self.arrays, free_bytes, nodes))
 
     def forget(self, words: Words, pinned: Sequence[Words] = ()) -> int:
-        """Drops the clean records of some positions, `[R, 10]`; returns how many there were."""
+        """Evicts the clean records of some positions, `[R, 10]`; returns their number."""
         with self._pinned(pinned):
             flat = np.require(words, np.uint64, ["C", "W"]).reshape(-1)
             return int(evict_kernel.forget(self.tables, self.arrays, flat))
 
     @contextmanager
     def _pinned(self, pinned: Sequence[Words]) -> Iterator[None]:
-        """Keeps some records in memory, and those of the overlay."""
+        """Protects some records, and those of the overlay, from eviction."""
         if self.has_overlay:
             evict_kernel.hold(self.arrays, True)
         for slots in pinned:
@@ -224,7 +227,10 @@ class Arena:
                 evict_kernel.pin(self.arrays, slots, False)
 
     def shrink(self, max_bytes: int) -> None:
-        """Drops clean records at the ends of memory, until the rest takes so many bytes if they suffice."""
+        """Evicts clean records at the ends of both heaps and returns the pages to the system.
+
+        Records that cannot be evicted may keep the arena above `max_bytes`.
+        """
         c, heaps = self.counters, [arena_kernel.RECORD_WORDS, arena_kernel.BLOCK_WORDS]
         now = 8 * int(c[heaps[0]]) + 4 * int(c[heaps[1]])
         share = max(0.0, 1 + (max_bytes - self.bytes_used) / now)
@@ -233,7 +239,7 @@ class Arena:
             give_back(memory, size * words)
 
     def reset(self) -> bool:
-        """Gives all memory of records back if there are none; returns whether that was so."""
+        """Returns all pages of both heaps to the system if no node is left; returns whether it did."""
         if self.node_count:
             return False
         c = self.counters
@@ -245,9 +251,9 @@ class Arena:
         return True
 
     def reserve_log(self, rows: int, *, spare: int = 0) -> None:
-        """Gives the log of dirty records room for so many, so that it need not grow later.
+        """Gives the log room for `rows` dirty records, so that it need not grow later.
 
-        `spare` rows more are for the worst case: they take no pages as long as nothing is written there.
+        `spare` more rows cover the worst case: they take no memory pages until they are written.
         """
         self._spare_rows = 0
         self._grow_log(max(0, rows + spare - self.dirty_count))
@@ -275,7 +281,7 @@ class Arena:
             heap_kernel.rehash(self.arrays, old)
 
     def fold_overlay(self) -> None:
-        """Sums up the notes on visits that the file never holds, with more room if they need it."""
+        """Sums the notes of each item in an overlay that is half full or more, and grows it if needed."""
         length = int(self.counters[arena_kernel.OVERLAY_LENGTH])
         overlay = self.arrays.overlay
         if 4 * length < len(overlay):
@@ -284,7 +290,7 @@ class Arena:
         self.arrays = self.arrays._replace(overlay=folded)
 
     def reserve_overlay(self, notes: int) -> None:
-        """Makes room for so many more notes on visits that the file never holds."""
+        """Makes room for `notes` more notes in the overlay."""
         wanted = 2 * (int(self.counters[arena_kernel.OVERLAY_LENGTH]) + notes)
         if wanted > len(self.arrays.overlay):
             longer = np.zeros(2 * wanted, np.int64)
@@ -294,23 +300,23 @@ class Arena:
     # -------------------------------------------------------------- overlay
     @property
     def has_overlay(self) -> bool:
-        """Whether there are visits that the file never holds: drawn by this game's history, or forced."""
+        """Whether there are visits that are never saved: draws by this game's history, or forced visits."""
         return bool(self.counters[arena_kernel.OVERLAY_LENGTH])
 
     def take_back_overlay(self) -> None:
-        """Takes the visits that the file never holds out of the records."""
+        """Subtracts the overlay's visits from the records, so that these can be saved."""
         if self.before_taking_back:
             self.before_taking_back()
         if self.has_overlay:
             overlay_kernel.shift_overlay(self.arrays, -1)
 
     def give_again_overlay(self) -> None:
-        """Puts them back, to search on."""
+        """Adds the overlay's visits to the records again, to continue the search."""
         if self.has_overlay:
             overlay_kernel.shift_overlay(self.arrays, 1)
 
     def forget_overlay(self) -> None:
-        """Ends the session that the overlay belongs to; its visits must have been taken back."""
+        """Clears the overlay at the end of its session; its visits must have been subtracted."""
         if self.has_overlay:
             evict_kernel.hold(self.arrays, False)
         self.counters[arena_kernel.OVERLAY_LENGTH] = 0
@@ -333,7 +339,7 @@ class Arena:
         return self._copies.record(slot, words)
 
     def begin_saving(self) -> Saving:
-        """Returns copies of the dirty records, which are clean from now on and stay in memory until saved.
+        """Returns copies of the dirty records and marks these as clean; they stay in memory until saved.
 
         `end_saving` or `undo_saving` must follow; records may change again meanwhile.
         """
@@ -352,7 +358,7 @@ class Arena:
         return Saving(batches, fresh, slots, words)
 
     def _log_in_order(self) -> NDArray[np.int64]:
-        """Returns the rows of the log in the order of a segment: then nobody has to sort the copies."""
+        """Returns the rows of the log in segment order, so that the copies need no sorting."""
         count = self.dirty_count
         keys = np.empty(count, np.uint64)
         transfer_kernel.log_sort_keys(self.arrays, keys)
@@ -360,16 +366,16 @@ class Arena:
         return segment_order(rows, keys)
 
     def end_saving(self, saving: Saving) -> None:
-        """Notes that the file holds what was saved."""
+        """Notes that a save has succeeded: the file has these versions of its records."""
         transfer_kernel.end_saving(self.arrays, saving.slots, saving.fresh)
 
     def undo_saving(self, saving: Saving) -> None:
-        """Makes records dirty again that did not reach the file."""
+        """Marks the records of a failed save as dirty again."""
         self._grow_log(len(saving))
         transfer_kernel.undo_saving(self.arrays, saving.slots, saving.words.reshape(-1))
 
     def copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
-        """Returns copies of the records at some slots; `words`, `[R, 10]`, are their positions."""
+        """Returns copies of the records at `slots`; `words`, `[R, 10]`, are their positions."""
         count = len(slots)
         code_offsets, edge_offsets = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
         transfer_kernel.measure(self.arrays, slots, code_offsets, edge_offsets)
@@ -379,7 +385,7 @@ class Arena:
         return batch
 
     def load(self, batch: RecordBatch) -> int:
-        """Enters records from the file; returns how many were left out because their P fit no legal moves.
+        """Inserts records from the file; returns the number of misfits, which are skipped (`copy_in`).
 
         Raises:
           CapacityError: if there is no more memory.

@@ -1,4 +1,4 @@
-"""What an arena is made of: its arrays, the bundle of pointers to them, and what the counters count.
+"""The layout of an arena: its arrays, the bundle of pointers to them, and the counters.
 
     key -> table  .. | slot, check hash | ..
                           |
@@ -31,16 +31,16 @@ OVERLAY_SLOT_SHIFT, OVERLAY_EDGE_BITS = 10, (1 << 9) - 1  # of an item of the ov
 NODES, RECORD_WORDS, BLOCK_WORDS, DIRTY_NODES, FREED_WORDS = 0, 1, 2, 3, 4
 VISITS, EVALUATIONS, CATCH_UPS, COLLISIONS, PATH_DRAWS, TERMINALS, HISTORY_DRAWS = 8, 9, 10, 11, 12, 13, 14
 PLIES, SELDEPTH, WAVES, ROUNDS, CLASHES, DEPTH_CUTS, OVERLAY_LENGTH, OVERFLOWS = range(15, 23)
-AHEAD = 24  # times an edge took the value of a child with fewer visits than itself (a lost one)
-OVERLAY_RESERVED = 23  # overlay places that the visits of the current wave will fill
-COUNTED = slice(8, 25)  # what visits count
+AHEAD = 24  # backups from a child with fewer visits than its edge (a lost child)
+OVERLAY_RESERVED = 23  # overlay items reserved for the visits of the current wave
+COUNTED = slice(8, 25)  # the counters of visits
 FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
-# of one of several threads: its reserve for records (where it begins, words left), turns that it has taken
+# per thread, if there are several: its record reserve (first word, words left), turns it has taken
 RECORD_RESERVE, RECORDS_RESERVED, TURNS_TAKEN = 5, 6, 7
-OF_VISITS = (*range(VISITS, ROUNDS + 1), DEPTH_CUTS, OVERFLOWS, AHEAD, FRESH_NODES)  # sums, but for SELDEPTH
-BLOCK_LISTS = 32  # heads of the lists of free pieces: by words, from EXACT_LISTS on by powers of two
+OF_VISITS = (*range(VISITS, ROUNDS + 1), DEPTH_CUTS, OVERFLOWS, AHEAD, FRESH_NODES)  # sums, except SELDEPTH
+BLOCK_LISTS = 32  # heads of the free lists: one for each size in words, from EXACT_LISTS on by powers of two
 EXACT_LISTS = 64
-RECORD_LISTS = BLOCK_LISTS + EXACT_LISTS + 8  # LARGEST_LIST + 1 heads, by words; the last: so many or more
+RECORD_LISTS = BLOCK_LISTS + EXACT_LISTS + 8  # LARGEST_LIST + 1 heads, by words; the last one: or larger
 LARGEST_LIST = 63
 COUNTERS = RECORD_LISTS + LARGEST_LIST + 1
 
@@ -66,15 +66,15 @@ class ArenaArrays(NamedTuple):
     counters: NDArray[np.int64]  # [COUNTERS]
     floats: NDArray[np.float64]  # [FLOATS]
     ints: NDArray[np.int64]  # [INTS]
-    moves: NDArray[np.uint16]  # [256] scratch: legal moves of the position at hand
-    overlay: NDArray[np.int64]  # [2 * ..]: (`overlay_item`, visits) that the file never holds
+    moves: NDArray[np.uint16]  # [256] scratch: legal moves of the present position
+    overlay: NDArray[np.int64]  # [2 * ..]: (`overlay_item`, visits); never saved
     history: NDArray[np.uint64]  # Polyglot keys of positions that stood twice before the root
     log: NDArray[np.uint64]  # [LOG_WORDS * ..]: position and slot of every dirty record; empty without a file
-    entries: EntryArrays  # of searches of fixed depth and mate proofs
+    entries: EntryArrays  # transposition entries of fixed-depth searches and mate proofs
 
 
 class ArenaPointers(NamedTuple):
-    """Pointers to them, in the same order, and their sizes."""
+    """Pointers to the arrays of `ArenaArrays`, in the same order, and their sizes."""
 
     table: Pointer[uint64]
     records: Pointer[uint64]
@@ -88,9 +88,9 @@ class ArenaPointers(NamedTuple):
     history: Pointer[uint64]
     log: Pointer[uint64]
     entries: EntryPointers
-    space: Pointer[int64]  # the arena's counters, also where `counters` are those of one of several threads
+    space: Pointer[int64]  # the arena's counters, even where `counters` belongs to one of several threads
     guards: Pointer[int64]  # of `guards_kernel.py`
-    guard_mask: int64  # rows of guards less one; 0: one thread has the arena
+    guard_mask: int64  # rows of guards - 1; 0: a single thread uses the arena
     size: uint64  # places of the table
     record_limit: int64  # words of records
     block_limit: int64  # words of blocks
@@ -102,25 +102,25 @@ class ArenaPointers(NamedTuple):
 # ------------------------------------------------------------------ items of the overlay
 @inner
 def overlay_item(rec: int64, j: int64, drawn: int64) -> int64:
-    """Returns an item of the overlay: slot << 10 | edge << 1 | whether the visit ended there as a draw."""
+    """Returns an overlay item: slot << 10 | edge << 1 | whether the visit ended there as a draw."""
     return (rec << OVERLAY_SLOT_SHIFT) | (j << 1) | drawn
 
 
 @inner
 def overlay_slot(item: int64) -> int64:
-    """Returns the slot of the record that an item of the overlay belongs to."""
+    """Returns the record slot of an overlay item."""
     return item >> OVERLAY_SLOT_SHIFT
 
 
 @inner
 def overlay_edge(item: int64) -> int64:
-    """Returns the number of the edge that an item of the overlay belongs to."""
+    """Returns the edge number of an overlay item."""
     return (item >> 1) & OVERLAY_EDGE_BITS
 
 
 @inner
 def overlay_draws(item: int64) -> int64:
-    """Returns 1 if the visits of an item of the overlay are draws of the path on this edge, else 0."""
+    """Returns 1 if the visits of an overlay item are draws of the path, else 0."""
     return item & 1
 
 

@@ -1,13 +1,13 @@
-"""Room for blocks: pieces of a heap that know whether the piece before them is free, and join when freed.
+"""The heap of blocks: pieces with boundary tags, which merge with free neighbours when they are freed.
 
     piece in use   .. 3 words .. | tag: draws (10 bits), class << 16, BEFORE_FREE | edges
     free piece     next | before it in its list | words | tag: FREE_PIECE | ..     | words
 
-Unlike records, blocks grow and shrink while their owners stay, so nobody passes over them in order: the last
-word of a free piece leads back to its beginning.
+Unlike records, blocks are never scanned in address order, because they are moved while their owners stay. So
+the last word of a free piece holds its size, which leads back to its beginning.
 
-The halves of a tag change apart: the owner of a block sets the draws, and the rest changes under the guard of
-space.
+The two halves of a tag are written separately: the owner of a block writes the draws; the upper half changes
+under the guard SPACE.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ CLASS_SHIFT = 16
 UPPER_BEFORE_FREE = uint16(BEFORE_FREE >> 16)  # in the upper half of a tag
 FOLLOWING, PREVIOUS, WORDS, TAG = 0, 1, 2, layout.BLOCK_D  # words of a free piece
 LEAST_PIECE = layout.BLOCK_HEADER + 1
-TRIES = 8  # pieces of a list of several sizes that are looked at
+TRIES = 8  # pieces examined in a list of several sizes
 
 
 @inner
 def block_words(A: ArenaPointers, block_class: int64) -> int64:
-    """Returns the size of a block of a class."""
+    """Returns the words of a block of a class, header included."""
     return layout.BLOCK_HEADER + A.ints[layout.CAPACITY + block_class] * stride_of(block_class)
 
 
 @inner
 def _list_of(words: int64) -> int64:
-    """Returns the list of free pieces of a size: one for each small size, then one for each power of two."""
+    """Returns the free list of a size: one for each small size, then one for each power of two."""
     if words < arena.EXACT_LISTS:
         return int64(arena.BLOCK_LISTS + words)
     place = int64(arena.EXACT_LISTS)
@@ -65,7 +65,7 @@ def _push(A: ArenaPointers, piece: int64, words: int64) -> None:
 
 @inner
 def _unlink(A: ArenaPointers, piece: int64) -> int64:
-    """Takes a free piece out of its list; returns its words."""
+    """Removes a free piece from its list; returns its words."""
     following, previous = int64(A.blocks[piece + FOLLOWING]), int64(A.blocks[piece + PREVIOUS])
     words = int64(A.blocks[piece + WORDS])
     if previous:
@@ -85,7 +85,7 @@ def _fits(found: int64, words: int64) -> bool:
 
 @inner
 def _find(A: ArenaPointers, words: int64) -> int64:
-    """Returns a free piece that can give `words`, 0 if none is at hand."""
+    """Returns a free piece that holds `words`, exactly or with a valid rest; 0 if it finds none."""
     if A.space[arena.FREED_WORDS] < words:
         return int64(0)
     last = int64(arena.BLOCK_LISTS + arena.EXACT_LISTS + 4)
@@ -97,7 +97,7 @@ def _find(A: ArenaPointers, words: int64) -> int64:
                 break
             if _fits(int64(A.blocks[piece + WORDS]), words):
                 return piece
-            if head < arena.BLOCK_LISTS + arena.EXACT_LISTS:  # the others are as large
+            if head < arena.BLOCK_LISTS + arena.EXACT_LISTS:  # all pieces of this list have one size
                 break
             piece = int64(A.blocks[piece + FOLLOWING])
         head += 1
@@ -106,7 +106,7 @@ def _find(A: ArenaPointers, words: int64) -> int64:
 
 @inner
 def _mark_before(A: ArenaPointers, piece: int64, is_free: bool) -> None:
-    """Notes in a tag whether the piece before is free; its lower half is the owner's."""
+    """Notes in a tag whether the preceding piece is free; does not touch the owner's lower half."""
     halves = as_u16(adv(A.blocks, piece + TAG))
     if is_free:
         halves[1] |= UPPER_BEFORE_FREE
@@ -116,7 +116,7 @@ def _mark_before(A: ArenaPointers, piece: int64, is_free: bool) -> None:
 
 @inner
 def take_block(A: ArenaPointers, block_class: int64) -> int64:
-    """Returns a block of a class; of its header only the tag is set."""
+    """Allocates and returns a block of a class; only the tag of its header is set."""
     take_guard(A, SPACE)
     words = block_words(A, block_class)
     piece = _find(A, words)
@@ -136,7 +136,7 @@ def take_block(A: ArenaPointers, block_class: int64) -> int64:
 
 @inner
 def give_block(A: ArenaPointers, block_class: int64, block: int64) -> None:
-    """Frees a block, joined with free neighbours."""
+    """Frees a block and merges it with free neighbours."""
     take_guard(A, SPACE)
     _give_piece(A, block_class, block)
     give_guard(A, SPACE)
@@ -166,5 +166,5 @@ def draws_of(A: ArenaPointers, block: int64) -> int64:
 
 @inner
 def set_draws(A: ArenaPointers, block: int64, draws: int64) -> None:
-    """Sets it."""
+    """Sets the node's draw share per mille in a block's header."""
     as_u16(adv(A.blocks, block + layout.BLOCK_D))[0] = uint16(draws)

@@ -1,8 +1,8 @@
-"""Records that a wave waits for, read from the file and entered in the arena, without Python.
+"""Reads the records that a wave needs from the file into the arena, without Python.
 
     positions -> not in memory -> room? -> `store/reading_kernel.py` -> columns -> arena
 
-Nothing is evicted here: where that is due, or where a record cannot be read so, the caller does it.
+It evicts nothing. If eviction is due, or a kernel cannot read a record, it returns to the caller.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .heap_kernel import find
 from .space_kernel import has_freed
 from .transfer_kernel import enter_record, has_room_for_record
 
-BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
+BYTES_PER_NODE = 140  # of a node read from the file: record, block, table place
 
 
 @inner
 def _has_room(A: ArenaPointers, budget: int64) -> bool:
-    """Returns whether one more record may be entered without evicting any."""
+    """Returns whether one more record fits without an eviction."""
     used = 8 * (int64(A.size) + A.space[arena.RECORD_WORDS]) + 4 * A.space[arena.BLOCK_WORDS]
     if not has_freed(A, used + BYTES_PER_NODE - budget):
         return False
@@ -38,7 +38,7 @@ def _has_room(A: ArenaPointers, budget: int64) -> bool:
 
 @inner
 def _bring_one(T: BoardTable, A: ArenaPointers, F: FilterPointers, R: ReaderArrays, s: Position) -> bool:
-    """Enters the record of a position, if there is one; returns False if the caller has to see to it."""
+    """Inserts the record of a position, if there is one; returns False if the caller must do it."""
     key, check = hashes_of(T, s)
     if find(A, key, check):
         return True
@@ -67,14 +67,14 @@ def bring(
     counts: NDArray[np.int64],
     at: int64,
 ) -> int64:
-    """Enters the records of some positions; returns 1, or 0 if the caller has to see to one of them.
+    """Inserts the records of some positions; returns 1, or 0 if the caller must load one of them.
 
     Args:
       T: the table of `position/tables.py`.
-      H: of the thread that reads; only one may at a time.
-      F, R: of the same state of the file.
+      H: arrays of the calling thread; only one thread may read at a time.
+      F, R: filters and reader of the same state of the file.
       words: a position every `stride` words.
-      which: which of them; the first `counts[at]`.
+      which: indices of the wanted positions; the first `counts[at]` count.
     """
     Ap = pointers_of_thread(A, H)
     Fp = filter_pointers(F)

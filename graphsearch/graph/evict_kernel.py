@@ -1,7 +1,7 @@
-"""Dropping what the file holds: a clock hand over the records, in the order of their addresses.
+"""Evicts records that the file has: a clock hand moves over the records in the order of their addresses.
 
-Whatever was visited since the hand last passed gets another round; what is not in the file as it is, is
-being written, belongs to the wave under way or carries visits that the file never holds, stays.
+A record visited since the hand last passed stays for another round. Dirty records stay, as do records that
+are being saved, belong to a wave under way or carry visits of the overlay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .heap_kernel import find, remove
 from .space_kernel import give_end, give_words, has_freed, join_pieces, piece_words
 
 STAYS = DIRTY | SAVING | PINNED | HELD
-HAND_ROUNDS = 2  # the first may only find what was visited
+HAND_ROUNDS = 2  # in the first all records may have been visited
 
 
 @inner
@@ -33,7 +33,7 @@ def _enough(A: ArenaPointers, wanted: int64, nodes: int64) -> bool:
 
 @inner
 def _drop(A: ArenaPointers, rec: int64, words: int64, before: int64) -> int64:
-    """Evicts a record; returns the free piece that it leaves."""
+    """Evicts a record; returns the slot of the resulting free piece."""
     remove(A, rec)
     if has_block(A, rec):
         give_block(A, block_class_of(A, rec), block_of(A, rec))
@@ -52,14 +52,14 @@ def _switch(A: ArenaPointers, rec: int64, bit: int64, on: bool) -> None:
 
 @kernel
 def evict(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
-    """Moves the hand until so many bytes are free and at most `nodes` are left, or it has gone round twice.
+    """Evicts until `wanted` bytes are free and at most `nodes` nodes are left; returns whether it succeeded.
 
-    Returns whether that was reached.
+    It gives up after the hand has gone round twice.
     """
     Ap = pointers(A)
     end = Ap.counters[arena.RECORD_WORDS]
     hand = Ap.counters[arena.HAND]
-    before = int64(0)  # free piece that ends at the hand
+    before = int64(0)  # slot of the free piece that ends at the hand
     left = HAND_ROUNDS * end
     while left > 0:
         if _enough(Ap, wanted, nodes):
@@ -81,7 +81,7 @@ def evict(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
             before = int64(0)
         else:
             before = _drop(Ap, hand, words, before)
-            words = piece_words(Ap, before) - (hand - before)  # a free neighbour behind has joined
+            words = piece_words(Ap, before) - (hand - before)  # it may have merged with the next free piece
         hand += words
         left -= words
     Ap.counters[arena.HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
@@ -90,7 +90,7 @@ def evict(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
 
 @inner
 def _lies_within(A: ArenaPointers, rec: int64, words: int64, record_words: int64, block_words: int64) -> bool:
-    """Returns whether a record of so many words and its block lie in the first words of both heaps."""
+    """Returns whether a record of `words` words and its block end within these sizes of the two heaps."""
     if rec + words > record_words:
         return False
     return (
@@ -100,11 +100,11 @@ def _lies_within(A: ArenaPointers, rec: int64, words: int64, record_words: int64
 
 @kernel
 def cut(A: ArenaArrays, record_words: int64, block_words: int64) -> None:
-    """Drops what may go and lies beyond so many words of records or of blocks, and ends both there."""
+    """Evicts the records beyond these sizes of either heap, unless they must stay; shortens both heaps."""
     Ap = pointers(A)
     end = Ap.counters[arena.RECORD_WORDS]
     at = int64(1)
-    before = int64(0)  # free piece that ends there
+    before = int64(0)  # slot of the free piece that ends at `at`
     while at < end:
         words = piece_words(Ap, at)
         state = state_of(Ap, at)
@@ -126,9 +126,9 @@ def cut(A: ArenaArrays, record_words: int64, block_words: int64) -> None:
 
 @kernel
 def forget(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> int64:
-    """Drops the records of some positions, `uint64[10 R]`, unless they have to stay; returns how many.
+    """Evicts the records of some positions, `uint64[10 R]`, unless they must stay; returns their number.
 
-    The hand begins anew: it may have stood at a piece that has joined another one.
+    The hand starts again: the piece at which it stood may have merged with another one.
     """
     Ap = pointers(A)
     Tp = ptr(T, 0)
@@ -146,7 +146,7 @@ def forget(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> 
 
 @kernel
 def pin(A: ArenaArrays, slots: NDArray[np.uint64], on: bool) -> None:
-    """Pins the records at some slots, `uint64[R]`, or lets them go; slot 0 is none."""
+    """Pins or unpins the records at some slots, `uint64[R]`; slot 0 is none."""
     Ap = pointers(A)
     for i in range(slots.size):
         if slots[i]:
@@ -155,7 +155,7 @@ def pin(A: ArenaArrays, slots: NDArray[np.uint64], on: bool) -> None:
 
 @kernel
 def hold(A: ArenaArrays, on: bool) -> None:
-    """Holds the records that the overlay names in memory, or lets them go."""
+    """Sets or clears HELD on the records of the overlay, which stay in memory while it is set."""
     Ap = pointers(A)
     for i in range(Ap.counters[arena.OVERLAY_LENGTH]):
         _switch(Ap, overlay_slot(Ap.overlay[2 * i]), HELD, on)

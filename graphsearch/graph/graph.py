@@ -1,4 +1,4 @@
-"""The graph: an arena over a store. It reads, evicts, saves and knows what is dirty."""
+"""The graph: an arena over a store, which reads, evicts and saves records."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from .memory import check_budget
 from .saving import SavedGraph, Work
 from .summary import root_values
 
-TIDY_SHARE = 20  # closing tidies the file in one part of so many of the CPU time since it was opened,
-LEAST_TIDY_SECONDS = 0.1  # and this
-LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
+TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
+LEAST_TIDY_SECONDS = 0.1  # plus this
+LOADED_AT_ONCE = 100_000  # nodes of the largest file that `open` loads completely: a tenth of a second
 
 
 class Graph(SavedGraph):
-    """Positions and what is known about them: in memory and, if the graph has one, in a file.
+    """Positions with their evaluations and visits, in memory and, if the graph has one, in a file.
 
     Make one with `Graph.open`. Close it, or use it in a `with` statement, so that everything is saved. One
     search at a time may run on it. One process at a time may write a file; any number may read it.
 
     Attributes:
       saves_meanwhile: whether a search saves at intervals; if False, it saves only to free memory.
-      reads_alone: whether nobody else writes the file, so that it may be read in order.
+      reads_alone: whether no other process writes the file, so that it may be read in order.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Graph(SavedGraph):
         ram_bytes: int | None = None,
         owns_evaluator: bool = False,
     ) -> None:
-        """Makes the graph over a store; with `owns_evaluator` it closes that too. See `open`."""
+        """Makes the graph over a store; with `owns_evaluator` it closes the evaluator too. See `open`."""
         super().__init__(store, ram_bytes)
         self.evaluator = evaluator
         self.searching = threading.Lock()
@@ -128,7 +128,7 @@ class Graph(SavedGraph):
         *,
         owns_evaluator: bool = False,
     ) -> Graph:
-        """Returns the graph over an open store, which it closes; without one, in memory only. See `open`."""
+        """Returns a graph over an open store, which it will close; without a store, in memory only."""
         try:
             graph = cls(evaluator, store, ram_bytes=ram_bytes, owns_evaluator=owns_evaluator)
         except BaseException:
@@ -144,7 +144,7 @@ class Graph(SavedGraph):
         return graph
 
     def _take_image(self) -> bool:
-        """Fills memory from the image of the file, if there is one that fits; returns whether there is."""
+        """Fills memory from the image of the file, if there is a valid one; returns whether it did."""
         found: list[bool | None] = []
         room = int(FILLED_SHARE * self.pager.budget)
         self.call(lambda store: found.append(take_image(self.arena, store, room)))
@@ -160,7 +160,7 @@ class Graph(SavedGraph):
         return self._file_nodes <= LOADED_AT_ONCE and self.pager.has_room_for(self._file_nodes)
 
     def _keep_image(self, store: Store) -> None:
-        """Writes an image of memory if it holds all of the file, or what searches want of a larger one."""
+        """Writes an image of memory if it holds all of the file, or enough of a larger one to be useful."""
         pager, arena = self.pager, self.arena
         is_worth = pager.complete or arena.bytes_used > pager.budget // 2
         is_as_saved = not (arena.dirty_count or arena.has_overlay or pager.misfits)
@@ -171,10 +171,10 @@ class Graph(SavedGraph):
     def use_entries(self, table_bytes: int) -> EntryTable:
         """Returns the table of transposition entries: those of the file, and room for more.
 
-        From now on they are saved with everything else that is saved. A second call returns the same table.
+        From now on every save includes them. A second call returns the same table.
 
         Args:
-          table_bytes: most memory that it takes. If the entries do not fit, the deepest are loaded.
+          table_bytes: most memory of the table. If the entries do not fit, the deepest are loaded.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -189,11 +189,11 @@ class Graph(SavedGraph):
 
     @property
     def kept_entries(self) -> KeptEntries | None:
-        """The table with what became of the file's entries when it was loaded, and whose values they are."""
+        """The table of entries with the report of its loading and the digest of its evaluation."""
         return self._entries.kept
 
     def heed_proofs(self, found: Loaded) -> None:
-        """Has searches take over the mates that some entries prove, instead of those of the file's."""
+        """Makes searches use the mates that these entries prove, instead of those of the file's entries."""
         self._entries.heed(found)
 
     # -------------------------------------------------------------- a search
@@ -214,7 +214,7 @@ class Graph(SavedGraph):
             self.searching.release()
 
     def begin_search(self, root: chess.Board, *, lists: bool) -> None:
-        """Prepares for a search of a position, which the file is to list if it `lists` it.
+        """Prepares the search of a root, and lists the root in the file if `lists`.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -226,7 +226,7 @@ class Graph(SavedGraph):
     # -------------------------------------------------------------- reading
     @property
     def problems(self) -> list[str]:
-        """What was damaged in the file where it was read, and passed over."""
+        """Descriptions of damaged parts of the file that were skipped."""
         return [*self.pager.problems, *self._entries.problems]
 
     @property
@@ -244,7 +244,7 @@ class Graph(SavedGraph):
         return self.pager.read(board)
 
     def root_values(self, board: chess.Board) -> RootValues | None:
-        """Returns what a root is worth now, without the draws that only this game's history makes."""
+        """Returns the values of a root, without the draws that only this game's history makes."""
         self.arena.take_back_overlay()
         try:
             return root_values(self.pager.read, board)
@@ -252,9 +252,9 @@ class Graph(SavedGraph):
             self.arena.give_again_overlay()
 
     def loader(self) -> Loader | None:
-        """Returns what reads the file into memory, if a search has asked for so much of it that this pays.
+        """Returns the active loader of the file; starts it once single reads cost so much that it pays.
 
-        Only once: what is evicted later is read back one by one.
+        The file is loaded once; records evicted later are read one by one.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -263,7 +263,7 @@ class Graph(SavedGraph):
         return self._loader
 
     def load_ahead(self) -> None:
-        """Has `load_some` read the file before a search asks for it, if all of it fits into memory.
+        """Makes `load_some` read the file before a search needs it, if all of it fits into memory.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -277,11 +277,11 @@ class Graph(SavedGraph):
 
     @property
     def loading(self) -> Loader | None:
-        """What reads the file into memory now, None if nothing does."""
+        """The active loader of the file, or None."""
         return self._loader
 
     def load_some(self, seconds: float) -> bool:
-        """Reads on in order for about so many seconds; returns whether more is to come.
+        """Continues to load the file for about `seconds`; returns whether it is unfinished.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -302,10 +302,10 @@ class Graph(SavedGraph):
 
     # -------------------------------------------------------------- room
     def make_room(self, nodes: int, need: int) -> None:
-        """Makes room in memory for at most `nodes` nodes of `need` bytes, evicting and saving as it must.
+        """Makes room in memory for at most `nodes` nodes of `need` bytes; evicts and saves if necessary.
 
         Raises:
-          CapacityError: if there is no room to be had.
+          CapacityError: if the memory is too small for them.
           StoreError: if the file cannot be written.
         """
         if self.pager.has_shrunk:
@@ -353,7 +353,7 @@ class Graph(SavedGraph):
             self.settle(wait=True)
             if self.has_unsaved:
                 self.flush()
-            with contextlib.suppress(StoreError):  # all is saved; only old versions stay for now
+            with contextlib.suppress(StoreError):  # everything is saved; tidying can wait
                 seconds = LEAST_TIDY_SECONDS + (time.process_time() - self._opened) / TIDY_SHARE
                 self.call(lambda store: tidy(store, seconds=seconds))
         except BaseException:
@@ -362,7 +362,7 @@ class Graph(SavedGraph):
         self._let_go(self._keep_image)
 
     def _let_go(self, last: Work | None = None) -> None:
-        """Closes the file, after `last` by its writer, and the evaluator if it is the graph's own."""
+        """Closes the file, after its writer has done `last`, and the evaluator if the graph owns it."""
         if self._owns_evaluator:
             self._owns_evaluator = False
             self.evaluator.close()
@@ -378,7 +378,7 @@ class Graph(SavedGraph):
         store.close()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuses `pickle` and `copy`: they would copy all memory that the graph may ever take."""
+        """Refuses `pickle` and `copy`: they would copy the whole reserved address space."""
         raise TypeError("a Graph cannot be pickled or copied; open its file with Graph.open instead")
 
     def __enter__(self) -> Graph:
@@ -389,5 +389,5 @@ class Graph(SavedGraph):
     ) -> None:
         if error is None or not isinstance(error, StoreError):
             self.close()
-        else:  # saving has failed already: say that, not that it fails again
+        else:  # saving has failed already: report that error, not a second one
             self._let_go()

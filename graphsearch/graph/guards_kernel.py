@@ -1,13 +1,13 @@
-"""Guards of an arena that several threads search at once: locks, and room for notes beside them.
+"""Guards of an arena that several threads search at once: spin locks, each with room for notes.
 
     row 0       | space: locked?
     row 1       | file: locked?
     row 2       | turns left | address of `sched_yield`, 0 for none | threads
-    row 3...    | locked? | notes | note | note | ..          a row guards every record whose slot leads to it
+    row 3...    | locked? | notes | note | note | ..          a row guards all records whose slots hash to it
 
-A thread holds at most the rows of a record and of its parent on a path, then `space`. It waits for a second
-row only for a moment and then gives up the first, so no circle of waiting threads can last. With one thread
-there are no guards, and every function here does nothing.
+A thread holds at most the rows of a record and of its parent on a path, then `space`. While it waits for a
+second row it releases the first one at intervals, so threads cannot deadlock. With one thread there are no
+guards, and every function here does nothing.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ..jit.types import int64, uint64
 from . import arena_kernel as arena
 from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 
-ROW_WORDS = 16  # two cache lines, of which the first is enough for most
+ROW_WORDS = 16  # two cache lines; most rows use only the first
 SPACE, FILE, SHARED, FIRST_ROW = (int64(row * ROW_WORDS) for row in range(4))
 TURNS, YIELD, THREADS = SHARED, SHARED + 1, SHARED + 2
-ROWS_PER_THREAD, LEAST_ROWS = 512, 1024  # two threads meet in a row by chance once in some thousand visits
+ROWS_PER_THREAD, LEAST_ROWS = 512, 1024  # two threads collide in a row by chance once in some thousand visits
 NOTES, FIRST_NOTE = 1, 2  # words of a row
 MOST_NOTES = ROW_WORDS - FIRST_NOTE
 TURNS_AT_ONCE = 8
 MIXER = U(0x9E3779B97F4A7C15)
-SPINS, PATIENCE = 64, 200  # before a waiting thread gives its core away, or the row that it holds
+SPINS, PATIENCE = 64, 200  # tries before a waiting thread yields its core, or releases the row it holds
 
 
 class ThreadArrays(NamedTuple):
-    """What one of several threads has beside the arena."""
+    """The arrays of one of several threads, beside those of the arena."""
 
-    guards: NDArray[np.int64]  # [FIRST_ROW + rows * ROW_WORDS], of all threads; empty: there is one thread
-    counters: NDArray[np.int64]  # [COUNTERS]: what this thread's visits count
+    guards: NDArray[np.int64]  # [FIRST_ROW + rows * ROW_WORDS], shared; empty: a single thread
+    counters: NDArray[np.int64]  # [COUNTERS]: counts of this thread's visits
     ints: NDArray[np.int64]  # [INTS]: a copy, with scratch of its own
     moves: NDArray[np.uint16]  # [256] scratch
 
@@ -51,7 +51,7 @@ NO_THREADS = ThreadArrays(
 
 
 def new_guards(threads: int) -> NDArray[np.int64]:
-    """Returns guards for so many threads, all of them open.
+    """Returns guards for `threads` threads, all of them unlocked.
 
     >>> len(new_guards(2)) // ROW_WORDS - 3, len(new_guards(5)) // ROW_WORDS - 3
     (1024, 4096)
@@ -64,7 +64,7 @@ def new_guards(threads: int) -> NDArray[np.int64]:
 
 @inner
 def pointers_of_thread(A: ArenaArrays, H: ThreadArrays) -> ArenaPointers:
-    """Returns the pointer bundle of an arena for one of several threads, or for the only one."""
+    """Returns an arena's pointer bundle for one of several threads, or for a single one."""
     P = pointers(A)
     if H.guards.size == 0:
         return P
@@ -96,7 +96,7 @@ def pointers_of_thread(A: ArenaArrays, H: ThreadArrays) -> ArenaPointers:
 # ------------------------------------------------------------------ locks
 @inner
 def rest(A: ArenaPointers, tries: int64) -> None:
-    """Lets time pass in a loop that waits for another thread; it may need this thread's core."""
+    """Pauses in a spin loop; yields the core every SPINS tries, as the other thread may need it."""
     pause()
     if tries % SPINS == SPINS - 1 and A.guards[YIELD] != 0:
         call_c(A.guards[YIELD], ())
@@ -113,27 +113,27 @@ def _wait_for(A: ArenaPointers, at: int64) -> None:
 
 @inlined
 def take_guard(A: ArenaPointers, at: int64) -> None:
-    """Locks a row, or what a word of the first rows guards."""
+    """Locks the guard at a word: SPACE, FILE or the beginning of a row."""
     if A.guard_mask and exchange(A.guards, at, int64(1)) != 0:
         _wait_for(A, at)
 
 
 @inlined
 def give_guard(A: ArenaPointers, at: int64) -> None:
-    """Unlocks it."""
+    """Unlocks the guard at a word."""
     if A.guard_mask:
         store_release(A.guards, at, int64(0))
 
 
 @inlined
 def row_of(A: ArenaPointers, number: uint64) -> int64:
-    """Returns where the row of a slot, or of a key, begins."""
+    """Returns the first word of the row of a slot or a key."""
     return FIRST_ROW + (int64((number * MIXER) >> U(40)) & A.guard_mask) * ROW_WORDS
 
 
 @inlined
 def lock_record(A: ArenaPointers, rec: int64) -> int64:
-    """Locks the row of a record; returns where it begins."""
+    """Locks the row of a record; returns its first word."""
     at = row_of(A, U(rec))
     take_guard(A, at)
     return at
@@ -141,7 +141,7 @@ def lock_record(A: ArenaPointers, rec: int64) -> int64:
 
 @inlined
 def lock_above(A: ArenaPointers, below: int64, rec: int64) -> int64:
-    """Locks the row of a record above a locked one; returns where it begins, `below` if it is the same."""
+    """Locks the row of a locked record's parent; returns its first word, `below` if the row is the same."""
     at = row_of(A, U(rec))
     if A.guard_mask and at != below and exchange(A.guards, at, int64(1)) != 0:
         _wait_above(A, below, at)
@@ -150,7 +150,7 @@ def lock_above(A: ArenaPointers, below: int64, rec: int64) -> int64:
 
 @inner
 def _wait_above(A: ArenaPointers, below: int64, at: int64) -> None:
-    """Waits for a row, and gives up the locked one meanwhile, now and then."""
+    """Locks the row at `at`; while it waits, it releases the row at `below` for a moment at intervals."""
     tries = int64(0)
     while True:
         if load_acquire(A.guards, at) == 0 and exchange(A.guards, at, int64(1)) == 0:
@@ -167,7 +167,7 @@ def _wait_above(A: ArenaPointers, below: int64, at: int64) -> None:
 # ------------------------------------------------------------------ counts
 @inlined
 def count_in(A: ArenaPointers, counter: int64, more: int64) -> int64:
-    """Adds to a counter of the arena that threads share; returns its value before."""
+    """Adds to a shared counter of the arena; returns the previous value."""
     if A.guard_mask:
         return fetch_add(A.space, counter, more)
     before = A.space[counter]
@@ -177,15 +177,15 @@ def count_in(A: ArenaPointers, counter: int64, more: int64) -> int64:
 
 @inlined
 def threads_of(A: ArenaPointers) -> int64:
-    """Returns how many threads search the arena."""
+    """Returns the number of threads that search the arena."""
     return A.guards[THREADS] if A.guard_mask else int64(1)
 
 
 @inlined
 def takes_turn(A: ArenaPointers) -> bool:
-    """Returns whether there is a turn left for one more visit; takes it.
+    """Takes one turn, for one more visit; returns whether there was one.
 
-    A thread takes some turns at once; those that it leaves when another ends the turns are lost.
+    A thread takes TURNS_AT_ONCE turns together; those that it has not used when its visits end are lost.
     """
     if A.guard_mask == 0:
         return True
@@ -200,13 +200,13 @@ def takes_turn(A: ArenaPointers) -> bool:
 
 @inlined
 def end_turns(A: ArenaPointers) -> None:
-    """Leaves no more turns to any thread."""
+    """Sets the shared number of turns to 0."""
     if A.guard_mask:
         store_release(A.guards, TURNS, int64(0))
 
 
 def merge_counters(shared: NDArray[np.int64], own: NDArray[np.int64]) -> None:
-    """Adds what a thread's visits have counted to the counters of the arena."""
+    """Adds a thread's counts to the counters of the arena, and clears them."""
     deepest = max(shared[arena.SELDEPTH], own[arena.SELDEPTH])
     shared[list(arena.OF_VISITS)] += own[list(arena.OF_VISITS)]
     shared[arena.SELDEPTH] = deepest

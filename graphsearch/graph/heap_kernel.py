@@ -1,7 +1,7 @@
-"""Records and blocks: finding, making and growing them.
+"""Records and blocks: lookup, creation, growth.
 
-Several threads may do so at once (`guards_kernel.py`): a record is locked by whoever reads or changes it, and
-entered in the table when it is complete.
+Several threads may use them at once (`guards_kernel.py`): a thread locks a record to read or change it, and
+inserts a new one into the table when it is complete.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ from .space_kernel import take_record
 # ------------------------------------------------------------------ the table
 @inner
 def table_word(rec: int64, check: uint64) -> uint64:
-    """Returns the word of the table that leads to a record: slot | check hash << 32; 0 is an empty place."""
+    """Returns a record's word in the table: slot | check hash << 32; 0 is an empty place."""
     return U(rec) | (check << U(32))
 
 
 @inner
 def slot_in(word: uint64) -> int64:
-    """Returns the slot of a word of the table."""
+    """Returns the slot in a word of the table."""
     return int64(word & LOW32)
 
 
 @inner
 def check_in(word: uint64) -> uint64:
-    """Returns the check hash of a word of the table."""
+    """Returns the check hash in a word of the table."""
     return word >> U(32)
 
 
 @inner
 def table_index(A: ArenaPointers, key: uint64) -> int64:
-    """Returns where a key's probing starts.
+    """Returns the table index at which probing for a key starts.
 
-    Monotonic in the key, so that the table can grow by any factor.
+    It is monotonic in the key, so that the table can grow by any factor.
     """
     return int64(mulhi(key, A.size))
 
@@ -93,7 +93,7 @@ def find(A: ArenaPointers, key: uint64, check: uint64) -> int64:
 
 @inner
 def likely_slot(A: ArenaPointers, key: uint64, check: uint64) -> int64:
-    """Returns the first slot that `find` would look at, one with this check hash; 0 if there is none."""
+    """Returns the first probed slot with this check hash, without reading its record; 0 if there is none."""
     i = table_index(A, key)
     while True:
         word = A.table[i]
@@ -108,7 +108,7 @@ def likely_slot(A: ArenaPointers, key: uint64, check: uint64) -> int64:
 
 @inner
 def insert(A: ArenaPointers, key: uint64, check: uint64, rec: int64) -> None:
-    """Enters a record, which must be complete, that the table does not hold yet."""
+    """Inserts a complete record that is not in the table yet."""
     i = table_index(A, key)
     word = table_word(rec, check)
     while A.table[i] != ZERO or not compare_exchange(A.table, i, ZERO, word):
@@ -119,7 +119,7 @@ def insert(A: ArenaPointers, key: uint64, check: uint64, rec: int64) -> None:
 
 @inner
 def remove(A: ArenaPointers, rec: int64) -> None:
-    """Takes a record out of the table, moving up what stands behind it, as if it had never been there."""
+    """Removes a record from the table, and shifts later words of its probe sequence into the gap."""
     last = int64(A.size) - 1
     gap = table_index(A, key_at(A, rec))
     while slot_in(A.table[gap]) != rec:
@@ -141,10 +141,7 @@ def remove(A: ArenaPointers, rec: int64) -> None:
 # ------------------------------------------------------------------ records
 @inner
 def mark_dirty(A: ArenaPointers, rec: int64, s: Position) -> None:
-    """Notes that the file does not hold a record as it is.
-
-    Its position, which the record does not have, goes to the log.
-    """
+    """Marks a record as dirty, and appends its position to the log, since the record does not contain it."""
     if state_of(A, rec) & layout.DIRTY or A.log_size == 0:
         return
     add_state(A, rec, layout.DIRTY)
@@ -158,7 +155,7 @@ def mark_dirty(A: ArenaPointers, rec: int64, s: Position) -> None:
 def clean_record(
     A: ArenaPointers, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
 ) -> int64:
-    """Returns the slot of a record of `n` moves, as the file has it, without codes, block or source.
+    """Returns the slot of a new clean record of `n` moves, without codes, block or source.
 
     `set_source` and `insert` must follow.
     """
@@ -184,7 +181,7 @@ def new_record(
 
 @inner
 def set_best(A: ArenaPointers, rec: int64, moves: Pointer[uint16]) -> None:
-    """Keeps the first move in descending P, so that the first visit needs no move generation."""
+    """Stores the move with the largest P in the header, so that the first visit needs no move generation."""
     codes = code_bytes(A, rec)
     best = int64(0)
     for j in range(1, move_count(A, rec)):
@@ -208,7 +205,7 @@ def prior_norm(A: ArenaPointers, rec: int64) -> float32:
 # ------------------------------------------------------------------ blocks
 @inner
 def new_block(A: ArenaPointers, rec: int64, block_class: int64) -> int64:
-    """Gives a record that has none a block without edges; returns it."""
+    """Returns a new block for a record, its header filled and no edges."""
     block = take_block(A, block_class)
     A.values[block + layout.NORM] = prior_norm(A, rec)
     A.blocks[block + layout.BLOCK_VISITS] = uint32(0)
@@ -219,7 +216,7 @@ def new_block(A: ArenaPointers, rec: int64, block_class: int64) -> int64:
 
 @inner
 def _first_block(A: ArenaPointers, rec: int64) -> None:
-    """Gives a record its first block: one edge, for the best move kept in the header."""
+    """Gives a record its first block: one edge, for the best move stored in the header."""
     move = uint16(block_of(A, rec))
     code = best_code_of(A, rec)
     block = new_block(A, rec, int64(0))
@@ -238,28 +235,27 @@ def _first_block(A: ArenaPointers, rec: int64) -> None:
 
 @inner
 def rank_key(code: int64, j: int64) -> int64:
-    """Returns what moves are ranked by: code << 8 | 255 - j, `j` the place in canonical order."""
+    """Returns the sort key of a move: code << 8 | 255 - j, where `j` is its index in canonical order."""
     return (code << 8) | (255 - j)
 
 
 @inner
 def ranked_move(key: int64) -> int64:
-    """Returns the place in canonical order of the move of a rank key."""
+    """Returns the index in canonical order in a rank key."""
     return 255 - (key & 255)
 
 
 @inner
 def ranked_code(key: int64) -> int64:
-    """Returns the P code of a rank key."""
+    """Returns the P code in a rank key."""
     return key >> 8
 
 
 @inner
 def rank_codes(codes: Pointer[uint8], n: int64, wanted: int64, keys: Pointer[int64]) -> None:
-    """Writes the rank keys of P codes, the best `wanted` in order at the front.
+    """Writes the rank keys of `n` P codes, the best `wanted` sorted at the front.
 
-    Blocks grow by half, so selection costs O(n) per edge ever made; a whole sort would cost more than it
-    saves.
+    Blocks grow by half, so selection costs O(n) per edge ever made; a full sort would cost more.
     """
     for j in range(n):
         keys[j] = rank_key(int64(codes[j]) & layout.CODE, j)
@@ -327,10 +323,10 @@ def grow_block(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, wanted:
 
 @kernel
 def rehash(A: ArenaArrays, old: NDArray[np.uint64]) -> None:
-    """Fills the arena's new, larger and empty table from the old one; counts key clashes on the way.
+    """Fills the arena's new, larger and empty table from the old one, and counts key clashes.
 
-    The index grows with the key, so the new table is written nearly in order; equal keys of two
-    positions stand side by side.
+    The index grows with the key, so the new table is written nearly in order, and equal keys of two positions
+    are adjacent.
     """
     P = pointers(A)
     clashes = 0

@@ -1,10 +1,10 @@
 """Images: copies of a graph's memory in the user's cache, so that the next session need not read the file.
 
     close    memory -> ~/.cache/graphsearch/images/NAME.image; `image` = NAME in the file
-    open     image -> memory, if the file is as it was; else records are read when they are needed
+    open     image -> memory, if the file has not changed; else records are read when they are needed
 
-An image may be deleted at any time. Whatever changes the file takes its row `image` away in the same
-transaction, and an image knows the segments that it is of. So one that fits has just the file's records.
+An image may be deleted at any time. Every transaction that changes the file deletes its row `image`, and the
+image's hash covers the file's list of segments. So a valid image has exactly the file's records.
 
     hash of the file's state, head and sums | head: whole, places, counters | sums | table | records | blocks
 """
@@ -31,14 +31,14 @@ from ..store.tables.unfinished import IMAGE
 from . import arena_kernel
 from .arena import Arena
 
-LEAST_NODES = 10_000  # of which an image is kept: fewer are read from the file in 10 ms
-PARTS = 2  # an image takes at most one part of so many of what all may take
-DISK_PARTS = 10  # and of the free space
-PIECE = 1 << 17  # words that have one sum
+LEAST_NODES = 10_000  # of the smallest graph with an image; fewer are read from the file in 10 ms
+PARTS = 2  # an image takes at most 1 / PARTS of the limit for all images
+DISK_PARTS = 10  # and 1 / DISK_PARTS of the free disk space
+PIECE = 1 << 17  # words per checksum
 HASH_BYTES = 32
 FOLDER, SUFFIX = "images", ".image"
 
-# the counters that describe what is in memory; all others are a session's own
+# the counters that describe the contents of memory; all others belong to one session
 KEPT = [
     arena_kernel.NODES,
     arena_kernel.RECORD_WORDS,
@@ -53,12 +53,12 @@ Words = NDArray[np.uint64]
 
 
 def keep_image(arena: Arena, store: Store, *, whole: bool) -> None:
-    """Writes an image of the records in memory, which the file has as they are; for the file's writer.
+    """Writes an image of the records in memory, none of them dirty; for the thread that writes the file.
 
-    Without room for an image, and where the file has one already, nothing is written.
+    Does nothing if there is no room for an image, or if the file has one already.
 
     Args:
-      whole: whether these are all records of the file.
+      whole: whether memory has all records of the file.
 
     Raises:
       StoreError: if the file cannot be written.
@@ -79,13 +79,13 @@ def keep_image(arena: Arena, store: Store, *, whole: bool) -> None:
 
 
 def take_image(arena: Arena, store: Store, most_bytes: int) -> bool | None:
-    """Fills an empty arena from the image of a file, if there is one that fits; the image is deleted.
+    """Fills an empty arena from a file's image, if there is a valid one, and deletes the image.
 
     Args:
-      most_bytes: that it may take in memory.
+      most_bytes: most memory that it may take.
 
     Returns:
-      whether these are all records of the file; None if there is no such image.
+      whether the image has all records of the file; None if there is no valid image.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -102,13 +102,13 @@ def take_image(arena: Arena, store: Store, most_bytes: int) -> bool | None:
 
 
 def _path_of(name: str | None) -> Path | None:
-    """Returns where the image of a name is, or would be; None if there is no such name, or no cache."""
+    """Returns the path of an image; None if its name is missing or invalid, or there is no cache folder."""
     folder = cache_folder(FOLDER) if name and name.isalnum() else None
     return folder / f"{name}{SUFFIX}" if folder else None
 
 
 def _fill(arena: Arena, store: Store, file: FileIO, most_bytes: int) -> bool | None:
-    """Reads an image into an arena; returns what `take_image` does."""
+    """Reads an image into an arena; returns the same as `take_image`."""
     found, head = np.empty(HASH_BYTES, np.uint8), np.empty(2 + len(KEPT), np.int64)
     if not (_read(file, found) and _read(file, head)):
         return None
@@ -129,25 +129,25 @@ def _fill(arena: Arena, store: Store, file: FileIO, most_bytes: int) -> bool | N
 
 
 def _sizes(head: NDArray[np.int64]) -> tuple[int, int, int]:
-    """Returns the words of table, records and blocks that are in use, the last ones in pairs."""
+    """Returns the 64-bit words of table, records and blocks in use."""
     counters = dict(zip(KEPT, head[2:].tolist(), strict=True))
     blocks = counters[arena_kernel.BLOCK_WORDS]
     return int(head[1]), counters[arena_kernel.RECORD_WORDS], (blocks + 1) // 2
 
 
 def _parts(arena: Arena, head: NDArray[np.int64]) -> list[Words]:
-    """Returns the words of an arena that an image has: table, records and blocks."""
+    """Returns the parts of an arena that an image contains: table, records and blocks."""
     arrays, (_, records, blocks) = arena.arrays, _sizes(head)
     return [arrays.table, arrays.records[:records], arrays.blocks[: 2 * blocks].view(np.uint64)]
 
 
 def _sums(words: Words) -> Words:
-    """Returns the sums of every PIECE of some words, modulo 2**64."""
+    """Returns a checksum for each PIECE of words: their sum modulo 2**64."""
     return np.add.reduceat(words, np.arange(0, len(words), PIECE))
 
 
 def _hash(store: Store, head: NDArray[np.int64], sums: Sequence[Words]) -> NDArray[np.uint8]:
-    """Returns the hash at the begin of an image; equal ones are of the same kernels and the same file."""
+    """Returns the hash at the start of an image, which covers kernels, file state, head and checksums."""
     state = PLACES.digest, store.node_count, store.identity.as_json(), store.catalog.segments
     digest = hashlib.sha256(repr(state).encode())
     for column in (head, *sums):
@@ -156,7 +156,7 @@ def _hash(store: Store, head: NDArray[np.int64], sums: Sequence[Words]) -> NDArr
 
 
 def _read(file: FileIO, column: NDArray[np.generic]) -> bool:
-    """Fills an array from a file; returns whether there was enough."""
+    """Fills an array from a file; returns False if the file is too short."""
     left = column.data.cast("B")
     while left and (count := file.readinto(left)):
         left = left[count:]
@@ -164,7 +164,7 @@ def _read(file: FileIO, column: NDArray[np.generic]) -> bool:
 
 
 def _write(path: Path, columns: Sequence[NDArray[np.generic]]) -> None:
-    """Writes a file, which gets its name when it is whole."""
+    """Writes a file, and renames it to `path` when it is complete."""
     with tempfile.NamedTemporaryFile(dir=path.parent, buffering=0, delete=False) as file:
         part = Path(file.name)
         try:
@@ -179,7 +179,7 @@ def _write(path: Path, columns: Sequence[NDArray[np.generic]]) -> None:
 
 
 def _drop_oldest(folder: Path, most_bytes: int) -> None:
-    """Deletes the oldest images until the others take no more than so many bytes."""
+    """Deletes the oldest images until the others take at most `most_bytes`."""
     found = sorted(((entry.stat(), entry) for entry in folder.iterdir()), key=lambda one: -one[0].st_mtime)
     taken = 0
     for status, entry in found:

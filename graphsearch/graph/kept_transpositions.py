@@ -1,6 +1,6 @@
-"""Transposition entries that belong to a graph: loaded from its file, and saved with its records.
+"""Transposition entries of a graph: loaded from its file, and saved with its records.
 
-A search heeds the mates that they prove, whether all of them are in use or the proofs alone.
+A search uses the mates that they prove, whether all entries are in use or only the proofs.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..store.transpositions.pieces import depths
 from .arena import Arena
 
 Write = Callable[[Store], None]
-Call = Callable[[Write], None]  # has something done with the file, and waits for it
+Call = Callable[[Write], None]  # runs a function on the file's thread, and waits for it
 
 
 @dataclass(frozen=True, slots=True)
 class EntryReport:
-    """What became of the entries of a file when they were loaded.
+    """Report on the loading of a file's entries.
 
     Attributes:
-      loaded: those in memory. left_out: those for which the table had no room; the deepest are in memory.
-      ignored: those of another evaluation; they go when the file's entries are written anew.
-      problems: damaged pieces, which are left out, one line each.
+      loaded: entries in memory. left_out: entries for which the table had no room; the deepest are in memory.
+      ignored: entries of another evaluation; the next rewrite of the file's entries drops them.
+      problems: damaged pieces, which are skipped, one line each.
     """
 
     loaded: int = 0
@@ -38,18 +38,18 @@ class EntryReport:
     problems: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
+        """Returns the report as a JSON object."""
         return asdict(self)
 
 
 class KeptEntries:
-    """A table of entries and its way to the file. Its methods are for the thread that searches."""
+    """A table of entries with its unsaved changes. Its methods are for the thread that searches."""
 
     def __init__(self, table_bytes: int, evaluation: str) -> None:
-        """Makes an empty one.
+        """Makes an empty table.
 
         Args:
-          table_bytes: of memory, at most. evaluation: digest of what makes the values of its entries.
+          table_bytes: most memory of the table. evaluation: digest of the evaluator of its entries.
         """
         self.table = EntryTable(table_bytes)
         self.evaluation = evaluation
@@ -57,7 +57,7 @@ class KeptEntries:
         self._taken: tuple[Words, Words] | None = None
 
     def load(self, store: Store) -> None:
-        """Enters what a file holds under this evaluation.
+        """Inserts a file's entries of this evaluation.
 
         Raises:
           StoreError: if the file as a whole cannot be read.
@@ -65,18 +65,18 @@ class KeptEntries:
         found = saved.load(store, self.evaluation)
         order = np.argsort(
             depths(found.data), kind="stable"
-        )  # the last ones stay, if there is no room for all
+        )  # the last ones stay if there is no room for all
         self.table.enter(found.keys[order], found.data[order])
         left_out = len(order) - self.table.count
         self.report = EntryReport(self.table.count, left_out, found.ignored, found.problems)
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there are entries that the file does not hold, on their way to it or not."""
+        """Whether there are entries that the file does not hold, including those of a running save."""
         return self._taken is not None or self.table.dirty_count > 0
 
     def take(self) -> Write | None:
-        """Returns what writes the entries that the file does not hold; None if there are none.
+        """Returns a function that writes the unsaved entries; None if there are none.
 
         They count as saved from now on; `settle` must follow.
         """
@@ -87,22 +87,22 @@ class KeptEntries:
         return lambda store: saved.append(store, keys, data, self.evaluation)
 
     def settle(self, *, saved: bool) -> None:
-        """Ends what `take` began: entries that did not reach the file are to be saved again."""
+        """Ends the save that `take` began; if it failed, its entries count as unsaved again."""
         taken, self._taken = self._taken, None
         if taken is not None and not saved:
             self.table.touch_again(*taken)
 
 
 class GraphEntries:
-    """The entries of one graph: none, those that prove mates, or all of them, kept from then on.
+    """The entries in use by one graph: none, only those that prove mates, or all of them.
 
     Attributes:
-      kept: all of them with their way to the file; None if they are not in use.
-      problems: damaged pieces, which are left out, where only proofs are heeded.
+      kept: all entries with their unsaved changes; None if they are not in use.
+      problems: damaged pieces, skipped, found when only the proofs were loaded.
     """
 
     def __init__(self, arena: Arena, call: Call | None) -> None:
-        """Makes those of a graph that has none in use; `call` reaches its file, None: it has none."""
+        """Starts with no entries in use; `call` runs a function on the file's thread; None: no file."""
         self._arena = arena
         self._call = call
         self._heeds_proofs = False
@@ -110,7 +110,7 @@ class GraphEntries:
         self.problems: list[str] = []
 
     def use(self, table_bytes: int) -> EntryTable:
-        """Returns the table of all entries, which are loaded at the first call and saved from then on.
+        """Returns the table of all entries; the first call loads them, and every later save includes them.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -124,7 +124,7 @@ class GraphEntries:
         return self.kept.table
 
     def heed_proofs(self) -> None:
-        """Has searches take over the mates that the file's entries prove, from now on.
+        """Makes searches use the mates that the file's entries prove, from now on.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -133,7 +133,7 @@ class GraphEntries:
             self._call(lambda store: self.heed(saved.load(store)))
 
     def heed(self, found: saved.Loaded) -> None:
-        """Has searches take over the mates that some entries prove."""
+        """Makes searches use the mates that some entries prove."""
         self._heeds_proofs = True
         self.problems += found.problems
         if len(found.keys):
@@ -143,14 +143,14 @@ class GraphEntries:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there are entries that the file does not hold."""
+        """Whether there are unsaved entries."""
         return self.kept is not None and self.kept.has_unsaved
 
     def take(self) -> Write | None:
-        """Returns what writes the entries that the file does not hold, as `KeptEntries.take`."""
+        """Returns a function that writes the unsaved entries, as `KeptEntries.take`."""
         return self.kept.take() if self.kept else None
 
     def settle(self, *, saved: bool) -> None:
-        """Ends what `take` began."""
+        """Ends the save that `take` began."""
         if self.kept:
             self.kept.settle(saved=saved)

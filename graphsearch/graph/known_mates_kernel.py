@@ -1,6 +1,6 @@
-"""Mates that are known without a search below: in one move, by an entry, or with the line of a prover.
+"""Mates known without visits below them: in one move, from an entry, or from a prover's line.
 
-V and D of such a record are the mate and its plies; the rules have spoken.
+V of such a record is the result, and D the plies to the mate; its evaluator is the rules.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from .statistics_kernel import refresh
 
 WON_FLAGS, LOST_FLAGS, MATED_FLAGS = flags_with(1, 1), flags_with(-1, -1), TERMINAL_FLAGS[CHECKMATE]
 KNOWN_SHARE = (
-    0.75  # of P, for the move of a mate that no evaluator was asked about; the others share the rest
+    0.75  # P of the mating move in a record made without an evaluator; the others share the rest
 )
 
 
 @inner
 def mate_in(data: uint64) -> int64:
-    """Returns the plies to the mate that an entry proves, negative if it is suffered; 0 if it proves none."""
+    """Returns the plies to the mate that an entry proves, negative if it is a loss; 0 if it proves none."""
     value, bound = value_in(data), bound_in(data)
     if not proves_mate(value, bound):
         return int64(0)
@@ -62,7 +62,7 @@ def mate_in(data: uint64) -> int64:
 
 @inner
 def _settle(A: ArenaPointers, rec: int64, plies: int64) -> None:
-    """Makes a record one of a mate in so many plies, which V and D then hold: the rules have spoken."""
+    """Sets a record's V, D and bounds to a mate in `plies` plies, by the rules."""
     flags = WON_FLAGS if plies > 0 else LOST_FLAGS
     set_value(A, rec, float32(1.0) if plies > 0 else float32(-1.0))
     set_draws_and_flags(A, rec, abs(plies), flags)
@@ -72,7 +72,7 @@ def _settle(A: ArenaPointers, rec: int64, plies: int64) -> None:
 
 @inner
 def take_known_mate(A: ArenaPointers, rec: int64, s: Position) -> None:
-    """Gives an open record the mate that an entry proves of its position `s`, if there is one."""
+    """Sets the mate in an open record if an entry proves one of its position `s`."""
     if A.entries.counters[STORED] == 0 or move_count(A, rec) == 0 or is_exact(A, rec):
         return
     at = find_entry(A.entries, key_at(A, rec), check_hash(s))
@@ -95,7 +95,7 @@ def record_mate(
     best: int64,
     plies: int64,
 ) -> int64:
-    """Returns a new record of a position that mates, or is mated, in so many plies by the move at `best`.
+    """Returns a new record of a position with a mate in `plies` plies by the move at `best`.
 
     `moves`: the `n` legal ones, in canonical order. `plies`: negative if the side to move is mated.
     """
@@ -114,7 +114,7 @@ def record_mate(
 
 @inner
 def _place(moves: Pointer[uint16], n: int64, move: uint16) -> int64:
-    """Returns the place of a move in canonical order."""
+    """Returns the index of a move in canonical order."""
     for j in range(n):
         if moves[j] == move:
             return int64(j)
@@ -123,7 +123,7 @@ def _place(moves: Pointer[uint16], n: int64, move: uint16) -> int64:
 
 @inner
 def _rank(A: ArenaPointers, rec: int64, j: int64) -> int64:
-    """Returns the place in descending P of the move at `j` in canonical order."""
+    """Returns the rank in descending P of the move at `j` in canonical order."""
     own = rank_key(code_at(A, rec, j), j)
     rank = int64(0)
     for i in range(move_count(A, rec)):
@@ -134,7 +134,7 @@ def _rank(A: ArenaPointers, rec: int64, j: int64) -> int64:
 
 @inner
 def _learn(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int64, plies: int64) -> bool:
-    """Gives a record a mate, and the edge of its move at `j` the proof; returns whether it had none."""
+    """Writes a mate to a record and to the edge of its move at `j`; returns whether it added a visit."""
     known = mate_kept(value_of(A, rec), value_draws(A, rec))
     if known == 0 or abs(plies) < known:
         _settle(A, rec, plies)
@@ -155,7 +155,7 @@ def _learn(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int64, p
 def _find_or_record(
     T: BoardTable, A: ArenaPointers, s: Position, move: uint16, plies: int64
 ) -> tuple[int64, int64]:
-    """Returns (slot of a position's record, made if it is new, place of a move in canonical order)."""
+    """Returns (slot of a position's record, created if missing, index of a move in canonical order)."""
     key, check = hashes_of(T, s)
     n = int64(generate_moves(T, s, A.moves))
     j = _place(A.moves, n, move)
@@ -165,7 +165,7 @@ def _find_or_record(
 
 @inner
 def _record_mated(T: BoardTable, A: ArenaPointers, s: Position) -> None:
-    """Records the end of a line, if it is new."""
+    """Creates the record of a checkmate at the end of a line, if it is missing."""
     key, check = hashes_of(T, s)
     if find(A, key, check) == 0:
         rec = new_record(A, s, key, int64(0), float32(-1.0), int64(0), int64(MATED_FLAGS))
@@ -177,12 +177,12 @@ def _record_mated(T: BoardTable, A: ArenaPointers, s: Position) -> None:
 def learn_line(
     T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64], moves: NDArray[np.uint16]
 ) -> None:
-    """Has the records along a line to mate know it; those that are missing are made.
+    """Writes a mate to the records along its line; creates missing records.
 
-    There must be room in the arena, and no record of the line may be in the file alone.
+    The arena must have room, and every record of the line that is in the file must be in memory.
 
     Args:
-      words: uint64[(L + 1) * 10], the first position and room for those behind it.
+      words: uint64[(L + 1) * 10], the first position and room for the following ones.
       moves: uint16[L], to the mate: best attack and longest defence.
     """
     Ap, Tp, length = pointers(A), ptr(T, 0), moves.size

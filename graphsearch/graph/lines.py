@@ -1,4 +1,4 @@
-"""Lines to mate that a prover has found, taken into the graph."""
+"""Inserts a prover's lines to mate into the graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BYTES_PER_POSITION = 5_000  # a record, and a block of all its edges
 
 
 def learn_line(graph: Graph, board: chess.Board, line: Sequence[chess.Move]) -> None:
-    """Has the records along a line to mate know it: best attack, longest defence, to the end.
+    """Writes a mate to the records along its line: best attack and longest defence, up to the mate.
 
     Positions that the graph does not know get records. No wave may be in flight.
 

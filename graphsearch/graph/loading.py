@@ -1,17 +1,17 @@
-"""Reading a file into memory in order, with all cores, because a search asks for much of it.
+"""Loads a file into memory in order, with all cores, for a search that needs much of it.
 
     file       portion | portion | portion ...           in the order of the file: 1 us of CPU a record
     threads       decode    decode    decode
     search     waves | enter | enter | waves | enter     only the search's thread touches the arena
 
-One record costs some 10 times as much on its own; where kernels cannot read it, 100 times. So the search
-begins with single reads, and a file is read
-in order once those have cost a part of what that costs, or 0.2 s: a search that wants little of a file never
-pays for all of it. If the file does not fit, the records with the most visits are read, as many as fit; if
-that is less than an eighth of them, single reads cost less than to decode the whole file for them.
+A single read costs about 10 times as much per record; 100 times where kernels cannot do it. A search begins
+with single reads. It loads the file once these have cost a certain share of loading it, or 0.2 s: a search
+that needs little of a file never pays for all of it. If the file does not fit, the records with the most
+visits are loaded, as many as fit; if that is less than an eighth of them, single reads cost less than
+decoding the whole file.
 
-A record that memory has is newer and stays. One that was evicted must not come back as it was before it was
-saved, so the first eviction ends the reading.
+Records in memory are newer than those of the file, and stay. The first eviction ends the loading, because an
+older version of an evicted record could be loaded.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from ..store.upkeep.prune import visits_of
 from .bring_kernel import BYTES_PER_NODE
 from .paging import Pager
 
-# a single read costs some 10 times what a record costs in order, in Python 100 times
+# a single read costs some 10 times a read in order, in Python 100 times
 SINGLE_READS_SHARE = 400
 LEAST_SINGLE_READS = 256
 MOST_SINGLE_READS, MOST_IN_PYTHON = 13_000, 1_700  # 0.2 s of CPU
-LEAST_PART = 8  # of a file that does not fit: one part of so many must fit
-FILLED_SHARE = 0.9  # of the budget: what a search adds at once needs the rest
-SAMPLES = 8  # portions of a file that does not fit, to see how many visits its records have
+LEAST_PART = 8  # a file is loaded if at least 1 / LEAST_PART of it fits
+FILLED_SHARE = 0.9  # of the budget; the additions of a search need the rest
+SAMPLES = 8  # portions sampled from a file that does not fit, to estimate the visits of its records
 
 
 class Loader:
-    """Reads a file into memory, some records at each `advance`.
+    """Loads a file into memory, some records at each `advance`.
 
     Attributes:
-      done, total: records looked at, and in the file.
+      done, total: records read so far, and in the file.
       least_visits: N below which records are left in the file.
     """
 
@@ -70,7 +70,7 @@ class Loader:
             pager.expect(self.total)
 
     def advance(self, seconds: float) -> bool:
-        """Enters records for about so many seconds; returns whether there are more.
+        """Loads records for about `seconds`; returns whether there are more.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -82,7 +82,7 @@ class Loader:
             try:
                 found = next(self._batches, None)
             except CorruptRecordError:
-                self._batches = _passing_over(self._store)  # what has come already is passed over
+                self._batches = _passing_over(self._store)  # records already loaded are skipped
                 self._is_whole, self.done = False, 0
                 continue
             if found is None:
@@ -95,13 +95,13 @@ class Loader:
         return True
 
     def close(self) -> None:
-        """Ends the threads and closes the file."""
+        """Stops the threads and closes the file."""
         if isinstance(self._batches, Generator):
             self._batches.close()
         self._store.close()
 
     def _enter(self, batch: RecordBatch) -> bool:
-        """Enters records; returns whether there was room for them without evicting any."""
+        """Inserts records; returns False if there is no room without evicting some."""
         if not self._is_whole and _room(self._pager) < len(batch) * BYTES_PER_NODE:
             return False
         try:
@@ -111,18 +111,18 @@ class Loader:
         return True
 
     def _wanted(self, portion: Portion) -> tuple[int, RecordBatch]:
-        """Returns how many records a portion has, and those that are to be entered; on any thread."""
+        """Returns the number of records in a portion, and the records to load; on any thread."""
         batch = portion.records()
         if self.least_visits == 0:
             return len(batch), batch
         return len(batch), take(batch, np.flatnonzero(visits_of(batch) >= self.least_visits))
 
     def _visits_that_fit(self) -> int:
-        """Returns the least N of the records that fit into memory, judged by a sample of the file."""
+        """Returns the least N of the records that fit into memory, estimated from a sample of the file."""
         sampled = [RecordBatch.empty(0, 0, 0)]
         for part in self._store.parts:
             for key in _sample_keys():
-                with suppress(CorruptRecordError):  # whoever needs these records names the damage
+                with suppress(CorruptRecordError):  # a read of these records will report the damage
                     sampled.append(part.fetch_portion(key).records())
         batch = RecordBatch.concat(sampled)
         if not len(batch):
@@ -131,43 +131,44 @@ class Loader:
         order = np.argsort(-visits, kind="stable")
         taken = np.cumsum(sizes[order]) * (self.total / len(batch))
         fitting = int(np.searchsorted(taken, _room(self._pager), "right"))
-        return int(visits[order[min(fitting, len(order) - 1)]]) + 1  # of the first that does not
+        return int(visits[order[min(fitting, len(order) - 1)]]) + 1  # of the first one that does not fit
 
 
 def is_due(pager: Pager, nodes: int) -> bool:
-    """Returns whether single reads cost so much by now that a file of `nodes` records is to be read whole."""
+    """Returns whether single reads have cost so much that loading a file of `nodes` records pays."""
     most = MOST_SINGLE_READS if pager.reads_inside else MOST_IN_PYTHON
     allowed = max(LEAST_SINGLE_READS, min(most, nodes // SINGLE_READS_SHARE))
     return not pager.complete and pager.read_back > allowed and _pays(pager, nodes)
 
 
 def _pays(pager: Pager, nodes: int) -> bool:
-    """Returns whether enough of a file fits into memory to read it in order.
+    """Returns whether enough of a file fits into memory to load it.
 
-    Of 10^6 records, 7 % in memory, a search of 200,000 visits took 16.6 us each, and 23.6 us if it had read
-    the file in order first; with 18 % 13.8 and 13.9 us, and on two cores 10.8 and 8.2 us of its own thread.
+    For 10^6 records, 7 % of them in memory, a search of 200,000 visits took 16.6 us each with single reads,
+    and 23.6 us if it loaded the file first; with 18 % in memory 13.8 and 13.9 us, and on two cores 10.8 and
+    8.2 us of its own thread.
     """
     return FILLED_SHARE * pager.budget >= nodes * BYTES_PER_NODE / LEAST_PART
 
 
 def bytes_of(batch: RecordBatch) -> NDArray[np.int64]:
-    """Returns about how many bytes of memory every record takes, `[R]`, its place in the table included."""
+    """Returns the approximate bytes of memory of every record, `[R]`, including its table place."""
     moves, edges = np.diff(batch.code_offsets), np.diff(batch.edge_offsets)
     blocks = np.where(edges > 0, 4 * BLOCK_HEADER + 14 * edges, 0)  # 12 bytes an edge, and some room
     return np.asarray(8 * (HEADER_WORDS + (moves + 7) // 8) + blocks + 16, np.int64)
 
 
 def _room(pager: Pager) -> int:
-    """Returns the bytes that may still be filled from the file."""
+    """Returns the bytes of memory that loading may still fill."""
     return int(FILLED_SHARE * pager.budget) - pager.bytes_used
 
 
 def _sample_keys() -> list[int]:
-    """Returns sort keys, which begin with a hash, evenly over all that there are."""
+    """Returns evenly spaced sort keys, which begin with a hash."""
     return [i * ((1 << 64) // SAMPLES) for i in range(SAMPLES)]
 
 
 def _passing_over(store: Store) -> Iterator[tuple[int, RecordBatch]]:
-    """Yields all records of a file but damaged ones, which single reads will name when they meet them."""
+    """Yields all records of a file except damaged ones; single reads will report these."""
     for batch in store.scan(on_corrupt=lambda _: None):
         yield len(batch), batch

@@ -1,4 +1,4 @@
-"""The machine's memory: how much a graph may take, and address space that takes pages when written to."""
+"""The machine's memory: the default budget of a graph, and reserved address space."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ import os
 
 from ..base.errors import CapacityError, InvalidParameterError
 
-RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
-ADDRESSES_LEFT = 4  # of what is there, one part in so many is taken: kernels and libraries come later
+RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more is saved, and its search stops
+ADDRESSES_LEFT = 4  # 1 / ADDRESSES_LEFT of scarce address space is taken; kernels and libraries need the rest
 MMAP_THRESHOLD = -3  # mallopt's number for it
 
 
 def default_budget() -> int:
-    """Returns the bytes that a graph may take where nobody says how many."""
+    """Returns the default memory of a graph, in bytes."""
     return int(RAM_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def check_budget(ram_bytes: int | None) -> None:
-    """Refuses a graph without memory; raises InvalidParameterError."""
+    """Checks the memory of a graph.
+
+    Raises:
+      InvalidParameterError: if it is given and not above 0.
+    """
     if ram_bytes is not None and ram_bytes <= 0:
         raise InvalidParameterError(f"a graph cannot live in {ram_bytes} bytes of memory")
 
 
 def return_freed_memory() -> None:
-    """Has freed arrays of a megabyte and more given back to the system at once, where the C library can.
+    """Makes the C library, if it can, return freed arrays of a megabyte or more to the system at once.
 
-    It would keep up to 32 MB of each kind for later, for each thread; a budget counts them.
+    Otherwise it keeps up to 32 MB of each kind for each thread, which count against the budget.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
@@ -37,10 +41,10 @@ def return_freed_memory() -> None:
 def reserve(words: int) -> mmap.mmap:
     """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to.
 
-    Where the process may not have so many addresses (`ulimit -v`), fewer: some stay free for libraries.
+    Under a limit of address space (`ulimit -v`) it returns fewer, and leaves some free for libraries.
 
     Raises:
-      CapacityError: if there is no room for eight megabytes.
+      CapacityError: if there is no address space for eight megabytes.
     """
     wanted = words
     while True:
@@ -62,7 +66,7 @@ def reserve(words: int) -> mmap.mmap:
 
 
 def give_back(memory: mmap.mmap, used: int) -> None:
-    """Gives the pages behind the first `used` bytes back to the system, until they are written to again."""
+    """Returns the pages after the first `used` bytes to the system; later writes map them again."""
     begin = -(-used // mmap.PAGESIZE) * mmap.PAGESIZE
     if begin < len(memory):
         memory.madvise(mmap.MADV_DONTNEED, begin, len(memory) - begin)

@@ -1,6 +1,6 @@
-"""The overlay: visits of this session that the file never holds.
+"""The overlay: visits of this session that are never saved.
 
-Those that only the history of its game made draws, and those that it forced over edges of its root.
+They are draws that only the history of the session's game made, and visits forced over edges of its root.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .statistics_kernel import refresh
 
 
 def folded(overlay: NDArray[np.int64], length: int) -> tuple[NDArray[np.int64], int]:
-    """Returns an overlay of `length` notes with the notes of one item summed up, and its length."""
+    """Returns an overlay of `length` notes with the notes of each item summed, and its new length."""
     items, inverse = np.unique(overlay[0 : 2 * length : 2], return_inverse=True)
     sums = np.zeros(len(items), np.int64)
     np.add.at(sums, inverse, overlay[1 : 2 * length : 2])
@@ -37,9 +37,9 @@ def folded(overlay: NDArray[np.int64], length: int) -> tuple[NDArray[np.int64], 
 
 @kernel
 def shift_overlay(A: ArenaArrays, sign: int64) -> None:
-    """Takes back (`sign` -1) or gives again (+1) the visits of the overlay.
+    """Subtracts (`sign` -1) or adds (+1) the visits of the overlay.
 
-    The file holds the records without them, so this makes none dirty.
+    The file has the records without them, so this makes no record dirty.
     """
     Ap = pointers(A)
     for i in range(Ap.counters[arena.OVERLAY_LENGTH]):

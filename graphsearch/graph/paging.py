@@ -1,7 +1,7 @@
-"""Keeping an arena inside a budget: what a wave needs is read back, what nobody visited goes.
+"""Keeps an arena inside a memory budget: reads the records that a wave needs, and evicts unvisited ones.
 
-A record that is not in memory is in the file as it was, or lost: the arena drops only what was saved. Which
-records are in memory never changes what a search does.
+The arena evicts only records that were saved, so the file has the last version of every record that is not in
+memory, unless it lost it. The set of records in memory never changes the results of a search.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from .arena import Arena, Words
 from .bring_kernel import BYTES_PER_NODE, bring
 from .guards_kernel import NO_THREADS
 
-READ_INSIDE = 64  # records of one wait at most that one kernel reads; more are worth several threads
-FREE_SHARE = 64  # one part of so many of the budget is freed at once
-OVER_SHARE = 16  # a budget may be passed by one part of so many
+READ_INSIDE = 64  # most records that one kernel reads at a time; more are worth several threads
+FREE_SHARE = 64  # an eviction frees at least 1 / FREE_SHARE of the budget
+OVER_SHARE = 16  # memory may exceed the budget by 1 / OVER_SHARE
 LEAST_BYTES = 1 << 20
-WAVES_SHARE = 8  # waves that take more than one part of so many are too large for the budget
+WAVES_SHARE = 8  # waves count for at most 1 / WAVES_SHARE of the budget; larger ones are too large for it
 
 
 class Pager:
-    """The way between an arena and the file it is a part of."""
+    """Moves records between an arena and its file."""
 
     def __init__(self, arena: Arena, reader: Reader | None, ram_bytes: int, *, complete: bool) -> None:
         """Makes a pager.
 
-        Its `reserved` bytes are set aside for copies of records on their way to the file, its `working` ones
-        for waves; the records at the slots that are `under_way`, an array a wave, stay in memory.
+        The caller sets `reserved`, the bytes for copies of records that are being saved, `working`, the bytes
+        for waves, and `under_way`, one array per wave: the records at these slots stay in memory.
 
         Args:
           reader: None if there is no file: then nothing can be evicted.
           ram_bytes: the budget of arena, log of dirty records, index, filters, copies and waves.
-          complete: whether the arena holds all that the file holds.
+          complete: whether the arena has all records of the file.
         """
         self._arena = arena
         self._reader = reader
@@ -54,15 +54,15 @@ class Pager:
         self._states = np.zeros(STATES, np.int64)  # of `store.reading_kernel`
         self._index_bytes = 0
         self.reserved = self.working = 0
-        self._passed = 0  # most bytes by which one wave has passed the budget; the next may need them again
+        self._passed = 0  # most bytes by which a wave has exceeded the budget; the next may need them again
         self.under_way: tuple[Words, ...] = ()
-        self._read_alone = 0  # records, by `bring` in Python
-        self.evictions = 0  # how often memory was freed of what the file holds
+        self._read_alone = 0  # records read in Python
+        self.evictions = 0  # number of times that records were evicted
         self.misfits = 0
 
     @property
     def budget(self) -> int:
-        """Bytes that nodes may take: the budget without all else that it covers."""
+        """Bytes that nodes may take: the budget minus all else that it covers."""
         if self._reader is None:
             return self._ram_bytes
         waves = min(self.working, self._ram_bytes // WAVES_SHARE)
@@ -71,16 +71,16 @@ class Pager:
 
     @property
     def read_back(self) -> int:
-        """Records read from the file so far, but for those that were read in order."""
+        """Records read from the file one by one so far, without those loaded in order."""
         return self._read_alone + int(self._states[READ])
 
     @property
     def problems(self) -> list[str]:
-        """What was damaged in the file where it was read."""
+        """Descriptions of damaged parts of the file."""
         return list(self._reader.problems) if self._reader else []
 
     def filter(self) -> FilterArrays:
-        """Returns what tells which positions may be in the file and not in memory."""
+        """Returns the filters of the file; empty ones if memory has all its records."""
         if self.complete or self._reader is None:
             return self._no_filter
         if self._filter is None:
@@ -90,7 +90,7 @@ class Pager:
 
     @property
     def reads_inside(self) -> bool:
-        """Whether kernels read the file, so that one record costs little."""
+        """Whether kernels can read the file, which makes a single read cheap."""
         return self._reader is not None and self._reader.reads_inside
 
     def _take_filter(self, found: FilterArrays) -> None:
@@ -99,11 +99,11 @@ class Pager:
             self._filter, self._index_bytes = found, self._reader.ram_bytes
 
     def has_room_for(self, nodes: int) -> bool:
-        """Returns whether so many nodes take half of the budget at most."""
+        """Returns whether `nodes` nodes take at most half of the budget."""
         return nodes * BYTES_PER_NODE <= self.budget // 2
 
     def load_whole(self, store: Store) -> None:
-        """Loads a file whole: then nothing has to be looked up in it. For the thread that has the store."""
+        """Loads all records of a file, so that none has to be looked up in it; on the store's thread."""
         self.expect(store.node_count)
         problems: list[CorruptRecordError] = []
         for batch in store.scan(on_corrupt=problems.append):
@@ -111,7 +111,7 @@ class Pager:
         self.complete = not problems
 
     def expect(self, nodes: int) -> None:
-        """Makes the table large enough for so many nodes in all: it grows once then."""
+        """Grows the table at once for `nodes` nodes in total."""
         self._arena.expect(nodes - self._arena.node_count)
 
     @property
@@ -120,7 +120,7 @@ class Pager:
         return self._arena.bytes_used
 
     def enter(self, batch: RecordBatch) -> None:
-        """Enters records of the file as far as memory does not have them.
+        """Inserts records of the file that are not in memory.
 
         Raises:
           CapacityError: if there is no memory left.
@@ -128,15 +128,15 @@ class Pager:
         self.misfits += self._arena.load(batch)
 
     def file_changed(self) -> None:
-        """Notes that more was saved: from now on it may be evicted."""
+        """Drops the filters of the file's old state, after a save."""
         self._filter = None
 
     # -------------------------------------------------------------- reading
     @contextmanager
     def reading(self) -> Iterator[Inside | None]:
-        """Holds one state of the file, as `bring_kernel.bring` takes it; None if kernels cannot read it.
+        """Yields one state of the file for `bring_kernel.bring`; None if kernels cannot read it.
 
-        What they read is entered, so the arena must have room; they evict nothing.
+        The kernels insert the records that they read and evict nothing, so the arena must have room.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -152,11 +152,11 @@ class Pager:
             yield held
 
     def bring(self, words: Words, pinned: Words) -> None:
-        """Enters the records of some positions, `[R, 10]`, as far as the file has them.
+        """Inserts the records of some positions, `[R, 10]`, if the file has them.
 
         Args:
-          words: the positions that a wave waits for.
-          pinned: slots of the records that the wave has met, which stay.
+          words: the positions that a wave needs.
+          pinned: slots of the wave's records, which stay in memory.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -165,12 +165,12 @@ class Pager:
             self._bring_by_threads(words, pinned)
 
     def _bring_inside(self, words: Words, pinned: Words) -> bool:
-        """Does what `bring` does in one kernel; returns False if it cannot."""
+        """Inserts the records with one kernel; returns False if it cannot."""
         if self._reader is None:
             return False
         self.make_room(len(words), len(words) * BYTES_PER_NODE, pinned=pinned)
         flat, which = np.ascontiguousarray(words).reshape(-1), np.arange(len(words))
-        for _ in range(1 + len(words)):  # each may lack the dictionaries of one chunk
+        for _ in range(1 + len(words)):  # each try may lack the dictionaries of one chunk
             with self.reading() as held:
                 if held is None:
                     return False
@@ -202,7 +202,7 @@ class Pager:
         return batch.record(0) if len(batch) else None
 
     def read_all(self, boards: Sequence[chess.Board]) -> list[NodeRecord | None]:
-        """Returns the records of some positions, which are in memory from now on, None where there are none.
+        """Returns the records of some positions, None for missing ones, and loads them into memory.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -221,12 +221,13 @@ class Pager:
         return records
 
     def renew(self, batch: RecordBatch) -> bool:
-        """Takes in newer versions of records, as they are in the file now, and forgets the older ones.
+        """Replaces records by newer versions, read from the file.
 
-        What is not saved yet, or belongs to a wave under way, stays as it is. No wave may be gathered now.
+        Records that are not saved yet, or belong to a wave under way, stay as they are. No wave may be
+        gathering meanwhile.
 
         Returns:
-          False if there is no room for them: then only the older ones are forgotten.
+          False if there is no room: then the old versions are evicted, and the new ones not inserted.
         """
         self._arena.forget(batch.words, self.under_way)
         self.evictions += 1
@@ -237,14 +238,14 @@ class Pager:
 
     # -------------------------------------------------------------- room
     def make_room(self, nodes: int, need: int, pinned: Words | None = None) -> bool:
-        """Makes room for at most `nodes` nodes of `need` bytes in all, evicting if the budget says so.
+        """Makes room for at most `nodes` nodes of `need` bytes in total; evicts if the budget requires it.
 
         Args:
-          pinned: slots of a wave that is being gathered: its records stay too, and the budget may be passed
-            for a moment.
+          pinned: slots of a wave that is being gathered: its records stay too, and memory may exceed the
+            budget for a moment.
 
         Returns:
-          False if too little could be evicted: save first.
+          False if it could not evict enough; the caller must save first.
 
         Raises:
           CapacityError: if there is no file to evict to.
@@ -259,7 +260,7 @@ class Pager:
             raise arena.full()
         self.complete = False
         self.evictions += 1
-        over = max(0, arena.bytes_used - arena.max_bytes)  # waste between what is in use
+        over = max(0, arena.bytes_used - arena.max_bytes)  # free words between the used ones
         free = max(need, arena.max_bytes // FREE_SHARE) + over
         staying = self.under_way if pinned is None else (*self.under_way, pinned)
         enough = arena.evict(free, arena.room_in_table - nodes, staying)
@@ -271,10 +272,10 @@ class Pager:
 
     @property
     def has_shrunk(self) -> bool:
-        """Whether the memory of nodes is too large for what index and log have left of the budget.
+        """Whether nodes take much more than the budget allows beside index and log, so that `shrink` is due.
 
-        Eviction frees words between others; only `shrink` gives them back, which must wait until no wave is
-        under way. What waves need beyond the budget does not count: the next wave would take it again.
+        Eviction frees words between others; only `shrink` returns them to the system, when no wave is under
+        way. Excess that a wave needed does not count: the next wave would take it again.
         """
         if self._reader is None or self.under_way:
             return False
@@ -282,7 +283,7 @@ class Pager:
         return over > self.budget // OVER_SHARE + self._passed and not self._arena.has_overlay
 
     def shrink(self) -> None:
-        """Gives memory back until some of the budget is left; everything must be saved."""
+        """Returns memory to the system until a part of the budget is free; everything must be saved."""
         self.complete = False
         self.evictions += 1
         self._arena.shrink(self.budget - self.budget // OVER_SHARE)
@@ -290,7 +291,7 @@ class Pager:
             self.start_over()
 
     def start_over(self) -> bool:
-        """Drops everything that is saved and the waste between records; returns whether that was all."""
+        """Evicts all records that it can; if none is left, returns all pages and True."""
         self.complete = False
         self.evictions += 1
         self._arena.evict(1 << 62, 0, self.under_way)

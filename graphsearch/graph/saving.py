@@ -1,9 +1,9 @@
-"""Saving: copies of dirty records, and the writer's thread, which merges while there is nothing to save.
+"""Saving: copies of dirty records, and the writer thread, which merges while there is nothing to save.
 
     search   | waves | copy out | waves ...            | settle | waves
     writer             encode, write, COMMIT | merge step | merge step ...
 
-Everything that writes to the file goes through here, so that the file has one writer.
+All writes to the file go through this module, so that the file has one writer.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ Work = Callable[[Store], object]
 
 IN_FLIGHT = "in_flight"  # row of store_info
 
-FLUSH_NODES = 1 << 20  # dirty nodes that are saved at once, at most
-FLUSH_PARTS = 64  # a budget holds so many times what is saved at once,
-SMALL_FLUSH_NODES, SMALL_FLUSH_PARTS = 65_536, 16  # or so many times, if that would be few nodes
-STEP_SECONDS = 0.25  # of a merge step, on the clock: a save waits for its end, and the search may for that
-LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long for each record
-MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a log this long
+FLUSH_NODES = 1 << 20  # most dirty nodes that are saved at once
+FLUSH_PARTS = 64  # a save takes at most 1 / FLUSH_PARTS of the budget,
+SMALL_FLUSH_NODES, SMALL_FLUSH_PARTS = 65_536, 16  # or 1 / SMALL_FLUSH_PARTS if that is few nodes
+STEP_SECONDS = 0.25  # wall time of a merge step: a save waits for its end, and a search may wait for the save
+LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long per record
+MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a longer log
 
 
 def flush_nodes(budget: int) -> int:
-    """Returns how many dirty nodes are saved at once, at most, within a budget of so many bytes.
+    """Returns the most dirty nodes that are saved at once, for a budget in bytes.
 
-    What changes again before it is saved is written once, so more is better. But each takes some 400 bytes,
-    with log and copies, which nodes read from the file would need.
+    A node that changes several times between two saves is written once, so more is better. But each takes
+    some 400 bytes for log and copies, which then are not available for nodes read from the file.
 
     >>> flush_nodes(64_000_000), flush_nodes(2_000_000_000), flush_nodes(20_000_000_000)
     (28571, 223214, 1048576)
@@ -54,12 +54,12 @@ def flush_nodes(budget: int) -> int:
 def saved_elsewhere(
     moved: StoreMovedError, call: Callable[[Work], object], save: Callable[[], object]
 ) -> StoreMovedError:
-    """Saves everything although the file is gone, and copies it to a new one; returns what says so.
+    """Saves everything although the file is gone, and copies it to a new file; returns an error naming that.
 
     Args:
-      moved: how that was noticed.
-      call: has something done by the writer's thread.
-      save: saves what is not saved yet.
+      moved: the error that reported the loss.
+      call: runs a function on the writer thread.
+      save: saves everything unsaved.
 
     Raises:
       StoreError: if there is no place for the copy.
@@ -77,7 +77,7 @@ def saved_elsewhere(
 
 
 class _Job:
-    """Something to do with the store, and how it went."""
+    """A function to call with the store, and its outcome."""
 
     def __init__(self, work: Work, *, saves: bool) -> None:
         self.work = work
@@ -92,17 +92,18 @@ class _Job:
                     self.work(store)
             else:
                 self.work(store)
-        except BaseException as error:  # raised again where it is waited for
+        except BaseException as error:  # the waiting thread raises it again
             self.error = error
 
 
 class Saver:
-    """Owns the writing side of a store. Its methods are for one other thread.
+    """The writer thread of a store. One other thread may call its methods.
 
     Attributes:
-      unread: whether the graph holds the whole file, or soon reads it: merging serves nobody then.
+      unread: whether the graph has the whole file in memory, or soon will; more segments may then remain
+        unmerged (`Rules.unread`).
       newest: age of the newest segment that may be merged; None: all may.
-      most_blocks: of a merge step.
+      most_blocks: most blocks of a merge step.
     """
 
     def __init__(self, store: Store, *, unread: bool = False) -> None:
@@ -113,7 +114,7 @@ class Saver:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._saving: _Job | None = None
         self._error: Exception | None = None  # of merging
-        self._merging = threading.Event()  # set by what is saved: who saves nothing merges nothing
+        self._merging = threading.Event()  # set by a save: without saves there is no merging
         self._log_bytes, self._log_held = 0, False
         self._thread = threading.Thread(target=self._loop, name="graphsearch-writer", daemon=True)
         self._thread.start()
@@ -121,11 +122,11 @@ class Saver:
     # ---------------------------------------------------------- for the search
     @property
     def log_held(self) -> int:
-        """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
+        """Bytes of the write-ahead log if a reader of an old state keeps it too long, else 0."""
         return self._log_bytes if self._log_held and self._log_bytes > LONGEST_LOG_BYTES else 0
 
     def save(self, work: Work) -> None:
-        """Has `work` done in a transaction, in the background; `settle` must follow."""
+        """Starts `work` in a transaction on the writer thread; `settled` must follow."""
         assert self._saving is None, "one at a time"
         self._saving = _Job(work, saves=True)
         self._jobs.put(self._saving)
@@ -134,7 +135,7 @@ class Saver:
         """Returns whether the last `save` has ended.
 
         Raises:
-          StoreError: if it failed, or merging did; what was not saved is not in the file.
+          StoreError: if it failed; its transaction was rolled back.
         """
         job = self._saving
         if job is None:
@@ -149,14 +150,14 @@ class Saver:
         return True
 
     def check(self) -> None:
-        """Raises what ended merging, a StoreError as a rule, once."""
+        """Raises the error that stopped merging, usually a StoreError, once; merging may then continue."""
         error, self._error = self._error, None
         if error:
             self._merging.set()
             raise error
 
     def call(self, work: Work) -> None:
-        """Has something done and waits for it; it makes its own transaction if it needs one."""
+        """Runs `work` on the writer thread and waits for it; `work` opens a transaction if it needs one."""
         job = _Job(work, saves=False)
         self._jobs.put(job)
         job.done.wait()
@@ -164,7 +165,7 @@ class Saver:
             raise job.error
 
     def close(self, last: Work | None = None) -> None:
-        """Ends the thread after the step it is at, and `last`; merges go on when the file is opened again."""
+        """Ends the thread after its current step and `last`; the next session continues the merges."""
         if self._thread.is_alive():
             if last:
                 self._jobs.put(_Job(last, saves=False))
@@ -191,17 +192,17 @@ class Saver:
         return self._merging.is_set() and not (self._log_held and self._log_bytes > MERGING_LOG_BYTES)
 
     def _merge(self) -> None:
-        """Does one step; whatever keeps it from more is tried again after the next save or `check`."""
+        """Does one merge step; if it is the last or fails, merging waits for the next save or `check`."""
         try:
             if not self._merge_step():
                 self._merging.clear()
-        except Exception as error:  # this thread lives on: those who wait for it would wait for ever
+        except Exception as error:  # the thread must survive: other threads wait for its jobs
             self._error = error
             self._merging.clear()
         self._checkpoint()
 
     def _merge_step(self) -> bool:
-        """Does one step, of a size that the machine at its present load does in `STEP_SECONDS`."""
+        """Does one merge step; adapts the size of the next to STEP_SECONDS; returns whether more are due."""
         began, blocks = time.monotonic(), min(self._step_blocks, self.most_blocks)
         rules = Rules(unread=self.unread, lazy=self.newest is None, blocks=blocks, newest=self.newest)
         more = self._store.merge_step(rules)
@@ -220,7 +221,7 @@ class Saver:
 
 
 class SavedGraph:
-    """What of a `Graph` is saved, and when: its arena, its file, and what is on the way between them.
+    """The part of a `Graph` that saves: the arena, the store, and the copies between them.
 
     Attributes:
       tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
@@ -251,14 +252,14 @@ class SavedGraph:
         self._entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
 
     def begin_saving(self, note: Work | None = None, *, tables: bool = False) -> None:
-        """Starts to save what the file does not hold yet; searching may go on, and `settle` must follow.
+        """Starts to save all unsaved changes; the search may continue, and `settle` must follow.
 
         Args:
-          note: writes what belongs to the same transaction, such as the state of a search.
-          tables: write the plain tables too; else now and then.
+          note: called in the same transaction, for example to write the state of a search.
+          tables: write the plain tables too; else only if they are due.
 
         Raises:
-          StoreError: if what was saved before failed; nothing is lost, it is tried again with the next save.
+          StoreError: if the previous save failed; nothing is lost, the next save retries it.
         """
         self._settle_saving(wait=True)
         if self._saver is None:
@@ -291,33 +292,33 @@ class SavedGraph:
 
     @property
     def _is_unread(self) -> bool:
-        """Whether the file is in memory, or is read whole once a search asks for much of it."""
+        """Whether the whole file is in memory, or will be once a search needs much of it."""
         return self.pager.complete or self.pager.has_room_for(self._file_nodes)
 
     def merge_up_to(self, age: int | None) -> None:
-        """Leaves segments of the file alone that are younger than an age; None: merges all again."""
+        """Excludes segments younger than `age` from merging; None: merges all again."""
         if self._saver is not None:
             self._saver.newest = age
 
     def limit_merge_steps(self, blocks: int) -> int:
-        """Limits merge steps to about so many blocks, but not to a tiny number; returns the limit."""
+        """Limits merge steps to about `blocks` blocks, but at least LEAST_STEP_BLOCKS; returns the limit."""
         if self._saver is None or self.store is None:
             return 0
         self._saver.most_blocks = min(self.store.sizes.step_blocks, max(LEAST_STEP_BLOCKS, blocks))
         return self._saver.most_blocks
 
     def note_later(self, note: Work) -> None:
-        """Has something written with what is saved next."""
+        """Adds a function that the next save calls in its transaction."""
         self._notes.append(note)
 
     def save_soon(self) -> bool:
-        """Starts to save in the background what is not in the file, if nothing is being saved; never waits.
+        """Starts to save in the background if there are unsaved changes and no save is running; never waits.
 
         Returns:
-          whether all is saved.
+          whether everything is saved.
 
         Raises:
-          StoreError: if the last saving or merging failed; nothing is lost, a later save may succeed.
+          StoreError: if the last save or merge failed; nothing is lost, a later save may succeed.
         """
         if not self.settle(wait=False):
             return False
@@ -328,14 +329,14 @@ class SavedGraph:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there is anything that the file does not hold once nothing is on its way there."""
+        """Whether there are unsaved changes, beside those of a running save."""
         return bool(self.arena.dirty_count or self._notes or self._entries.has_unsaved)
 
     def settle(self, *, wait: bool) -> bool:
-        """Returns whether nothing is being saved; with `wait` it waits for that.
+        """Returns whether no save is running; with `wait` it waits until none is.
 
         Raises:
-          StoreError: if saving or merging failed; nothing is lost, a later save may succeed.
+          StoreError: if a save or merge failed; nothing is lost, a later save may succeed.
         """
         settled = self._settle_saving(wait=wait)
         if self._saver is not None and settled:
@@ -343,7 +344,7 @@ class SavedGraph:
         return settled
 
     def _settle_saving(self, *, wait: bool) -> bool:
-        """Does what `settle` says, but leaves alone what may have gone wrong with merging."""
+        """Does the same as `settle`, but does not raise errors of merging."""
         saving = self._saving
         if self._saver is None or saving is None:
             return True
@@ -365,13 +366,13 @@ class SavedGraph:
         return True
 
     def flush(self, note: Work | None = None) -> int:
-        """Saves what the file does not hold yet, all of it or nothing; returns how many records that was.
+        """Saves all unsaved changes, in one transaction, and returns the number of records saved.
 
         Args:
-          note: writes what belongs to the same transaction, such as the state of a search.
+          note: called in the same transaction, for example to write the state of a search.
 
         Raises:
-          StoreMovedError: if the file is gone; all is in another one then, which the error names.
+          StoreMovedError: if the file is gone; everything is then saved in a new file, which the error names.
           StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
         """
         if self._saver is None:
@@ -389,11 +390,11 @@ class SavedGraph:
         self.settle(wait=True)
 
     def call(self, work: Work) -> None:
-        """Has something written to the file by its one writer, and waits for it; without a file, nothing."""
+        """Runs `work` on the writer thread and waits for it; does nothing without a file."""
         if self._saver is not None:
             self._saver.call(work)
 
     @property
     def log_held(self) -> int:
-        """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
+        """Bytes of the write-ahead log if a reader of an old state keeps it too long, else 0."""
         return self._saver.log_held if self._saver else 0

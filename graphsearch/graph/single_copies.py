@@ -1,4 +1,4 @@
-"""Copies of single records out of an arena: views, lines and plain tables read hundreds of them a search."""
+"""Copies single records from an arena: views, lines and plain tables read hundreds of them per search."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .arena_kernel import ArenaArrays
 
 
 class SingleCopies:
-    """Room for one record, and kernels that are bound to it and to the arrays of an arena.
+    """A buffer for one record, and kernels bound to it and to an arena.
 
     Attributes:
-      arrays: those of the arena.
+      arrays: arrays of the arena.
     """
 
     def __init__(self, arrays: ArenaArrays) -> None:
@@ -30,7 +30,7 @@ class SingleCopies:
         )
 
     def record(self, slot: int, words: NDArray[np.uint64]) -> NodeRecord:
-        """Returns the record at a slot, of a packed position."""
+        """Returns a copy of the record at `slot`; `words` is its packed position."""
         self._slots[0] = slot
         for call in self._calls:
             call()

@@ -1,4 +1,4 @@
-"""Room for records: a heap of words with free pieces between, which join when neighbours go.
+"""The heap of records: words with free pieces between the records; adjacent free pieces merge.
 
     slot 1                 hand                              RECORD_WORDS
       | record | free | record | record | free      | record |
@@ -6,8 +6,8 @@
 
     free piece   next slot | slot before it << 32 | words | state FREE
 
-The lists are doubly linked, so that a piece leaves its list when a neighbour takes it in. A piece has at
-least HEADER_WORDS words, so a larger one is split only where that leaves as many, or none.
+The lists are doubly linked, so that a piece can leave its list when it merges with a neighbour. A piece has
+at least HEADER_WORDS words, so a larger one is split only if the rest has as many.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .arena_kernel import ArenaPointers
 from .guards_kernel import SPACE, give_guard, take_guard, threads_of
 
 PIECE_WORDS = 1  # word of a free piece that holds its length
-RESERVE = 1024  # words that one of several threads takes at once, some 35 records
+RESERVE = 1024  # words that one of several threads reserves at once, some 35 records
 
 
 @inner
 def has_freed(A: ArenaPointers, wanted: int64) -> bool:
-    """Returns whether so many bytes are free, and in neither heap much fewer than its part of them.
+    """Returns whether `wanted` bytes are free, and each heap has at least half of its share of them.
 
-    Those of one heap alone are of little use: the other would grow.
+    Free bytes in one heap alone are of little use: the other heap would grow.
     """
     counters = A.space
     free_records, free_blocks = 8 * counters[arena.FREED_RECORD_WORDS], 4 * counters[arena.FREED_WORDS]
@@ -42,7 +42,7 @@ def has_freed(A: ArenaPointers, wanted: int64) -> bool:
 
 @inner
 def piece_words(A: ArenaPointers, slot: int64) -> int64:
-    """Returns the words of what begins at a slot: a record, or a free piece."""
+    """Returns the words of the record or free piece at a slot."""
     if state_of(A, slot) & FREE:
         return int64(A.records[slot + PIECE_WORDS])
     return record_words(move_count(A, slot))
@@ -55,7 +55,7 @@ def _list_of(words: int64) -> int64:
 
 @inner
 def _push(A: ArenaPointers, slot: int64, words: int64) -> None:
-    """Makes words free and puts them first in their list."""
+    """Makes a free piece of some words, and puts it at the head of its list."""
     head = _list_of(words)
     following = A.space[head]
     A.records[slot] = U(following)
@@ -70,7 +70,7 @@ def _push(A: ArenaPointers, slot: int64, words: int64) -> None:
 
 @inner
 def _unlink(A: ArenaPointers, slot: int64) -> int64:
-    """Takes a free piece out of its list; returns its words."""
+    """Removes a free piece from its list; returns its words."""
     words = int64(A.records[slot + PIECE_WORDS])
     following = int64(A.records[slot] & LOW32)
     previous = int64(A.records[slot] >> U(32))
@@ -86,7 +86,7 @@ def _unlink(A: ArenaPointers, slot: int64) -> int64:
 
 @inner
 def take_words(A: ArenaPointers, words: int64) -> int64:
-    """Returns the slot of free words: a piece of that size, part of a larger one, or new ones at the end."""
+    """Allocates words and returns their slot: a free piece, part of a larger one, or new words at the end."""
     slot = _find(A, words)
     if slot == 0:
         slot = A.space[arena.RECORD_WORDS]
@@ -96,7 +96,7 @@ def take_words(A: ArenaPointers, words: int64) -> int64:
 
 @inner
 def _find(A: ArenaPointers, words: int64) -> int64:
-    """Returns the slot of a piece of that size, or of part of a larger one; 0 if there is none."""
+    """Allocates a free piece of `words`, or part of a larger one; returns its slot, 0 if there is none."""
     counters = A.space
     if counters[arena.FREED_RECORD_WORDS] >= words:
         size = int64(words)
@@ -113,7 +113,7 @@ def _find(A: ArenaPointers, words: int64) -> int64:
 
 @inner
 def take_record(A: ArenaPointers, words: int64) -> int64:
-    """Returns the slot of free words for a record; several threads take them from reserves of their own."""
+    """Allocates the words of a record and returns its slot; several threads each have a reserve."""
     if A.guard_mask == 0:
         return take_words(A, words)
     own = A.counters
@@ -128,7 +128,7 @@ def take_record(A: ArenaPointers, words: int64) -> int64:
 
 @inner
 def _take_shared(A: ArenaPointers, words: int64) -> int64:
-    """Takes words under the guard: free ones if there are many, else the first ones of a new reserve."""
+    """Allocates words under the guard: free ones if there are many, else from a new reserve."""
     take_guard(A, SPACE)
     many = threads_of(A) * RESERVE
     slot = _find(A, words) if A.space[arena.FREED_RECORD_WORDS] >= many else int64(0)
@@ -148,13 +148,13 @@ def _give_rest(A: ArenaPointers) -> None:
     A.counters[arena.RECORDS_RESERVED] = 0
     if slot + words == A.space[arena.RECORD_WORDS]:
         A.space[arena.RECORD_WORDS] = slot
-    elif words:  # not joined with a free piece behind, at which the hand may stand
+    elif words:  # not merged with a following free piece, at which the hand may stand
         _push(A, slot, words)
 
 
 @inner
 def give_record_reserve(A: ArenaPointers) -> None:
-    """Gives a thread's reserve back."""
+    """Frees the rest of a thread's reserve."""
     if A.guard_mask:
         take_guard(A, SPACE)
         _give_rest(A)
@@ -163,10 +163,10 @@ def give_record_reserve(A: ArenaPointers) -> None:
 
 @inner
 def give_words(A: ArenaPointers, slot: int64, words: int64, before: int64) -> int64:
-    """Frees words, joined with free neighbours; returns the slot of the piece.
+    """Frees words and merges them with free neighbours; returns the slot of the piece.
 
     Args:
-      before: the slot of the free piece that ends here, 0 if there is none.
+      before: the slot of the free piece that ends at `slot`, 0 if there is none.
     """
     begin = int64(slot)
     end = int64(slot + words)
@@ -181,14 +181,14 @@ def give_words(A: ArenaPointers, slot: int64, words: int64, before: int64) -> in
 
 @inner
 def give_end(A: ArenaPointers, slot: int64) -> None:
-    """Takes a free piece at the end out of the heap."""
+    """Shortens the heap by the free piece at its end."""
     _unlink(A, slot)
     A.space[arena.RECORD_WORDS] = slot
 
 
 @inner
 def join_pieces(A: ArenaPointers, first: int64, second: int64) -> None:
-    """Makes one free piece of two that stand side by side."""
+    """Merges two adjacent free pieces."""
     words = _unlink(A, first)
     words += _unlink(A, second)
     _push(A, first, words)

@@ -1,4 +1,4 @@
-"""What a node is worth, from its edges: N, Q and the share of draws.
+"""Statistics of a node from its edges: N, Q and the draw share.
 
     N = 1 + sum n_a      Q = clamp(L, H, (V + sum n_a E_a) / N)
     E_a = ((n_a - r_a) q_a + r_a draw) / n_a
@@ -45,13 +45,13 @@ def clamp_to_bounds(flags: int64, q: float64) -> float64:
 
 @inner
 def cap_draws(draws: int64, q: float32) -> int64:
-    """Returns a draw share per mille of at most 1 - |Q|: means of rounded shares drift past it."""
+    """Returns a draw share per mille, limited to 1 - |Q|: means of rounded shares can exceed it."""
     return min(int64(draws), int64(float64(DRAW_MILLE) * (1.0 - abs(float64(q))) + 0.5))
 
 
 @inlined
 def weighed(n: int64, r: int64, q: float32, draws: int64) -> tuple[float64, int64]:
-    """Returns what an edge adds to its node's sums of Q and of draws per mille; `draws`: its draw field."""
+    """Returns an edge's terms in its node's sums of Q and of draws per mille; `draws`: its draw field."""
     return float64(n - r) * float64(q), (n - r) * share_of(q, draws) + r * DRAW_MILLE
 
 
@@ -66,10 +66,7 @@ def mean(flags: int64, total: float64, draws: int64, node_n: int64) -> tuple[flo
 
 @inner
 def refresh(A: ArenaPointers, rec: int64) -> None:
-    """Recomputes a block's header and the bounds from its edges.
-
-    Sum of n, Q = clamp(L, H, (V + sum n E) / N), D likewise.
-    """
+    """Recomputes a record's block header (sum of n, Q, draw share) and its bounds from its edges."""
     clear_state(A, rec, STALE)
     if not has_block(A, rec):
         return

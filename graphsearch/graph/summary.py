@@ -1,4 +1,4 @@
-"""The plain tables of a graph: its roots and its well-visited part, for SQLite tools that know no records."""
+"""The plain tables of a graph: its roots and most visited part, for SQLite tools that cannot read records."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..store.tables.history import PV_MOVES, RootValues
 from ..store.tables.top import Listed, Row
 from .view import Reader, line_of
 
-TABLES_SECONDS = 10.0  # between two updates while a search goes on
-TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: hundredths of a second each
+TABLES_SECONDS = 10.0  # between two updates during a search
+TABLE_ROOTS = 4  # last roots for which the tables are written: hundredths of a second each
 TOP_NODES = 100  # positions kept
-TOP_SHARE = 200  # a move is followed if it has the root's N divided by this
+TOP_SHARE = 200  # a move is followed if its N is at least the root's N divided by this
 
 
 class RootTables:
-    """The rows of one graph: the roots that were searched, and what is well visited below them."""
+    """The rows of one graph: the searched roots, and the most visited positions below them."""
 
     def __init__(self, read: Reader) -> None:
         self._read = read
@@ -31,18 +31,18 @@ class RootTables:
         self._written_at = 0.0
 
     def note_root(self, board: chess.Board) -> None:
-        """Notes a position that is searched, to list it in the file by the FEN that was asked for."""
+        """Notes a searched position, which the file will list by the given FEN."""
         key = key_text(board)
         self._roots.pop(key, None)
         self._roots[key] = board.copy(stack=False)
 
     @property
     def is_due(self) -> bool:
-        """Whether the last rows are old."""
+        """Whether the last rows are older than TABLES_SECONDS."""
         return time.monotonic() - self._written_at > TABLES_SECONDS
 
     def rows(self) -> Callable[[Store], None]:
-        """Returns what writes the rows as they are now."""
+        """Returns a function that writes the present rows."""
         self._written_at = time.monotonic()
         roots = [(key, board, self._read(board)) for key, board in self._roots.items()]
         known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
@@ -60,7 +60,7 @@ class RootTables:
 
 
 def root_values(read: Reader, root: chess.Board) -> RootValues | None:
-    """Returns what a root is worth now, None if its record is missing."""
+    """Returns the present values of a root, None if its record is missing."""
     record = read(root)
     if record is None:
         return None
@@ -77,7 +77,7 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
 
 
 def top_rows(read: Reader, root: chess.Board, *, named: bool = True) -> tuple[list[Row], list[Row]]:
-    """Returns rows of `top_position` and `top_edge`: the most visited positions below a root.
+    """Returns the rows of `top_position` and `top_edge`: the most visited positions below a root.
 
     Args:
       read: returns the record of a position.

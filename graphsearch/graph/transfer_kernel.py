@@ -1,4 +1,4 @@
-"""Records out of the arena, as columns for the store, and back in."""
+"""Copies records between the arena and the columns of the store."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from .arena_kernel import ArenaArrays, ArenaPointers, pointers
 from .heap_kernel import clean_record, find, grow_block, insert, mark_dirty, set_best, table_index
 from .statistics_kernel import refresh
 
-AHEAD = 16  # records: the memory of those that follow loads while one is copied
+AHEAD = 16  # records between a prefetch and the copy
 
 
 @inner
 def _last_visited(A: ArenaPointers, rec: int64) -> int64:
-    """Returns how many edges of a block reach to the last one with visits."""
+    """Returns the number of edges up to the last one with visits."""
     m = materialised(A, rec)
     last = int64(0)
     if m:
@@ -64,7 +64,7 @@ def _last_visited(A: ArenaPointers, rec: int64) -> int64:
 
 @inner
 def _prefetch(A: ArenaPointers, slots: NDArray[np.uint32], i: int64) -> None:
-    """Asks for the records of slots that come after `i`, and for the blocks of those before them."""
+    """Prefetches the record 2 * AHEAD slots after `i`, and the block AHEAD slots after it."""
     if i + 2 * AHEAD < slots.size:
         prefetch(A.records, int64(slots[i + 2 * AHEAD]))
         prefetch(A.records, int64(slots[i + 2 * AHEAD]) + 7)
@@ -97,7 +97,7 @@ def _fill_edges(
 
 @kernel
 def log_sort_keys(A: ArenaArrays, keys: NDArray[np.uint64]) -> None:
-    """Fills the sort keys of the dirty records, in the order of their log."""
+    """Fills the sort keys of the dirty records, in the order of the log."""
     Ap = pointers(A)
     for i in range(keys.size):
         keys[i] = sort_key(adv(Ap.log, i * arena.LOG_WORDS))
@@ -107,15 +107,15 @@ def log_sort_keys(A: ArenaArrays, keys: NDArray[np.uint64]) -> None:
 def begin_saving(
     A: ArenaArrays, order: NDArray[np.int64], slots: NDArray[np.uint64], words: NDArray[np.uint64]
 ) -> int64:
-    """Lists dirty records, which are being saved from now on; `empty_log` must follow the last of them.
+    """Lists dirty records and changes their state to SAVING; `empty_log` must follow the last call.
 
     Args:
-      order: `[R]` int64 their rows in the log.
+      order: `[R]` int64, rows of the log.
       slots: `[R]` uint64, filled with slot | fresh << 32.
-      words: `[10 R]` uint64, filled with positions, with the clock that they were evaluated with.
+      words: `[10 R]` uint64, filled with positions, their clocks as at evaluation.
 
     Returns:
-      how many are in no version in the file.
+      the number of records of which the file has no version.
     """
     Ap = pointers(A)
     fresh = int64(0)
@@ -142,13 +142,13 @@ def begin_saving(
 
 @kernel
 def empty_log(A: ArenaArrays) -> None:
-    """Empties the log of dirty records: all of them are being saved."""
+    """Empties the log of dirty records, after all of them were listed for saving."""
     pointers(A).counters[arena.DIRTY_NODES] = 0
 
 
 @kernel
 def end_saving(A: ArenaArrays, slots: NDArray[np.uint64], fresh: int64) -> None:
-    """Notes that the file holds the records that `begin_saving` listed as they were then."""
+    """Clears the state SAVING of the records that `begin_saving` listed, after they were saved."""
     Ap = pointers(A)
     for i in range(slots.size):
         clear_state(Ap, int64(slots[i] & LOW32), SAVING)
@@ -157,7 +157,7 @@ def end_saving(A: ArenaArrays, slots: NDArray[np.uint64], fresh: int64) -> None:
 
 @kernel
 def undo_saving(A: ArenaArrays, slots: NDArray[np.uint64], words: NDArray[np.uint64]) -> None:
-    """Makes the records that `begin_saving` listed dirty again: they did not reach the file."""
+    """Marks the records that `begin_saving` listed as dirty again, after a failed save."""
     Ap = pointers(A)
     for i in range(slots.size):
         rec = int64(slots[i] & LOW32)
@@ -174,7 +174,7 @@ def measure(
     code_offsets: NDArray[np.int64],
     edge_offsets: NDArray[np.int64],
 ) -> None:
-    """Fills the offsets of the columns that `copy_out` fills."""
+    """Fills the offsets that `copy_out` needs."""
     Ap = pointers(A)
     code_offsets[0] = 0
     edge_offsets[0] = 0
@@ -187,7 +187,7 @@ def measure(
 
 @kernel
 def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
-    """Copies records into the columns of a batch; its words stay."""
+    """Copies records into the columns of a batch, except its positions."""
     Ap = pointers(A)
     for i in range(slots.size):
         _prefetch(Ap, slots, i)
@@ -207,7 +207,7 @@ def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
         for k in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
             visits = edge_visits(Ap, edge)
             drawn = draw_visits(Ap, edge, stride)
-            valued = visits > drawn  # what no counted visit supports is not kept
+            valued = visits > drawn  # a value without a counted visit is not saved
             c.n[k] = uint32(visits)
             c.r[k] = uint32(drawn)
             c.q[k] = edge_q(Ap, edge) if valued else float32(0.0)
@@ -230,7 +230,7 @@ def has_room_for_record(A: ArenaPointers) -> bool:
 def enter_record(
     T: BoardTable, A: ArenaPointers, s: Position, key: uint64, check: uint64, c: Columns, i: int64
 ) -> bool:
-    """Enters record `i` of some columns, clean; returns False if it does not fit its position `s`."""
+    """Inserts record `i` of some columns, clean; returns False if it does not fit its position `s`."""
     count = c.code_offsets[i + 1] - c.code_offsets[i]
     if c.evaluator[i] > MAX_EVALUATOR or (count and generate_moves(T, s, A.moves) != count):
         return False
@@ -249,10 +249,10 @@ def enter_record(
 
 @kernel
 def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> tuple[int64, int64]:
-    """Enters records from `begin` on, clean; returns (next, misfits): it stops early when space is short.
+    """Inserts records from `begin` on, clean; returns (next, misfits); stops early when space is short.
 
-    Records that are in the arena already are passed over; those whose P codes do not fit the legal moves, or
-    whose evaluator has a number that is none, are misfits and left out.
+    It skips records that are in the arena already, and misfits: records with an invalid evaluator number, or
+    with a number of P codes other than that of the legal moves.
     """
     Ap = pointers(A)
     Tp = ptr(T, 0)

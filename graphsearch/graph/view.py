@@ -27,7 +27,7 @@ Reader = Callable[[chess.Board], NodeRecord | None]
 
 
 class Readable(Protocol):
-    """What has records by position: a Graph, or a Store."""
+    """A source of records by position: a Graph or a Store."""
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns the record of a position, or None."""
@@ -157,7 +157,7 @@ class Origin:
 
 
 def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeView | None:
-    """Returns what a graph knows about a position, or None if it is not stored.
+    """Returns the view of a position in a graph, or None if it is not stored.
 
     Args:
       source: an open Graph, or the path of a graph file. A file is only read, also while a search writes it.
@@ -203,8 +203,8 @@ def view(
       read: returns the record of a position.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
       first: moves that stand before all others, whatever their visits.
-      doubtful: moves whose proofs do not count (`search.claims.doubtful_moves`); then what is proven of the
-        position itself counts only as far as the others prove it. None: no doubt.
+      doubtful: moves whose proofs do not count (`search.claims.doubtful_moves`); the position's own proof
+        then counts only as far as the other moves confirm it. None: no doubt.
     """
     record = read(board)
     if record is None:
@@ -242,7 +242,7 @@ def view(
 
 
 def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
-    """Returns a record without the proofs of the edges that are in doubt, and without its own."""
+    """Returns a record without the proofs of its doubtful edges, and without its own proof."""
     edges = tuple(
         replace(edge, d=share_of(edge.q, edge.d)) if doubted else edge
         for edge, doubted in zip(record.edges, doubts, strict=False)
@@ -252,14 +252,14 @@ def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
 
 
 def _bounds_of(moves: Sequence[MoveView]) -> Bounds:
-    """Returns what all moves of a position prove of it together."""
+    """Returns the bounds of a position that follow from all its moves."""
     if not moves:
         return UNPROVEN
     return max(move.bounds[0] for move in moves), max(move.bounds[1] for move in moves)
 
 
 def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int | None:
-    """Returns the moves to the mate that is proven of a position, None if none is."""
+    """Returns the moves to a position's proven mate, None if there is none."""
     mates = [move.mate for move in moves]
     wins = [mate for mate in mates if mate and mate > 0]
     if wins:
@@ -294,12 +294,12 @@ def _move_view(
 def _proof(
     read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge
 ) -> tuple[int | None, Bounds]:
-    """Returns (moves to mate, bounds): what rules, edge and the record behind it prove of a move."""
+    """Returns (moves to mate, bounds) of a move, as proven by the rules, its edge and its child's record."""
     resets = board.is_zeroing(move)
     known = proof_at(edge, board.halfmove_clock, resets=resets)
     if known and known.mate and not read:
         return known.moves, (known.result, known.result)
-    if board.halfmove_clock >= CLOCK_DRAW:  # drawn, if anybody says so
+    if board.halfmove_clock >= CLOCK_DRAW:  # a draw can be claimed
         return None, UNPROVEN
     board.push(move)
     try:
@@ -318,13 +318,13 @@ def _proof(
 
 
 def _weak(edge: Edge) -> Bounds:
-    """Returns what an edge proves at every clock: a win or a loss may be a draw at a late one."""
+    """Returns the bounds that an edge proves at every clock: at a late one, a win or loss may be a draw."""
     lower, upper = edge.bounds
     return (0, upper) if lower > 0 else (lower, 0) if upper < 0 else (lower, upper)
 
 
 def _met(a: Bounds, b: Bounds) -> Bounds:
-    """Returns what two proofs prove together."""
+    """Returns the intersection of two bounds; `a` if it is empty."""
     lower, upper = max(a[0], b[0]), min(a[1], b[1])
     return (lower, upper) if lower <= upper else a
 
@@ -332,10 +332,10 @@ def _met(a: Bounds, b: Bounds) -> Bounds:
 def line_of(
     read: Reader, board: chess.Board, first: chess.Move, *, plies: int = MAX_PV
 ) -> tuple[chess.Move, ...]:
-    """Returns the line from `first` along the most visits, until they end or a position returns.
+    """Returns the line from `first` along the most visits, until visits end or a position recurs.
 
     Args:
-      plies: of it at most.
+      plies: most plies of the line.
     """
     walk = board.copy(stack=False)
     line = [first]

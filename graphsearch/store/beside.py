@@ -1,5 +1,6 @@
-"""Short transactions in plain tables that no writer of records touches: they need no lock, so that people can
-change their queue, studies and notes while a search writes the file.
+"""Short transactions in the plain tables that no writer of records touches.
+
+They need no lock: people can change their queue, studies and notes while a search writes the file.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ WAIT_SECONDS = 60.0  # for a transaction of another process
 
 @contextmanager
 def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Connection, Path]]:
-    """Yields a connection to the file that has the plain tables of a graph, and the file's path.
+    """Yields a connection to the file with the plain tables of a graph, and the path of that file.
 
     Raises:
-      StoreError: if it cannot be written.
+      StoreError: if the file cannot be written.
     """
     real = file_of_tables(path)
     check_is_file(real, create=False)
@@ -31,10 +32,10 @@ def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Con
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Makes one transaction of everything inside.
+    """Runs the body as one transaction; rolls it back if the body raises.
 
     Raises:
-      StoreError: if the file cannot be written; it is as before.
+      StoreError: if the file cannot be written; the file is unchanged.
     """
     try:
         with sql_errors(path, "write to it"):
@@ -56,7 +57,7 @@ def changing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def opened_to_read(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """Yields a connection that reads one state of the plain tables of a graph.
+    """Yields a connection in one read transaction on the plain tables of a graph.
 
     Raises:
       StoreError: if the file cannot be read.

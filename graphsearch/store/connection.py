@@ -1,4 +1,4 @@
-"""Connections to SQLite: all are made here."""
+"""Opens all connections to SQLite, and bounds the steps of their statements."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from typing import Any
 from .tables.columns import TABLES
 
 BUSY_SECONDS = 10.0
-PULSE = 1 << 20  # steps of SQLite's machine between two looks at what a statement may still take: some 10 ms
-LEAST_STEPS = 300_000_000  # of any statement: some seconds
+PULSE = 1 << 20  # steps of SQLite's virtual machine between two checks of the limit: some 10 ms
+LEAST_STEPS = 300_000_000  # that any statement may take: some seconds
 STEPS_PER_BYTE = 300  # of the file; a join takes some 100 steps for a row of 20 bytes or more
-MEASURE_EVERY = 1024  # statements, between two looks at the size of the file
+MEASURE_EVERY = 1024  # statements between two measurements of the file's size
 
 
 class BoundedConnection(sqlite3.Connection):
-    """A connection each statement of which ends: as `interrupted` after more steps than its file explains."""
+    """A connection that interrupts a statement after more steps than the size of its file explains."""
 
     path: Path
-    is_bounded = True  # until somebody else sees to it
-    _left = 0  # statements until the file is measured
+    is_bounded = True
+    _left = 0  # statements until the file is measured again
     _pulses = 0
 
     def trust(self) -> None:
-        """Ends the bounds: from now on the connection may be used by two threads at once.
+        """Removes the step limit and the authorizer, so that two threads may use the connection at once.
 
-        SQLite holds a lock while it asks what needs Python's, and Python holds its own while it sets what
-        SQLite asks: two threads would wait for each other. The schema must have been checked.
+        With them, two threads would deadlock: SQLite holds its lock while it calls a handler, which needs
+        Python's lock, and Python holds its lock while it sets a handler, which needs SQLite's. Check the
+        schema first.
         """
         self.is_bounded = False
         self.set_progress_handler(None, 0)
@@ -49,9 +50,9 @@ class BoundedConnection(sqlite3.Connection):
         return super().executescript(*args)
 
     def _wind(self) -> None:
-        """Begins to count anew.
+        """Restarts the count of steps.
 
-        What counts is no Python function: a signal that came in one would be lost.
+        The counter is not a Python function: a signal that arrived inside one would be lost.
         """
         if not self.is_bounded:
             return
@@ -73,16 +74,16 @@ def _bytes_of(path: Path) -> int:
 
 
 def connect(path: Path, query: str = "mode=rwc", *, is_ours: bool = False) -> BoundedConnection:
-    """Returns a connection to a database that may come from anywhere; all connections are made here.
+    """Returns a connection to a database from an untrusted source.
 
-    What its schema says calls no function and no virtual table that could do harm, and cells are checked when
-    a page is read. A view in place of a table is not read. A statement takes no more steps than the size of
-    the file explains. From Python 3.12 on, which offers that mode, SQL cannot write the schema or shadow
-    tables; before, this program's statements do not, and `query.sql` lets no others pass.
+    The schema cannot call a harmful function or virtual table, and SQLite checks the cells of each page that
+    it reads. A view in place of a table is not read. A statement takes no more steps than the size of the
+    file explains. From Python 3.12 on, which offers that mode, SQL cannot write the schema or shadow tables;
+    before, this program's own statements do not, and `query.sql` passes no others.
 
     Args:
-      path: the file. query: how SQLite opens it, as in an URI.
-      is_ours: whether this process has just made the file, for itself: then its statements have no bound.
+      path: the file. query: how SQLite opens it, as in a URI.
+      is_ours: whether this process has just made the file, for itself: then its statements have no limit.
     """
     connection = sqlite3.connect(
         f"{path.as_uri()}?{query}",
@@ -103,7 +104,7 @@ def connect(path: Path, query: str = "mode=rwc", *, is_ours: bool = False) -> Bo
 
 
 def keep_out(connection: sqlite3.Connection, impostors: Container[str | None]) -> None:
-    """Has SQLite refuse to look into a view that has the name of a table, and to read the given tables."""
+    """Makes SQLite refuse to read the given tables, and views that have the name of a graph file's table."""
 
     def authorize(action: int, first: str | None, _: str | None, __: str | None, within: str | None) -> int:
         if within in TABLES or (action == sqlite3.SQLITE_READ and first in impostors):

@@ -1,4 +1,4 @@
-"""Opening the SQLite file: for one writer, or for readers that never disturb it."""
+"""Opens the SQLite file for one writer, or for readers that never disturb it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .lock import is_held
 from .sharded.manifest import is_sharded
 
 PAGE_BYTES = 16384
-WAL_KEPT_BYTES = 64 << 20  # a longer log is cut back to this after a checkpoint
+WAL_KEPT_BYTES = 64 << 20  # SQLite truncates a longer log to this after a checkpoint
 CACHE_KIB = 8 << 10
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """Returns the absolute path with links resolved, the one name of a file for its lock."""
+    """Returns the absolute path with links resolved, so that a file has one name and one lock."""
     return Path(os.path.realpath(os.fspath(path)))
 
 
 def file_bytes(path: Path) -> int:
-    """Returns the size of a graph file with its write-ahead log."""
+    """Returns the size of a graph file and its write-ahead log, in bytes."""
     return path.stat().st_size + log_bytes(path)
 
 
 def log_bytes(path: Path) -> int:
-    """Returns the size of the write-ahead log of a graph file."""
+    """Returns the size of the write-ahead log of a graph file, in bytes; 0 if there is none."""
     try:
         return path.with_name(path.name + "-wal").stat().st_size
     except FileNotFoundError:
@@ -44,14 +44,17 @@ def log_bytes(path: Path) -> int:
 
 
 def data_version(connection: sqlite3.Connection) -> int:
-    """Returns a number that changes whenever another connection commits; the state read is held from here."""
+    """Returns a number that changes whenever another connection commits.
+
+    It reads a row first, which fixes the state that an open read transaction sees.
+    """
     connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()
     return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 @contextmanager
 def sql_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turns SQLite's errors into a StoreError of one line; every error that leaves it names the file."""
+    """Turns SQLite's errors into a StoreError of one line, and adds the file's name where it is missing."""
     try:
         yield
     except CorruptRecordError as error:
@@ -89,7 +92,7 @@ def _advice(text: str) -> str:
 
 
 def check_is_file(path: Path, *, create: bool) -> None:
-    """Raises StoreError unless the path is a non-empty file, or one that may be created."""
+    """Raises StoreError unless the path is a non-empty file, or can be created if `create` is given."""
     if is_sharded(path):
         raise StoreError(
             f"{path} is a cluster, and this needs one file: `graphsearch store merge {path} -o one.graph`"
@@ -114,14 +117,14 @@ def check_is_file(path: Path, *, create: bool) -> None:
 
 
 def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
-    """Returns a connection for writing, the file made if need be; the caller holds the lock."""
+    """Returns a connection for writing, and creates the file if asked; the caller holds the lock."""
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
     check_log(path, is_ours=True)
     mode = "mode=rwc" if create else "mode=rw"
     with sql_errors(path, "open it"), _open_unless_failed(path, mode) as connection:
         _prepare_for_writing(connection, path, create=create)
-        connection.trust()  # the writer's thread and the search's both ask
+        connection.trust()  # the writer's thread and the search's both use it
         return connection
 
 
@@ -150,18 +153,19 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: 
     execute("PRAGMA journal_mode = WAL")
     add_later_tables(connection)
     execute("PRAGMA synchronous = NORMAL")
-    execute("PRAGMA wal_autocheckpoint = 0")  # a commit never waits for one: see `checkpoint`
+    execute("PRAGMA wal_autocheckpoint = 0")  # a commit never waits for a checkpoint: see `checkpoint`
     execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
     execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    execute("PRAGMA temp_store = MEMORY")  # what undoes one statement: some MB at most
+    execute("PRAGMA temp_store = MEMORY")  # the rollback data of one statement: some MB at most
     for table in ("segment", "chunk"):
         _mend_sequence(connection, table)
 
 
 def _mend_sequence(connection: sqlite3.Connection, table: str) -> None:
-    """Sees to it that SQLite gives no number twice: whatever is kept about a number is about one thing.
+    """Repairs the counter of a table, so that SQLite never reuses a row number.
 
-    SQLite counts the numbers of a table in `sqlite_sequence`, where anybody may write.
+    SQLite keeps the counter in `sqlite_sequence`, where any program may write; data stored under a number
+    must stay that of one row.
     """
     count = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
     highest = connection.execute(f"SELECT max(id) FROM {table}").fetchone()[0]  # noqa: S608 (constant)
@@ -172,7 +176,7 @@ def _mend_sequence(connection: sqlite3.Connection, table: str) -> None:
 
 
 def _holds_nothing(connection: sqlite3.Connection) -> bool:
-    """Returns whether a file is empty, or a database without content, as a failed creation leaves it."""
+    """Returns whether a file is empty, or a database without tables and mark, as a failed creation leaves."""
     (pages,), (mark,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "application_id")
     )
@@ -182,8 +186,8 @@ def _holds_nothing(connection: sqlite3.Connection) -> bool:
 def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
     """Returns a connection for short transactions in tables that no writer of records touches.
 
-    It needs no lock of ours, so that it works while a process writes records; that process waits for a
-    transaction as for a reader's.
+    It needs no `WriteLock`, so it works while a process writes records; that process waits until the
+    transaction ends.
 
     Args:
       wait: seconds to wait for a transaction of another process.
@@ -195,18 +199,18 @@ def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
         check_schema(connection, path)
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
         connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # that is the writer's
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer makes the checkpoints
         add_later_tables(connection)
         return connection
 
 
 def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
-    """Returns a connection that cannot write; also from a folder that cannot be written.
+    """Returns a connection that cannot write; the file's folder may be read-only too.
 
     Args:
       path: the file.
-      tidy: fold the log in if this is the last one to leave; without it SQLite itself opens the file
-        read-only.
+      tidy: copy the log into the file if this connection is the last to close; otherwise SQLite itself opens
+        the file read-only.
     """
     check_log(path, is_ours=False)
     failure: sqlite3.Error = sqlite3.OperationalError("unable to open database file")
@@ -230,9 +234,10 @@ def _try_reading(path: Path, query: str) -> BoundedConnection:
 
 
 def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:
-    """Yields ways to open the file; the later ones serve read-only files and folders.
+    """Yields the modes to try for opening the file; the later ones serve read-only files and folders.
 
-    The first one could write (but is told not to), so that the last reader to leave tidies up the log.
+    The first mode could write, so that the last reader to close removes the log; PRAGMA query_only keeps the
+    tables unchanged.
     """
     if tidy and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         yield "mode=rw"
@@ -243,14 +248,14 @@ def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:
 
 
 def check_log(path: Path, *, is_ours: bool) -> None:
-    """Raises StoreError if the log beside a file is that of another file, as far as the first run shows it.
+    """Raises StoreError if the log beside a file belongs to another file, as far as the first run shows it.
 
-    SQLite would put its pages in place of ours. That happens when a copy is put in the place of a file whose
+    SQLite would replace the file's pages by those of the log. This happens when a copy replaces a file whose
     last process was killed.
 
     Args:
       path: the file.
-      is_ours: whether the caller holds its lock; else nothing is checked while somebody holds it.
+      is_ours: whether the caller holds its lock; otherwise nothing is checked while a process holds it.
     """
     log = path.with_name(path.name + "-wal")
     try:
@@ -271,12 +276,12 @@ _UNREADABLE = ("unreadable",)
 
 
 def _first_run(path: Path, query: str) -> tuple[object, ...] | None:
-    """Returns what never changes of the first run of a file; None if it has none yet."""
+    """Returns the constant columns of the first run of a file, None if it has no run yet."""
     try:
         with closing(connect(path, query)) as connection:
             row = connection.execute(
                 "SELECT id, started, position, limits FROM run ORDER BY id LIMIT 1"
             ).fetchone()
     except sqlite3.Error:
-        return None if "immutable" in query else _UNREADABLE  # whoever opens it will say what is wrong
+        return None if "immutable" in query else _UNREADABLE  # opening the file reports the error
     return None if row is None else tuple(row)

@@ -1,4 +1,4 @@
-"""The format of graph files: the mark of the file, the SQL of its tables, and whether it has just these."""
+"""The format of graph files: the mark of the file, the SQL of its tables, and the check of its schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tables.columns import LATER, TABLES, tables_sql
 APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file
 FORMAT_VERSION = 1
 
-# a table that refuses values of other types; a library that is older does not know the word
+# a STRICT table refuses values of other types; an older library does not know the word
 STRICT = sqlite3.sqlite_version_info >= (3, 37)
 _LATER = re.compile(rf"^CREATE (?:TABLE|INDEX \w+ ON) ({'|'.join(LATER)})\b[^;]*;\n", re.MULTILINE)
 _TABLE_END = re.compile(r"^\)( WITHOUT ROWID)?;$", re.MULTILINE)
@@ -22,8 +22,8 @@ def format_of(connection: sqlite3.Connection, path: Path) -> int:
     """Returns the format number of an open file, which is FORMAT_VERSION.
 
     Raises:
-      StoreError: if it is a database of something else.
-      SchemaVersionError: if its format is another one.
+      StoreError: if it is the database of another program.
+      SchemaVersionError: if it has another format number.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != APPLICATION_ID and not connection.execute("PRAGMA page_count").fetchone()[0]:
@@ -45,7 +45,7 @@ def check_format(version: int, path: Path) -> None:
 
 
 def strict(script: str) -> str:
-    """Returns SQL whose tables are STRICT, as far as the library can.
+    """Returns the SQL with all its tables made STRICT, unchanged if the library is too old.
 
     >>> strict("CREATE TABLE t (\\n  a TEXT\\n) WITHOUT ROWID;")
     'CREATE TABLE t (\\n  a TEXT\\n) STRICT, WITHOUT ROWID;'
@@ -58,7 +58,7 @@ def strict(script: str) -> str:
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Makes an empty file a graph file, in one transaction."""
+    """Turns an empty file into a graph file, in one transaction."""
     marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
     connection.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{strict(tables_sql())}\nCOMMIT;")
 
@@ -70,14 +70,14 @@ def _missing(connection: sqlite3.Connection) -> set[str]:
 
 
 def add_later_tables(connection: sqlite3.Connection) -> None:
-    """Makes the tables that an older file lacks, in one transaction."""
+    """Creates the tables that an older file lacks, in one transaction."""
     if missing := _missing(connection):
         found = [one[0] for one in _LATER.finditer(tables_sql()) if one[1] in missing]
         connection.executescript(f"BEGIN IMMEDIATE;\n{strict(''.join(found))}\nCOMMIT;")
 
 
 def stand_in_for_later_tables(connection: sqlite3.Connection) -> None:
-    """Gives a reader empty tables in place of those that an older file lacks, for its connection alone."""
+    """Creates empty temporary tables in a reader's connection for those that an older file lacks."""
     missing = _missing(connection)
     for one in _LATER.finditer(tables_sql()) if missing else ():
         if one[1] in missing and one[0].startswith("CREATE TABLE"):
@@ -95,10 +95,10 @@ WHERE m.type = 'table' AND m.rootpage > 0
 
 
 def check_schema(connection: sqlite3.Connection, path: Path, *, writing: bool = True) -> None:
-    """Raises CorruptRecordError unless a file has the tables of its format, as they should be.
+    """Raises CorruptRecordError unless a file has exactly the columns of its format in every table.
 
-    Tables, views and indexes of others do no harm. A trigger acts when something is written, so a file that
-    has one is only read.
+    Other tables, views and indexes are allowed. A trigger runs when something is written, so a file that has
+    one can only be read.
     """
     found = faults(connection, path, writing=writing)
     if found:
@@ -106,7 +106,7 @@ def check_schema(connection: sqlite3.Connection, path: Path, *, writing: bool = 
 
 
 def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) -> list[str]:
-    """Returns what is wrong with the tables of a file, and which triggers it has if it is to be written."""
+    """Returns a line for each fault of a file's tables, and one for its triggers if `writing`."""
     format_of(connection, path)
     objects = connection.execute(_OBJECTS).fetchall()
     found = []
@@ -129,7 +129,7 @@ def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) 
 
 
 def _shapes(connection: sqlite3.Connection) -> dict[str, Shape]:
-    """Returns the columns of every real table; those of views and virtual tables are none."""
+    """Returns the columns of every real table; views and virtual tables are left out."""
     shapes: dict[str, Shape] = {}
     for table, column, kind, place, hidden in connection.execute(_COLUMNS):
         shapes.setdefault(table, {})[column] = (kind if not hidden else "hidden", place)

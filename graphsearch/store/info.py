@@ -1,4 +1,4 @@
-"""What a graph file is and holds, at a glance."""
+"""A summary of a graph file: its evaluators, runs, imports and sizes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class StoreInfo:
     Attributes:
       nodes: distinct records.
       file_bytes: size on disk, write-ahead log included.
-      evaluator: the one that the file is bound to; `provenance.UNBOUND` if it is bound to none yet.
+      evaluator: the evaluator of the file; `provenance.UNBOUND` if it is bound to none yet.
       roots: positions searched as roots, the last searched first.
       runs: all runs, oldest first.
-      evaluators: all that anything in the file comes from, by number.
-      imported: games, books and positions that were imported.
-      entries: transposition entries of searches of fixed depth and of mate proofs.
-      entry_runs: those searches and proofs, oldest first.
+      evaluators: all evaluators that the data in the file comes from, by number.
+      imported: counts of imported games, books and positions.
+      entries: transposition entries of fixed-depth searches and mate proofs.
+      entry_runs: these searches and proofs, oldest first.
     """
 
     path: str
@@ -47,11 +47,11 @@ class StoreInfo:
 
     @property
     def bytes_per_node(self) -> float:
-        """File bytes for each distinct record, 0 if there is none."""
+        """File bytes per distinct record, 0 if there is none."""
         return self.file_bytes / self.nodes if self.nodes else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the facts as JSON takes them."""
+        """Returns the facts as a JSON object."""
         facts = {"path": self.path, "format_version": self.format_version, "nodes": self.nodes}
         sizes = {"file_bytes": self.file_bytes, "bytes_per_node": self.bytes_per_node}
         lists = {
@@ -89,7 +89,7 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
 
 
 def unfinished_state(path: str | os.PathLike[str]) -> str:
-    """Returns how far a graph file is on its way to another evaluator, and how to go on; empty if on none.
+    """Returns the progress of a file's unfinished change of evaluator and how to resume it; empty if none.
 
     Raises:
       StoreError: as `Store.open` for reading.

@@ -1,4 +1,4 @@
-"""Reading records inside kernels: the connection, the dictionaries and the room that they work with."""
+"""Reading records inside kernels: the connection, dictionaries and buffers that they use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
 from .record.node import MAX_MOVES, RecordBatch
 from .tables.columns import MAX_BLOCK_BYTES
 
-INDEX_ATTEMPTS = 3  # to read the index of the state that kernels read, while others commit
+INDEX_ATTEMPTS = 3  # to read index and records of one state while another connection commits
 _BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "
 
 Inside = tuple[FilterArrays, ReaderArrays]
 
 
 def open_inside(path: Path) -> InsideReader | None:
-    """Returns a reader for kernels, of a file that was opened and checked; None if kernels cannot."""
+    """Returns a reader for kernels, of a file that was opened and checked; None if kernels cannot read it."""
     library = libsqlite()
     try:
         return InsideReader(library, path) if library else None
@@ -35,16 +35,16 @@ def open_inside(path: Path) -> InsideReader | None:
 
 
 class InsideReader:
-    """What kernels read a file with, for one thread.
+    """The connection and arrays with which kernels read a file, for one thread.
 
     Attributes:
-      version: of the state that `arrays` and `filter` are of, None if there is none.
-      arrays: the bundle that they take.
-      filter: of the same state of the file.
+      version: data version of the file's state in `arrays` and `filter`, None if there is none.
+      arrays: the argument of the kernels.
+      filter: the filter of the same state.
     """
 
     def __init__(self, library: Libsqlite, path: Path) -> None:
-        """Opens the file, which another connection of this process has opened and checked.
+        """Opens the file; another connection of this process must have opened and checked it.
 
         Raises:
           sqlite3.OperationalError: if it cannot be opened.
@@ -87,10 +87,10 @@ class InsideReader:
         )
 
     def hold(self, present_index: Callable[[], Index]) -> bool:
-        """Holds the present state of the file until `end`; returns whether `arrays` are of this state.
+        """Holds the present state of the file until `end`; returns whether `arrays` belong to this state.
 
         Args:
-          present_index: reads the index, through another connection.
+          present_index: reads the index through another connection.
         """
         self._load_unknown()
         for _ in range(INDEX_ATTEMPTS):
@@ -98,21 +98,21 @@ class InsideReader:
             if version is None or version == self.version:
                 self.version = version
                 return version is not None
-            self._take(present_index())  # of this state, if the next one held is the same
+            self._take(present_index())  # belongs to `version` if the next attempt begins the same version
             self.version = version
             self.end()
         return False
 
     def _begin_state(self) -> int | None:
-        """Begins to read one state of the file; returns its version, None if SQLite cannot.
+        """Begins a read transaction; returns the data version of its state, None if SQLite cannot.
 
-        It is that of the last call if nothing was committed since.
+        The version is unchanged if nothing was committed since the last call.
         """
         self._connection.run(self._begin)
         return self._connection.run(self._data_version)
 
     def end(self) -> None:
-        """Lets go of the state of the file."""
+        """Ends the read transaction."""
         self._connection.run(self._end)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class InsideReader:
         self._connection.close()
 
     def _take(self, index: Index) -> None:
-        """Goes on to the index of another state of the file."""
+        """Replaces the arrays and the filter by those of another state's index."""
         self.filter, self._dictionaries = index.filter, index.dictionaries
         self.arrays = self.arrays._replace(
             starts=owned(index.blocks.starts, np.int64),
@@ -131,7 +131,7 @@ class InsideReader:
         self._name_slots()
 
     def _load_unknown(self) -> None:
-        """Loads the dictionaries that a kernel has missed, in place of those that were not used for long."""
+        """Loads the dictionaries that a kernel has missed; they evict the least recently used ones."""
         chunk = int(self.arrays.states[UNKNOWN])
         self.arrays.states[UNKNOWN] = NO_CHUNK
         if 0 <= chunk < len(self._dictionaries):

@@ -19,7 +19,7 @@ if sys.platform == "win32":  # pragma: no cover
     import msvcrt
 
     def _try_lock(descriptor: int) -> bool:
-        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # a byte past the text, which others may then read
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # a byte past the text, so that others can read the text
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -47,10 +47,10 @@ else:
 
 
 def lock_of(path: Path) -> int | None:
-    """Returns a lock on a file, which is made if it is missing; None if somebody else has it.
+    """Returns the descriptor of a locked file, created if it is missing; None if another process holds it.
 
     Raises:
-      OSError: if it cannot be opened.
+      OSError: if the file cannot be opened.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     if _try_lock(descriptor):
@@ -60,7 +60,7 @@ def lock_of(path: Path) -> int | None:
 
 
 def unlock(lock: int) -> None:
-    """Gives a lock of `lock_of` back."""
+    """Releases a lock of `lock_of`."""
     _unlock(lock)
     os.close(lock)
 
@@ -72,21 +72,21 @@ def is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _try_lock(descriptor)  # closing gives it back
+        return not _try_lock(descriptor)  # closing releases it
     finally:
         os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who writes a graph file: its process, and since when (ISO 8601, UTC); None for what is not known."""
+    """The process that writes a graph file, and since when (ISO 8601, UTC); None where unknown."""
 
     pid: int | None
     since: str | None
 
 
 def holder(path: Path) -> Holder | None:
-    """Returns who is writing a graph file, None if nobody is."""
+    """Returns the holder of a graph file's write lock, None if no process writes it."""
     if not is_held(path):
         return None
     from ..base.outside import LockNote, declared
@@ -103,7 +103,7 @@ def _sidecar(path: Path) -> Path:
 
 
 class WriteLock:
-    """The right to write one graph file, held from construction to `release`.
+    """The exclusive right to write one graph file, held from construction to `release`.
 
     Raises:
       StoreLockedError: if another process, or this one, is writing the file.
@@ -127,9 +127,9 @@ class WriteLock:
                 )
             if self._is_current(descriptor):
                 break
-            os.close(descriptor)  # its last holder has just removed it
+            os.close(descriptor)  # its last holder has just removed the lock file
         note = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
-        with suppress(OSError):  # it only serves a message: a full disk keeps nobody out
+        with suppress(OSError):  # only for messages: a full disk must not prevent writing
             os.ftruncate(descriptor, 0)
             os.write(descriptor, json.dumps(note).encode())
         return descriptor
@@ -148,12 +148,12 @@ class WriteLock:
         return f"process {found.pid} since {found.since}"
 
     def release(self) -> None:
-        """Gives the right back; a second call does nothing."""
+        """Releases the lock; a second call does nothing."""
         if self._descriptor < 0:
             return
         if self._owner == os.getpid():
-            with suppress(OSError):  # a file that stays blocks nobody: the next writer locks it
-                if self._is_current(self._descriptor):  # else its folder was moved, and this is another's
+            with suppress(OSError):  # a lock file that stays does no harm: the next writer locks it
+                if self._is_current(self._descriptor):  # else the folder was moved, and the file is another's
                     self._sidecar.unlink(missing_ok=True)
             _unlock(self._descriptor)
         os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""The write-ahead log of a graph file: how long it is, and copying it into the file."""
+"""The write-ahead log of a graph file: its size, and copying it into the file."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .file import log_bytes, sql_errors
 from .opened import OpenStore
 
 LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
-LONGEST_LOG_BYTES = 1 << 30  # a reader of an old state may hold so much; then nothing more is written
+LONGEST_LOG_BYTES = 1 << 30  # a reader of an old state may make the log this long; then writing stops
 
 
 def checkpoint(store: OpenStore, *, over: int = 0) -> tuple[int, bool]:
     """Copies the write-ahead log into the file, if it is longer than `over` bytes.
 
-    Commits leave that to their caller: call it after a transaction, from the thread that writes, with
-    `over=LOG_BYTES` (16 MiB). It waits for the disk, never for a reader.
+    Commits do not do this: call it after a transaction, from the thread that writes, with `over=LOG_BYTES`
+    (16 MiB). It waits for the disk, never for a reader.
 
     Returns:
-      The size of the log now in bytes; whether a reader of an old state keeps it from being emptied.
+      The size of the log now in bytes; whether a reader of an old state prevents emptying it.
 
     Raises:
       StoreError: if the file cannot be written; nothing is lost.
@@ -37,7 +37,7 @@ def checkpoint(store: OpenStore, *, over: int = 0) -> tuple[int, bool]:
 
 
 def _copied(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
-    """Copies the log as far as readers let it, and empties it if they do; readers keep their state."""
+    """Copies the log as far as readers allow, and empties it if they allow that; readers keep their state."""
     _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     held = copied < frames
     if not held and log_bytes(path):
@@ -53,7 +53,7 @@ def shorten_log(store: OpenStore) -> None:
     """Copies a long write-ahead log into the file; call it between two transactions.
 
     Raises:
-      StoreError: if it has become too long, because another program reads an old state of the file.
+      StoreError: if the log is too long because another program reads an old state of the file.
     """
     size, held = store.checkpoint(over=LOG_BYTES)
     if held and size > LONGEST_LOG_BYTES:

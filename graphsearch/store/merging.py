@@ -1,8 +1,8 @@
 """Merging segments in tiers, one bounded and crash-safe step at a time.
 
-A step moves all records below some sort key from the inputs to the end of the output and drops
-the blocks it emptied, in one transaction. So a merge needs no spare room, may stop anywhere, and goes on
-from what the file says; lookups need no special case, because the output is ranked above its inputs.
+A step moves all records below some sort key from the inputs to the end of the output and deletes the blocks
+it emptied, in one transaction. So a merge needs no spare room, can stop after any step, and resumes from the
+file alone; lookups need no special case, because the output ranks above its inputs.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .sizes import SIZES, Sizes
 from .writing import write_chunks
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
-WASTE = 1.75  # what all segments may hold, in live records; less would rewrite the whole file too often
-TIDY_WASTE = 1.04  # when a file of moderate size is closed
+WASTE = 1.75  # records in all segments per live record; a lower limit would rewrite the file too often
+TIDY_WASTE = 1.04  # the same when a file of moderate size is closed
 
-CHUNKS_ALIKE = 32  # share dictionaries: a reader of many keeps few at hand, and training takes time
+CHUNKS_ALIKE = 32  # chunks that share dictionaries: a reader keeps only a few, and training takes time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """When a merge is due, and how much of it is done at once.
+    """When a merge is due, and the size of one step.
 
     Attributes:
-      waste: how many times the number of live records all segments may hold.
+      waste: most records in all segments per live record.
       unread: whether the writer itself reads nothing, because it holds everything in memory. More segments
-        may stand side by side then: merging them would write all again, and speed up nothing.
-      lazy: whether a merge under way waits when it is not due any more, and ends where it stands when another
-        one is due. Else a search of 100,000 visits pays for all of a file that was left half merged.
-      blocks: moved by one step; None: as `Sizes` says.
+        may coexist then: merging them would rewrite all of them and speed up nothing.
+      lazy: whether an unfinished merge pauses when it is no longer due, and ends where it stands when another
+        one is due. Otherwise a search of 100,000 visits pays for a whole file that was left half merged.
+      blocks: moved by one step; None: as in `Sizes`.
       newest: age of the newest segment that may take part; None: all may.
     """
 
@@ -49,7 +49,7 @@ class Rules:
     newest: int | None = None
 
     def fan_out(self, sizes: Sizes) -> int:
-        """Returns how many segments of one tier are merged."""
+        """Returns the number of segments of one tier that makes a merge due."""
         return sizes.unread_fan_out if self.unread else sizes.fan_out
 
 
@@ -71,7 +71,7 @@ def choose_segments(
     """Returns the segments to merge next, neighbours in age, or none.
 
     Args:
-      segments: newest first, none of them in a merge that has to go on.
+      segments: newest first, none of them in an unfinished merge.
       live: distinct records of the file.
       rules: when a merge is due.
     """
@@ -92,34 +92,29 @@ def choose_segments(
 
 
 def _is_wasteful(segments: Sequence[Segment], live: int, rules: Rules, sizes: Sizes) -> bool:
-    """Returns whether segments hold too many superseded records beside the live ones."""
     return sum(segment.records for segment in segments) > max(rules.waste * live, sizes.waste_from)
 
 
 def is_due(catalog: Catalog, live: int, rules: Rules = READ) -> bool:
-    """Returns whether a merge has to go on or should start."""
+    """Returns whether a merge must continue or start."""
     if under_way(catalog) and not _may_end(catalog, live, rules):
         return True
     return bool(choose_segments(catalog.segments, live, rules, sizes=catalog.sizes))
 
 
 def _may_end(catalog: Catalog, live: int, rules: Rules) -> bool:
-    """Returns whether the merge under way is not due any more: little is superseded, inputs are few."""
+    """Returns whether the unfinished merge is no longer due: few inputs, few superseded records."""
     few = len(parts_of_merge(catalog)[1]) < rules.fan_out(catalog.sizes)
     return rules.lazy and few and not _is_wasteful(catalog.segments, live, rules, catalog.sizes)
 
 
 def under_way(catalog: Catalog) -> bool:
-    """Returns whether a merge was begun and is not at its end."""
+    """Returns whether there is an unfinished merge."""
     return any(segment.merged_into for segment in catalog.segments)
 
 
 def merge_step(store: OpenStore, rules: Rules = READ) -> bool:
-    """Does one bounded step (some 32,000 records) of a merge; returns whether more is due.
-
-    Args:
-      rules: when a merge is due, and how much a step does.
-    """
+    """Runs one bounded step (some 32,000 records) of a merge; returns whether another step is due."""
     store.check_writable()
     if store.connection.in_transaction:
         raise StoreError(f"{store.path}: merging inside a transaction; end it first")
@@ -142,16 +137,18 @@ def merge_step(store: OpenStore, rules: Rules = READ) -> bool:
 
 
 def parts_of_merge(catalog: Catalog) -> tuple[Segment, list[Segment]]:
-    """Returns the output segment and the input segments of the merge that is under way."""
+    """Returns the output segment and the input segments of the unfinished merge."""
     inputs = [segment for segment in catalog.segments if segment.merged_into]
     return next(segment for segment in catalog.segments if segment.id == inputs[0].merged_into), inputs
 
 
 def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
-    """Makes the output segment: as old as its newest input, and by its greater id ranked just above that.
+    """Starts a merge: creates the output segment, with the age of its newest input and a greater id.
+
+    The id ranks it just above that input.
 
     Args:
-      segments: newest first, neighbours in age, none of them in a merge.
+      segments: the inputs: newest first, neighbours in age, none of them in a merge.
     """
     cursor = connection.execute("INSERT INTO segment (age) VALUES (?)", (segments[0].age,))
     connection.executemany(
@@ -161,7 +158,7 @@ def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
 
 
 def end(connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segment]) -> None:
-    """Ends a merge where it stands: its output and what is left of its inputs are segments like others."""
+    """Ends a merge where it stands: the output and the rest of the inputs become ordinary segments."""
     connection.executemany(
         "UPDATE segment SET merged_into = NULL WHERE id = ?", [(segment.id,) for segment in inputs]
     )
@@ -180,7 +177,7 @@ def _advance(
         rest = pivot is not None and end and int(sort_keys(batch.words[-1:])[0]) >= pivot
         drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
-    del batches, batch  # encoding takes as much again
+    del batches, batch  # encoding needs as much memory again
     write_chunks(connection, catalog, output.id, [merged], dictionary=_dictionary(catalog, output))
     set_frontier(connection, output, inputs, pivot)
 
@@ -188,7 +185,7 @@ def _advance(
 def set_frontier(
     connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segment], pivot: int | None
 ) -> None:
-    """Notes that all below the pivot has moved on to the output; None ends the merge."""
+    """Records that the output holds all records below the pivot; None (no limit) ends the merge."""
     if pivot is None:
         connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in inputs])
     connection.execute(
@@ -197,14 +194,14 @@ def set_frontier(
 
 
 def _dictionary(catalog: Catalog, output: Segment) -> bytes:
-    """Returns the dictionaries of the output's last chunk, nothing if it is time to train new ones."""
+    """Returns the dictionaries of the output's last chunk, empty if new ones should be trained."""
     count = len(output.chunks)
     index = catalog.indexes.get(output.chunks[-1]) if count % CHUNKS_ALIKE else None
     return index.dictionary if index else b""
 
 
 def drop(connection: sqlite3.Connection, cursor: SegmentCursor, end: int) -> None:
-    """Removes the first blocks of a segment, and its chunks that are empty then."""
+    """Deletes the first `end` blocks of a segment, and the chunks that become empty."""
     for span in cursor.spans(0, end):
         chunk = span.chunk
         connection.execute(

@@ -1,4 +1,4 @@
-"""What the functions of a store need of it: those of its tables, its records and its log."""
+"""The protocol of an open graph file, for the functions of its tables, records and log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .record.provenance import EvaluatorIdentity
 
 
 class OpenStore(Protocol):
-    """An open graph file, as `Store` is; so that no module imports what imports it."""
+    """An open graph file. `Store` implements it; the protocol avoids circular imports."""
 
     path: Path
     connection: sqlite3.Connection
@@ -26,16 +26,16 @@ class OpenStore(Protocol):
         """Distinct records in the file."""
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Yields the connection; an error of SQLite inside names the file."""
+        """Yields the connection; SQLite errors in the body become a StoreError that names the file."""
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Joins the open transaction, or makes one of its own."""
+        """Joins the open transaction, or makes a new one."""
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Holds one state of the file for a reader."""
 
     def rearranging(self) -> AbstractContextManager[None]:
-        """Makes one step of a merge."""
+        """Runs the body as one step of a merge."""
 
     def check_writable(self) -> None:
         """Raises StoreError if the store is closed or open for reading only."""
@@ -44,7 +44,7 @@ class OpenStore(Protocol):
         """Copies the write-ahead log into the file; see `log.checkpoint`."""
 
     def write_fact(self, name: str, value: str | None) -> None:
-        """Sets a row of the table `store_info`, or removes it."""
+        """Sets a row of the table `store_info`, or removes it if the value is None."""
 
     def bound_to(self, identity: EvaluatorIdentity, number: int) -> None:
-        """Notes the evaluator that the file is bound to."""
+        """Records the evaluator that the file is bound to, and its number."""

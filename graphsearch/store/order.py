@@ -1,4 +1,4 @@
-"""The order of records in a segment; numpy only. `schema/segment.md` is the reference of the sort key.
+"""The order of records in a segment; NumPy only. `schema/segment.md` is the reference of the sort key.
 
 sort key  from the top bit: pawns 16 | material 8 | knights 8 | bishops 8 | rooks 8 | queens 7 | kings 8
           | turn 1; each part but the last is a hash of two words: White's and Black's men, or counts and 0
@@ -27,8 +27,8 @@ U64s = NDArray[np.uint64]
 
 
 def identities(words: U64s) -> U64s:
-    """Returns what tells records apart, `[R, 9]`: the position, and its clock only above 75."""
-    out = words[:, :IDENTITY_WORDS].copy()  # of its own also for one row, where a contiguous array is a view
+    """Returns the identity of each record, `[R, 9]`: the position, and its clock only above 75."""
+    out = words[:, :IDENTITY_WORDS].copy()  # a copy even of one row, where a contiguous array would be a view
     clock = out[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
     out[:, META] &= np.where(clock > FREE_CLOCK, _ALL, np.uint64(WITHOUT_CLOCK))
     return out
@@ -41,7 +41,7 @@ def pair_hash(a: Any, b: Any, bits: int) -> Any:
 
 
 def sort_keys(words: U64s) -> U64s:
-    """Returns the sort key of packed positions, `[R]`: records near each other in it look alike."""
+    """Returns the sort keys of packed positions, `[R]`; neighbours in this order are similar positions."""
     white, black = words[:, WHITE], words[:, BLACK]
     material = np.zeros(len(words), np.uint64)
     for kind in range(5):

@@ -1,4 +1,4 @@
-"""Items worked off by several threads, results in the order of the items."""
+"""Runs a function over items on several threads, with the results in the order of the items."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ _Result = TypeVar("_Result")
 
 
 def let_hashes_wrap() -> None:
-    """Does for a thread what `jit/compiler.py` does for the first one, where kernels run as plain Python."""
+    """Lets hashes wrap around without a warning in this thread, where kernels run as plain Python.
+
+    `jit/pointers.py` does the same for the main thread.
+    """
     np.seterr(over="ignore")
 
 
 def thread_count() -> int:
-    """Returns how many threads read or write a file: one for each core, at most 8."""
+    """Returns the number of threads that read or write a file: one for each core, at most 8."""
     return min(MOST_THREADS, cores_per_worker(1))
 
 
 def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
-    """Yields `solve(item)` for every item in order, made by some threads; few are held at once."""
+    """Yields `solve(item)` for every item in order, computed by a thread pool; few results wait at once."""
     waiting: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(threads, "graphsearch-file", let_hashes_wrap) as pool:
         try:
@@ -44,12 +47,12 @@ def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads:
 
 
 def shared_out(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
-    """Yields `solve(item)` for every item in order, made by other threads if there are several."""
+    """Yields `solve(item)` for every item in order; a pool computes them if `threads` is above 1."""
     return in_order(items, solve, threads) if threads > 1 else map(solve, items)
 
 
 def one_ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """Yields items in order; another thread makes the next one while the caller has one."""
+    """Yields items in order; another thread produces the next one while the caller uses one."""
     with ThreadPoolExecutor(1, "graphsearch-ahead", let_hashes_wrap) as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:

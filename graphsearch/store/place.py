@@ -1,4 +1,4 @@
-"""Whether an open file still stands where it was opened: what is written into a deleted one is lost."""
+"""Checks that an open file is still at its path: data written into a deleted file is lost."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from .file import sql_errors
 
 
 class Place:
-    """The place of a file that is open for writing.
+    """The path of a file that is open for writing, and the identity of the file at opening.
 
     Attributes:
-      given_up: whether writing goes on although the file is gone, as what is written will be copied.
+      given_up: whether writing continues although the file is gone, because its content will be copied.
     """
 
     def __init__(self, path: Path) -> None:
-        """Takes a file that was just opened."""
         self._path = path
         self._opened = path.stat()
         self.given_up = False
 
     def check(self) -> None:
-        """Raises StoreMovedError if the name of the file, or of its log, stands for something else now."""
+        """Raises StoreMovedError if the path leads to another file now, or the file or its log is missing."""
         if self.given_up:
             return
         try:
@@ -42,9 +41,9 @@ class Place:
             raise StoreError(f"{self._path}: cannot look at it: {error.strerror}") from None
 
     def leave(self, connection: sqlite3.Connection) -> None:
-        """Empties the log if the file is gone: SQLite would take it for that of the file that has the name.
+        """Copies the log into the file and empties it, if the file is no longer at its path.
 
-        The file gets all that was in the log, wherever it is now.
+        Otherwise SQLite would apply the log to a new file at that path.
         """
         try:
             self.given_up = False
@@ -55,10 +54,10 @@ class Place:
 
 
 def copy_elsewhere(connection: sqlite3.Connection, path: Path) -> Path:
-    """Returns a new file that holds everything of a connection whose own file is gone.
+    """Copies the database of a connection that has lost its file; returns the path of the copy.
 
     Raises:
-      StoreError: if it cannot be written anywhere.
+      StoreError: if the copy cannot be written anywhere.
     """
     failure = StoreError(f"{path}: it cannot be copied")
     for copy in _new_names(path):
@@ -73,7 +72,7 @@ def copy_elsewhere(connection: sqlite3.Connection, path: Path) -> Path:
 
 
 def _new_names(path: Path) -> Iterator[Path]:
-    """Yields files that do not exist yet: beside the one that is gone, then where one may write at all."""
+    """Yields unused paths for the copy: beside the lost file, in the working folder, in the temporary one."""
     for folder in (path.parent, Path.cwd(), Path(tempfile.gettempdir())):
         number = 0
         while (copy := folder / f"{path.stem}.rescued{number or ''}{path.suffix}").exists():

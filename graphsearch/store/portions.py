@@ -1,4 +1,4 @@
-"""All records of a file or a cluster, portion by portion, decoded and looked at by all cores."""
+"""Decodes and processes all records of a file or a cluster in portions, on all cores."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def portions(
     start: int = 0,
     threads: int | None = None,
 ) -> Iterator[_Result]:
-    """Yields what `solve` makes of every portion of a file, in order; of a cluster shard by shard.
+    """Yields `solve(portion)` for every portion of a file, in order; those of a cluster shard by shard.
 
     The caller's thread reads the file, some portions ahead; other threads decode and solve.
 
     Args:
-      store: only read, in the caller's thread. Others may write the file between two portions.
-      solve: called on any thread, some at once.
+      store: only read, in the caller's thread. Other connections may write between two portions.
+      solve: called on any thread, several at once.
       start: the sort key to begin with.
       threads: how many; default: one for each core, at most 8.
 
@@ -40,18 +40,18 @@ def portions(
 
 
 def all_records(store: Store) -> Iterator[RecordBatch]:
-    """Yields all records, decoded by all cores, in the order of one file: of a cluster too."""
+    """Yields all records in segment order, decoded on all cores; the shards of a cluster are merged."""
     return in_file_order(portion_streams(store, Portion.records))
 
 
 def portion_streams(store: Store, solve: Callable[[Portion], _Result]) -> list[Iterator[_Result]]:
-    """Returns what `portions` yields, for each file of a store; together they have the threads of one."""
+    """Returns the iterator of `portions` for each file of a store; they share the threads of one."""
     threads = max(1, thread_count() // len(store.parts))
     return [portions(part, solve, threads=threads) for part in store.parts]
 
 
 def in_file_order(streams: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordBatch]:
-    """Yields the records of several files, each in its order, in the order of one file, in batches."""
+    """Merges streams of records, each in segment order; yields batches in segment order."""
     filled = [(batch for batch in stream if len(batch)) for stream in streams]
     held: list[RecordBatch | None] = [None] * len(filled)
     while True:

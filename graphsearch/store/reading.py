@@ -1,8 +1,8 @@
 """Reading records in batches while another thread, or another process, writes.
 
-A reader has a connection of its own. It looks at the file in one read transaction per batch, so that
-merging cannot take a block from under it, and ends it after the batch, so that it never holds the
-write-ahead log back. What it knows of segments and chunks is read from that same state of the file.
+A reader has its own connection. It reads a batch in one read transaction, so that a merge cannot delete a
+block that it needs, and ends the transaction after the batch, so that checkpoints of the write-ahead log are
+not held back. Its index of segments and chunks belongs to the same state of the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .threads import ReadingThreads
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
 LEAST_PIECE = 64  # blocks that are worth another thread: half a millisecond
-PIECES_EACH = 2  # of a thread, so that all end together
+PIECES_EACH = 2  # per thread, so that all threads end together
 
 Places = NDArray[np.int64]
 OnDamage = Callable[[CorruptRecordError], None]
@@ -46,9 +46,9 @@ class Reader:
     """Finds the newest records of positions in a file. Use it from one thread at a time, and close it.
 
     Attributes:
-      may_read_inside: whether kernels may read the file: one file, in the state of the moment.
+      may_read_inside: whether kernels may read the file: only a single file, in its latest state.
       closed: whether it was closed.
-      problems: what was found damaged and passed over, one line each, each once, at most 100.
+      problems: one line for each damage found and skipped, without duplicates, at most 100.
     """
 
     may_read_inside = True
@@ -67,7 +67,7 @@ class Reader:
         self._connection = open_reader(path)
 
     def close(self) -> None:
-        """Closes its connection. A second call does nothing."""
+        """Closes the connection. A second call does nothing."""
         if not self.closed:
             self.closed = True
             self._threads.close()
@@ -85,11 +85,11 @@ class Reader:
 
     @property
     def ram_bytes(self) -> int:
-        """Bytes of its index and filters, and of the indexes that it shares with the writer."""
+        """Bytes of the index and filters, and of the indexes that the writer shares."""
         return self._index.nbytes + self._indexes.nbytes
 
     def filter(self) -> FilterArrays:
-        """Returns the filter of what is committed now, for `index.locate_kernel.may_be_stored`.
+        """Returns the filter of the last committed state, for `index.locate_kernel.may_be_stored`.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -99,7 +99,7 @@ class Reader:
 
     @contextmanager
     def inside(self) -> Iterator[Inside | None]:
-        """Holds one state of the file for kernels that read it; None if they cannot.
+        """Holds one state of the file and yields its arrays for kernels, None if kernels cannot read it.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -119,7 +119,7 @@ class Reader:
 
     @property
     def reads_inside(self) -> bool:
-        """Whether kernels read the file."""
+        """Whether kernels read the file directly."""
         return self._inside is not None and self._inside.version is not None
 
     def _present_index(self) -> filters.Index:
@@ -129,10 +129,10 @@ class Reader:
     def find(
         self, words: NDArray[np.uint64], *, strict: bool = False
     ) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which packed positions have a record, `[K]`, and the newest records of those, in order.
+        """Returns which packed positions have a record, `[K]`, and the newest records of these, in order.
 
-        A record in a damaged block counts as not found, and so does one that cannot be. Those of a chunk
-        whose index is damaged do so unless an older segment has an earlier version. `problems` tells.
+        An unsound record, or one in a damaged block, counts as not found. So does a record in a chunk with a
+        damaged index, unless an older segment has an earlier version. `problems` lists the damage.
 
         Args:
           words: `[K, 10]`, at most 100,000 positions.
@@ -140,7 +140,7 @@ class Reader:
 
         Raises:
           CorruptRecordError: naming file, segment and block, if `strict`.
-          StoreError: if the file as a whole cannot be read.
+          StoreError: if the file cannot be read at all.
         """
         _check_count(words)
         on_damage = _raise if strict else self._note
@@ -149,19 +149,19 @@ class Reader:
             return search.have, search.in_order()
 
     def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
-        """Returns the newest records of some packed positions, as far as there are any, in any order.
+        """Returns the newest records of those packed positions that have one, in any order.
 
-        `find` does the same in order, and says what passing over damage means.
+        It skips damage as `find` does.
 
         Raises:
-          StoreError: if the file as a whole cannot be read.
+          StoreError: if the file cannot be read at all.
         """
         _check_count(words)
         with self._state():
             return self._search(words, self._note).records
 
     def _search(self, words: NDArray[np.uint64], on_damage: OnDamage) -> _Search:
-        """Returns a search that is done."""
+        """Returns a finished search; reports its damage."""
         search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
         search.run(self._threads)
         for block, what in search.damage:
@@ -181,7 +181,7 @@ class Reader:
 
     @contextmanager
     def _state(self, on_damage: OnDamage | None = None) -> Iterator[None]:
-        """Holds one state of the file, its index up to date."""
+        """Holds one state of the file, with its index up to date."""
         if self.closed:
             raise StoreError(f"{self._path}: its reader is closed")
         if self._owner != os.getpid():
@@ -195,7 +195,7 @@ class Reader:
                 self._connection.execute("ROLLBACK")
 
     def _refresh(self, on_damage: OnDamage) -> None:
-        """Reads the lists of segments and chunks if anything was committed since they were read."""
+        """Reads the lists of segments and chunks again if anything was committed since."""
         version = data_version(self._connection)  # from here on one state
         if version == self._version:
             return
@@ -218,11 +218,11 @@ def _check_count(words: NDArray[np.uint64]) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Blocks out of the file, and which positions each may hold.
+    """Fetched blocks, and the positions to look for in each.
 
     Attributes:
       asked: `[n]` positions, block by block. firsts: `[blocks + 1]` where those of each block begin.
-      blocks: their indices in the index. data, ends: they themselves, as `fetch` returns them.
+      blocks: their indices in the index. data, ends: their bytes, as `fetch` returns them.
     """
 
     asked: Places
@@ -247,12 +247,12 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Solved:
-    """What a piece holds.
+    """The result of searching a piece.
 
     Attributes:
-      records: those found. hits: their positions.
-      misses: positions that a damaged block may hold, or whose record cannot be.
-      damage: index of a block, and what is wrong with it or with one of its records.
+      records: the records found. hits: their positions.
+      misses: positions that a damaged block may hold, or that have an unsound record.
+      damage: index of a block, and the fault of the block or of one of its records.
     """
 
     records: RecordBatch
@@ -262,7 +262,11 @@ class _Solved:
 
 
 def _without_unsound(blocks: Places, found: _Solved) -> _Solved:
-    """Returns what was found in some blocks, one a record, without the records that cannot be: damage."""
+    """Returns a result without its unsound records, which become misses and damage.
+
+    Args:
+      blocks: `[hits]` the block of each record. found: the result.
+    """
     bad = unsound(found.records)
     if not bad:
         return found
@@ -274,10 +278,10 @@ def _without_unsound(blocks: Places, found: _Solved) -> _Solved:
 
 
 class _Search:
-    """One batch of positions, looked for in one state of a file.
+    """A search for one batch of positions in one state of a file.
 
     Attributes:
-      have: `[K]` which positions have a record. damage: index of each damaged block, and what is wrong.
+      have: `[K]` which positions have a record. damage: index of each damaged block, and its fault.
     """
 
     def __init__(
@@ -295,7 +299,7 @@ class _Search:
         self.damage: list[tuple[int, str]] = []
 
     def run(self, threads: ReadingThreads) -> None:
-        """Looks for all positions."""
+        """Searches for all positions."""
         left: Places = np.arange(self._count)
         while len(left):
             asked, blocks, done = self._candidates(left)
@@ -314,7 +318,7 @@ class _Search:
         return take(RecordBatch.concat(self.records), np.argsort(places, kind="stable"))
 
     def _candidates(self, left: Places) -> tuple[Places, Places, int]:
-        """Returns positions, a block each that may hold them, and how many of those left were looked up."""
+        """Returns pairs of a position and a block that may hold it, and how many of `left` were looked up."""
         index = self._index
         room = 2 * len(left) + 64
         while True:
@@ -327,7 +331,7 @@ class _Search:
             room *= 2
 
     def _fetched(self, asked: Places, blocks: Places, threads: int) -> Iterator[_Piece]:
-        """Yields blocks in their order, not too many of them and of chunks at once, and all threads some."""
+        """Yields pieces in the order of blocks: of few blocks and chunks each, and some for every thread."""
         order = np.argsort(blocks, kind="stable")
         asked, blocks = asked[order], blocks[order]
         owners = self._index.owners(blocks)
@@ -344,7 +348,7 @@ class _Search:
             first = end
 
     def _solve(self, unpacker: Unpacker, piece: _Piece) -> _Solved:
-        """Returns what the blocks of a piece hold of the positions; on any thread."""
+        """Returns the result of searching a piece; runs on any thread."""
         owners, which = np.unique(self._index.owners(piece.blocks), return_inverse=True)
         dictionaries = [self._index.dictionaries[owner] for owner in owners.tolist()]
         slots = np.array([unpacker.slot(dictionary) for dictionary in dictionaries], np.int64)[which]
@@ -365,11 +369,11 @@ class _Search:
         )
 
     def _judge(self, unpacker: Unpacker, piece: _Piece, slots: Places, dictionaries: list[bytes]) -> _Solved:
-        """Returns what blocks hold that the kernel has refused, and which of them are damaged.
+        """Returns the result for blocks that the kernel has refused, and reports the damaged ones in it.
 
         Args:
           unpacker: of this thread.
-          piece: the blocks. slots, dictionaries: those of each.
+          piece: the blocks. slots, dictionaries: those of each block.
         """
         damage: list[tuple[int, str]] = []
         batch, sizes = decode_stored(

@@ -1,10 +1,10 @@
-"""One record by position out of the file, without Python: its block is found, fetched, unpacked and judged.
+"""Reads one record by position from the file, without Python: finds, fetches, unpacks and checks its block.
 
     position -> filters, keys -> row of `block` -> SQLite -> data -> unpack -> plain -> record -> columns
 
-SQLite is called by address (`jit/libsqlite.py`), within a read transaction that Python has begun, whose state
-of the file is that of the index. What is not as it should be is refused, and nothing is said about it:
-`reading.py` reads the same again, says what is damaged, and decides.
+The kernel calls SQLite by address (`jit/libsqlite.py`), within a read transaction that Python has begun; the
+index belongs to the same state of the file. The kernel refuses faulty data without a message: `reading.py`
+then reads it again, reports the damage, and decides.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NO_CHUNK = -1
 
 
 class ReaderArrays(NamedTuple):
-    """What reads records inside kernels: the index of one state of a file, and room for one record.
+    """The index of one state of a file, and room for one record, for reading records inside kernels.
 
     Attributes:
       starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
       keys: `[blocks]` uint64, sort key of the first record of each block.
-      shifts: `[chunks]` int64, what leads from the index of a block of the chunk to its row.
-      slots: `[chunks]` int64, where the dictionaries of each are kept (`codec.unpacking.Unpacker.slot`).
+      shifts: `[chunks]` int64, add it to the index of a block of the chunk to get its row.
+      slots: `[chunks]` int64, slot of each chunk's dictionaries (`codec.unpacking.Unpacker.slot`).
       functions: `[FUNCTIONS]` int64, addresses of functions of SQLite and of the statement.
-      states: `[STATES]` int64: records entered so far; the chunk whose dictionaries are not at hand, or
+      states: `[STATES]` int64: records entered so far; the chunk with dictionaries that are not loaded, or
         NO_CHUNK; bytes that the arena may take.
       data: uint8, the block as it is stored.
-      start: the position that the first record of a block is told from.
+      start: the position that the first record of a block is encoded against.
       moves: `[legality_kernel.ROOM]` uint16, scratch.
       columns: `Columns` with room for one record.
       workshop: `Workshop`. bench: `Bench`.
@@ -84,7 +84,7 @@ def _fetch(R: ReaderArrays, row: int64) -> int64:
 
 @inner
 def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Position) -> int64:
-    """Copies the record of a position out of the fetched block; returns FOUND, NOT_THERE or REFUSED."""
+    """Copies the record of a position from the fetched block; returns FOUND, NOT_THERE or REFUSED."""
     bench, plain, reader = R.bench, R.bench.plain, R.bench.reader
     reader[END] = unpack_block(ptr(R.data, 0), int64(0), size, slot, R.workshop, plain, int64(0))
     if reader[END] == 0:
@@ -103,7 +103,7 @@ def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Positi
 
 @inner
 def _read_block(T: BoardTable, R: ReaderArrays, c: int64, b: int64, s: Position) -> int64:
-    """Looks for a position in block `b`, of chunk `c`; returns as `_extract`."""
+    """Searches block `b` of chunk `c` for a position; returns FOUND, NOT_THERE or REFUSED."""
     if R.slots[c] < -1:
         R.states[UNKNOWN] = c
         return int64(REFUSED)

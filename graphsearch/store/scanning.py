@@ -1,4 +1,4 @@
-"""Walking all live records: every segment in step, the newest version of each record."""
+"""Scans all live records: reads every segment in step, and yields the newest version of each record."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .segments import (
     first_chunks,
 )
 
-MAX_NOTES = 20  # damages named by one process; `store verify` lists all
+MAX_NOTES = 20  # logged by one process; `store verify` lists all damage
 
 _log = logging.getLogger("graphsearch")
 _said: set[str] = set()
 
 
 def passed_over(error: CorruptRecordError) -> None:
-    """Logs what is damaged and skipped, each line once, on `graphsearch` (by default stderr)."""
+    """Logs skipped damage, each line once, to the logger `graphsearch` (by default stderr)."""
     line = str(error)
     if line in _said or len(_said) > MAX_NOTES:
         return
@@ -44,21 +44,21 @@ def passed_over(error: CorruptRecordError) -> None:
 
 
 def scan(store: OpenStore, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
-    """Yields every record once, its newest version, in batches of some 16,000 in the order of segments.
+    """Yields the newest version of every record, in batches of some 16,000, in segment order.
 
-    A record that breaks a rule is left out and reported.
+    An unsound record is left out and reported.
 
     Args:
       on_corrupt: called for each damaged block, which is then left out; without it the scan raises.
 
     Raises:
       CorruptRecordError: naming file, segment and block.
-      StoreError: if this store is written to meanwhile.
+      StoreError: if this store writes during the scan.
     """
     said: set[str] = set()
 
     def note(error: CorruptRecordError) -> None:
-        """Reports a block once, though it is read for the portions on both its sides."""
+        """Reports a block once, although the portions on both its sides read it."""
         if on_corrupt is None:
             raise error
         if str(error) not in said:
@@ -82,12 +82,12 @@ def scan(store: OpenStore, *, on_corrupt: OnCorrupt | None = None) -> Iterator[R
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Blocks that hold the next records from a sort key on; it is decoded on any thread.
+    """Blocks with the next records from a sort key on; any thread may decode them.
 
     Attributes:
       name: of the file, for messages.
-      start: the sort key. following: the key after them; None at the end.
-      fetched: of all segments, newest first.
+      start: the first sort key. following: the sort key of the next portion, None at the end.
+      fetched: the blocks of all segments, newest first.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Portion:
     fetched: FetchedBlocks
 
     def records(self, on_unsound: OnCorrupt = passed_over) -> RecordBatch:
-        """Returns the newest versions of the records, in order; one that cannot be is left out and reported.
+        """Returns the newest versions of the records, in order; unsound ones are left out and reported.
 
         Raises:
           CorruptRecordError: naming file, segment and block.
@@ -106,9 +106,9 @@ class Portion:
     def versions(
         self, on_unsound: OnCorrupt = passed_over, on_corrupt: OnCorrupt | None = None
     ) -> tuple[RecordBatch, NDArray[np.int64]]:
-        """Returns all that the blocks hold, and which of it `records` would return, in order.
+        """Returns all decoded records, and the indices of those that `records` would return, in order.
 
-        Who needs few of the records takes these alone. `on_corrupt`: as `FetchedBlocks.decode` has it.
+        It is cheaper for a caller that needs few of the records. `on_corrupt`: as in `FetchedBlocks.decode`.
 
         Raises:
           CorruptRecordError: naming file, segment and block.
@@ -126,10 +126,10 @@ class Portion:
 
 
 def portion(store: OpenStore, start: int = 0) -> tuple[RecordBatch, int | None]:
-    """Returns some 16,000 records from a sort key on, newest versions, in order; and the key after them.
+    """Returns some 16,000 records from a sort key on, newest versions, in order; and the next sort key.
 
-    Begin with 0 and pass on the key until it is None: that is a scan which lets the file be written
-    between two portions. Records that are new or dropped meanwhile are met or not.
+    Begin with 0 and pass the returned key until it is None: this scan lets the file be written between two
+    portions. It may or may not return records that are added or deleted meanwhile.
 
     Raises:
       CorruptRecordError: naming file, segment and block.
@@ -139,10 +139,10 @@ def portion(store: OpenStore, start: int = 0) -> tuple[RecordBatch, int | None]:
 
 
 def fetch_portion(store: OpenStore, start: int = 0) -> Portion:
-    """Returns what `portion` does, to be decoded by another thread.
+    """Returns the same portion as `portion`, still encoded, so that another thread can decode it.
 
-    Only the chunks around the portion are looked at, so that all portions of a file together cost what a scan
-    does.
+    It reads only the chunks around the portion, so that all portions of a file together cost as much as a
+    scan.
     """
     with store.reading() as connection, store.snapshot():
         catalog = store.catalog

@@ -1,4 +1,4 @@
-"""Sorted segments: reading blocks, and walking several segments in step."""
+"""Sorted segments: reads blocks, and traverses several segments in step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .record.node import RecordBatch
 from .sizes import SIZES
 from .tables.columns import MAX_BLOCK_BYTES
 
-CHUNK_BLOCKS = SIZES.chunk_blocks  # the most that a chunk of a sound file has
+CHUNK_BLOCKS = SIZES.chunk_blocks  # most blocks of a chunk in a sound file
 
 U64s = NDArray[np.uint64]
 Places = NDArray[np.int64]
@@ -28,8 +28,8 @@ OnCorrupt = Callable[[CorruptRecordError], None]
 _CLOCK_TERMS = np.array([clock_term(clock) for clock in range(256)], np.uint64)
 assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()
 
-# one row for all: each row that SQLite hands over costs two changes of Python's lock, which a thread that
-# writes meanwhile makes slow; a BLOB among text keeps its bytes
+# one row for all blocks: each row that SQLite returns costs two switches of Python's lock, which are slow
+# while another thread writes; the casts keep the bytes of a BLOB
 _BY_ID = """
 SELECT CAST(group_concat(CAST(b.data AS TEXT), '') AS BLOB), group_concat(length(b.data)), group_concat(b.id)
 FROM json_each(?) AS wanted CROSS JOIN block AS b ON b.id = wanted.value
@@ -46,17 +46,17 @@ def keys_of(words: U64s) -> U64s:
 
 
 def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
-    """Returns the data of blocks one behind the other, with 8 bytes more, and where each ends.
+    """Returns the data of blocks, concatenated and padded by 8 bytes, and the end offset of each.
 
-    A block that is missing, too large or no BLOB, or that SQLite cannot read where it can read others, is
-    empty.
+    A block that is missing, too large or not a BLOB is empty, and so is one that SQLite cannot read while it
+    can read others.
 
     Args:
       connection: in a read transaction.
       ids: `[blocks]` rows of `block`.
 
     Raises:
-      sqlite3.Error: if none can be read.
+      sqlite3.Error: if SQLite can read none.
     """
     wanted = ",".join(map(str, ids.tolist()))
     try:
@@ -91,7 +91,7 @@ class FetchedBlocks:
     """Blocks as they are stored; `decode` works on any thread.
 
     Attributes:
-      spans: where they come from, in order. dictionaries: those of each span, as stored.
+      spans: their origin, in order. dictionaries: those of each span, as stored.
       data, ends: as `fetch` returns them.
       path: of the file.
     """
@@ -106,7 +106,8 @@ class FetchedBlocks:
         """Returns the records.
 
         Raises:
-          CorruptRecordError: naming segment and block, unless `on_corrupt` takes it; the block is left out.
+          CorruptRecordError: naming segment and block. `on_corrupt` is called with it instead, if given, and
+            the block is left out.
         """
         from .codec.unpacking import own_unpacker  # loads the compiler
 
@@ -137,7 +138,7 @@ class Span:
 
 
 class SegmentCursor:
-    """The blocks of one segment that are still to be read, in order."""
+    """The blocks of one segment that are not read yet, in order."""
 
     def __init__(self, catalog: Catalog, segment: Segment) -> None:
         self.segment = segment
@@ -146,16 +147,16 @@ class SegmentCursor:
         self._starts = np.cumsum([0, *(chunk.blocks - chunk.gone for chunk in self._chunks)])
         keys = [catalog.index(chunk).keys[chunk.gone :] for chunk in self._chunks]
         self.keys: U64s = np.concatenate([*keys, np.zeros(0, np.uint64)])
-        self.at = 0  # blocks before this one are done with
+        self.at = 0  # first block that is not done
 
     def blocks_below(self, pivot: int | None) -> int:
-        """Returns the end of the blocks that may hold a sort key below the pivot (None: all)."""
+        """Returns the number of first blocks that may hold a sort key below the pivot (None: all)."""
         if pivot is None:
             return len(self.keys)
         return int(np.searchsorted(self.keys, np.uint64(pivot), "left"))
 
     def spans(self, first: int, last: int) -> list[Span]:
-        """Returns blocks `first` to `last` of the segment by chunk."""
+        """Returns blocks `first` to `last` (exclusive) of the segment as one span per chunk."""
         found = []
         at = max(0, int(np.searchsorted(self._starts, first, "right")) - 1)
         while first < last and at < len(self._chunks):
@@ -169,7 +170,7 @@ class SegmentCursor:
     def read(
         self, connection: sqlite3.Connection, first: int, last: int, on_corrupt: OnCorrupt | None = None
     ) -> RecordBatch:
-        """Returns the records of blocks `first` to `last`; unsound blocks are reported, or raise."""
+        """Returns the records of blocks `first` to `last`; see `FetchedBlocks.decode` for damaged blocks."""
         return self.fetch(connection, first, last).decode(on_corrupt)
 
     def fetch(self, connection: sqlite3.Connection, first: int, last: int) -> FetchedBlocks:
@@ -178,7 +179,7 @@ class SegmentCursor:
 
 
 def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Span]) -> FetchedBlocks:
-    """Returns blocks of chunks as they are stored."""
+    """Returns the blocks of spans as they are stored."""
     ids = [np.arange(span.chunk.block_id(span.first), span.chunk.block_id(span.last)) for span in spans]
     data, ends = fetch(connection, np.concatenate([*ids, np.zeros(0, np.int64)]))
     dictionaries = [catalog.dictionary(span.chunk) for span in spans]
@@ -190,7 +191,7 @@ def first_chunks(
 ) -> Segment:
     """Returns a segment with only those chunks from `first` on that a step needs.
 
-    These hold more than `blocks` blocks above the sort key `low` (None: any), or all that are left.
+    These hold more than `blocks` blocks above the sort key `low` (None: any), or all the remaining ones.
     """
     last, found = first, 0
     while last < len(segment.chunks) and found <= blocks:
@@ -204,8 +205,8 @@ def first_chunks(
 def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None) -> int | None:
     """Returns a sort key above `low` with about `blocks` blocks between them; None if there are no more.
 
-    Blocks that begin at or below `low` do not count; if they did, a window could end where it began. Of each
-    segment the next blocks alone are looked at, so that a step takes the same time in a file of any size.
+    Blocks that begin at or below `low` do not count; if they did, a window could end where it began. Only the
+    next blocks of each segment are examined, so that a step takes the same time in a file of any size.
     """
     nexts = []
     for cursor in cursors:

@@ -1,4 +1,4 @@
-"""The store: one graph file, opened for one writer or for reading."""
+"""The store: one graph file, open for one writer or for reading."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Store:
     """A graph file. Use it from one thread at a time, and close it.
 
     Attributes:
-      leaves_out: whether `append` leaves out records that do not fit the format, which `left_out_error` or
-        `close` then names; otherwise it raises.
+      leaves_out: whether `append` leaves out records that do not fit the format, and `left_out_error` or
+        `close` names them; otherwise `append` raises.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class Store:
 
         Args:
           path: the graph file; links are followed. `sharded.files.open_to_read` reads clusters too.
-          identity: the evaluator, to which an unbound file is bound; None accepts that of the file, or none.
-          create: make the file if it is missing; this needs an identity, unless `unbound` is given.
-          unbound: a file that is made is bound to no evaluator; it takes no records until it is.
+          identity: the evaluator; an unbound file is bound to it. None accepts the file's own, or none.
+          create: create the file if it is missing; this needs an identity, unless `unbound` is given.
+          unbound: bind a new file to no evaluator; it accepts no records until it is bound.
           read_only: never write, lock or create anything; works while a search writes.
-          resume: open a file for writing that is on its way to another evaluator, to go on with that.
-          sizes: how much is written, merged and read at once.
+          resume: open a file with an unfinished change of evaluator for writing, to continue the change.
+          sizes: the sizes of the portions that are written, merged and read.
 
         Raises:
-          UnfinishedError: if the file is on its way to another evaluator, unless it is only read.
+          UnfinishedError: if the file has an unfinished change of evaluator, without `resume` or `read_only`.
           EvaluatorMismatchError: if the file is bound to another evaluator.
           SchemaVersionError: if its format is newer than this version.
           StoreLockedError: if another process is writing it.
@@ -119,19 +119,19 @@ class Store:
         return [self]
 
     def store_of(self, board: chess.Board) -> Store:
-        """Returns the store that holds a position, if any does, and what belongs to it as a root."""
+        """Returns the store for a position: for its record, and for its rows as a root."""
         return self
 
     def reader_of(self, readers: Sequence[Reader]) -> Reader:
-        """Returns readers of all `parts` as one, which closes them."""
+        """Returns one reader that combines the readers of all `parts`, and closes them when it is closed."""
         (reader,) = readers
         return reader
 
     def close(self) -> None:
-        """Closes the file; the last one to do so folds the write-ahead log in. A second call does nothing.
+        """Closes the file; SQLite's last connection to it also empties the log. A second call does nothing.
 
         Raises:
-          StoreError: after closing, if a record could not be written and nobody was told.
+          StoreError: after closing, if a record could not be written and no error has named it yet.
         """
         if self._closed:
             return
@@ -165,7 +165,7 @@ class Store:
 
     @property
     def is_bound(self) -> bool:
-        """Whether the file is bound to an evaluator; one that holds imported games only may not be yet."""
+        """Whether the file is bound to an evaluator; a file with imported games only may be unbound."""
         return self.identity != UNBOUND
 
     @property
@@ -181,11 +181,11 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Makes everything inside one flush: all of it reaches the file, or nothing.
+        """Runs the body as one transaction: all of it reaches the file, or nothing.
 
         Raises:
-          StoreMovedError: if the file does not stand any more where it was opened.
-          StoreError: if the file cannot be written; what was there before stays, and the store stays usable.
+          StoreMovedError: if the file is no longer where it was opened.
+          StoreError: if the file cannot be written; it is unchanged, and the store stays usable.
         """
         self.check_writable()
         if self.connection.in_transaction:
@@ -210,14 +210,14 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yields the connection; an error of SQLite inside names the file."""
+        """Yields the connection; SQLite errors in the body become a StoreError that names the file."""
         self._check_open()
         with sql_errors(self.path, "read it"):
             yield self.connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Joins the open transaction, or makes one of its own."""
+        """Joins the open transaction, or makes a new one."""
         self.check_writable()
         if self.connection.in_transaction:
             with sql_errors(self.path, "write to it"):
@@ -234,12 +234,13 @@ class Store:
         """Writes records as one new segment; they supersede all earlier versions.
 
         Args:
-          batches: of at most 2**20 records, each below the next by sort key; later versions count.
-          fresh: how many of them are not in the file yet.
+          batches: of at most 2**20 records; all sort keys of a batch are below those of the next. The last
+            version of a record counts.
+          fresh: number of records that are not in the file yet.
 
         Raises:
-          UnfitRecordError: if a record has no place in the format, unless the store leaves it out.
-          CapacityError: if there are too many.
+          UnfitRecordError: if a record does not fit the format, unless the store leaves it out.
+          CapacityError: if a batch has too many records.
           StoreError: if the file is bound to no evaluator, or cannot be written.
         """
         if not (most := max(map(len, batches), default=0)):
@@ -262,15 +263,16 @@ class Store:
                 self._top.touch(keys_of(batch.words), batch if left_out.count == count else None)
 
     def records_changed(self, words: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
-        """Notes that records changed or went; the plain tables follow before the open transaction ends.
+        """Marks records as changed or deleted; the open transaction updates the plain tables before it ends.
 
         Args:
-          words: `[R, 10]` packed; None: any may have. batch: the same as they are now, if none went.
+          words: `[R, 10]` packed positions; None: any record may have changed.
+          batch: their present records, if none was deleted.
         """
         self._top.touch(None if words is None else keys_of(words), batch)
 
     def left_out_error(self) -> StoreError | None:
-        """Returns the error that names the records that could not be written, once for each; or None."""
+        """Returns an error that names the records not written, each record once; None if there are none."""
         return self._left_out.error()
 
     merge_step, checkpoint = merging.merge_step, log.checkpoint
@@ -278,15 +280,15 @@ class Store:
     read, may_hold = finding.read, finding.may_hold
 
     def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which committed positions (`[K, 10]`) have a record, and those in order; damage raises."""
+        """Returns which positions (`[K, 10]`) have a committed record, and these in order; damage raises."""
         with self.reader(threads=1) as reader:
             return reader.find(words, strict=True)
 
     def reader(self, *, threads: int = 2) -> Reader:
-        """Returns a reader of batches with a connection of its own, for another thread than the writer's.
+        """Returns a reader of batches with its own connection, for another thread than the writer's.
 
-        It sees what is committed. Closing the store closes it, too. `threads`: how many may work on a large
-        batch, that of the caller included.
+        It sees committed data only. Closing the store closes it, too. `threads`: most threads that work on a
+        large batch, the caller's included.
         """
         from .reading import Reader
 
@@ -304,9 +306,9 @@ class Store:
     roots, record_root, raise_root = provenance.roots, provenance.record_root, provenance.raise_root
 
     def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
-        """Lists positions in `top_position` and `top_edge`, by rows as `top.rows_of` has them.
+        """Writes rows of `top.rows_of` to `top_position` and `top_edge`.
 
-        They follow the records of their positions from now on.
+        From now on the rows follow the records of their positions.
         """
         lost = self._left_out.keys
         with self.writing():
@@ -314,13 +316,13 @@ class Store:
 
     @property
     def unfinished(self) -> Unfinished | None:
-        """How far the file is on its way to another evaluator, None if it is on none."""
+        """The unfinished change of evaluator of the file, None if there is none."""
         with self.reading() as connection:
             return unfinished.read(connection)
 
     @property
     def sizes(self) -> Sizes:
-        """How much is written, merged and read at once."""
+        """The sizes of the portions that are written, merged and read."""
         return self._catalog.sizes
 
     @property
@@ -330,19 +332,19 @@ class Store:
 
     @contextmanager
     def rearranging(self) -> Iterator[None]:
-        """Makes one step of a merge: a transaction, and the index read again at its end."""
+        """Runs one step of a merge as a transaction, and updates the index at its end."""
         with self.transaction():
             yield
             self._follow()
             records = self._catalog.records
             if len(self._catalog.segments) == 1 and records != self._node_count:
-                # one segment holds each record once; where there was damage, some were counted twice
+                # a single segment holds each record once; damage can make the stored count too high
                 provenance.add_nodes(self.connection, records - self._node_count)
                 self._node_count = records
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Holds one state of the file for a reader; the writer's own state cannot change under it."""
+        """Holds one state of the file for a reader; a writer needs none, as only it changes the records."""
         if not self.read_only or self.connection.in_transaction:
             yield
             return
@@ -352,7 +354,7 @@ class Store:
 
     @contextmanager
     def _one_state(self) -> Iterator[None]:
-        """Makes one state of the file of all that is read inside, whatever a writer does meanwhile."""
+        """Runs the body in a read transaction, so that it sees one state of the file."""
         self.connection.execute("BEGIN")
         try:
             yield
@@ -362,7 +364,7 @@ class Store:
                 self.connection.execute("ROLLBACK")
 
     def _refresh(self) -> None:
-        """Reloads the index if another process has written."""
+        """Reloads the index if another connection has committed."""
         self._check_open()
         if self.read_only and data_version(self.connection) != self._data_version:
             with sql_errors(self.path, "read it"):
@@ -371,19 +373,19 @@ class Store:
                 self._catalog.committed()
 
     def _load(self, *, forget: bool) -> None:
-        """Reads all that is kept of the file anew: after a rollback (`forget`), or another's commit."""
+        """Reloads all cached data: after a rollback (`forget`), or a commit of another connection."""
         self._catalog.load(forget=forget)
         self._node_count = provenance.node_count(self.connection)
         identity = provenance.read_identity(self.connection)
         self.bound_to(identity or self.identity, provenance.evaluator_number(self.connection))
 
     def _follow(self) -> None:
-        """Reads what writing of one's own has changed."""
+        """Updates the cached data after this store has written."""
         self._catalog.follow()
         self._node_count = provenance.node_count(self.connection)
 
     def bound_to(self, identity: EvaluatorIdentity, number: int) -> None:
-        """Notes the evaluator that the file is bound to by the open transaction, or another process."""
+        """Sets the evaluator that the open transaction, or another process, has bound the file to."""
         self.identity, self._evaluator_number = identity, number
 
     def _check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""A few threads that work off a sequence: each item goes to one that is idle, else to the caller's."""
+"""A few threads that process a sequence: each item goes to an idle helper, else to the caller's thread."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ _Result = TypeVar("_Result")
 
 
 class ReadingThreads:
-    """The caller's thread and its helpers, an unpacker for each; helpers start with the first long work.
+    """The caller's thread and its helpers, each with an unpacker; helpers start with the first long batch.
 
     Attributes:
       count: of threads, the caller's included.
     """
 
     def __init__(self, threads: int) -> None:
-        """Begins with so many threads, the caller's included."""
         self.count = threads
         self._own = Unpacker()
         self._idle = [Unpacker() for _ in range(threads - 1)]
@@ -30,7 +29,7 @@ class ReadingThreads:
             self._pool = ThreadPoolExecutor(threads - 1, "graphsearch-read", let_hashes_wrap)
 
     def close(self) -> None:
-        """Ends the helpers."""
+        """Stops the helpers."""
         if self._pool:
             self._pool.shutdown()
 
@@ -40,15 +39,15 @@ class ReadingThreads:
         solve: Callable[[Unpacker, _Item], _Result],
         take: Callable[[_Result], None],
     ) -> None:
-        """Solves every item and gives the results to `take`, in the caller's thread and in any order.
+        """Solves every item and passes the results to `take`, in the caller's thread and in any order.
 
         Args:
-          items: made in the caller's thread, while helpers work.
-          solve: called on any thread, with an unpacker that no other has.
+          items: produced in the caller's thread, while helpers work.
+          solve: called on any thread, with an unpacker that no other thread uses.
         """
         busy: dict[Future[Any], Unpacker] = {}
         try:
-            ahead = None  # the last item goes to no helper: the caller would only wait for it
+            ahead = None  # the last item never goes to a helper: the caller would only wait for it
             for item in items:
                 if ahead is not None:
                     self._give(ahead[0], solve, take, busy)

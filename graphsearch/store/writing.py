@@ -1,4 +1,4 @@
-"""Writing batches of records as one sorted segment: records -> chunks of blocks -> rows."""
+"""Writes batches of records as one sorted segment: records -> chunks of blocks -> rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .ordered_work import one_ahead
 from .record.node import RecordBatch
 from .segments import keys_of
 
-# fewer get the dictionaries of the segment before, until merges train new ones: training takes 50 ms, as long
-# as compressing so many
+# a smaller segment uses the dictionaries of the segment before, until merges train new ones: training takes
+# 50 ms, as long as compressing this many records
 FEW_RECORDS = 65_536
 
-Unfit = tuple[NDArray[np.uint64], str]  # the packed position of a record, and what is wrong
+Unfit = tuple[NDArray[np.uint64], str]  # the packed position of a record, and the reason
 OnUnfit = Callable[[NDArray[np.uint64], str], None]
 
-# one statement for all blocks: each costs two changes of Python's lock, which a thread that writes meanwhile
-# makes slow; a place is offset << 20 | length
+# one statement for all blocks: each statement costs two switches of Python's lock, which are slow while
+# another thread writes; a place is offset << 20 | length
 _INSERT_BLOCKS = """
 INSERT INTO block SELECT ? + key, substr(?, (value >> 20) + 1, value & 1048575) FROM json_each(?)
 """
@@ -40,7 +40,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 class NewSegment:
-    """A new segment, the newest of all, that records are appended to; within transactions.
+    """A new segment, the newest of all, to append records to; use it within transactions.
 
     Attributes:
       id: its row. dictionary: dictionaries of its last chunk as stored, which the next one shares; empty: new
@@ -48,7 +48,7 @@ class NewSegment:
     """
 
     def __init__(self, connection: sqlite3.Connection, catalog: Catalog, dictionary: bytes = b"") -> None:
-        """Adds the segment, whose first chunk has the given dictionaries."""
+        """Inserts the segment; its first chunk uses the given dictionaries."""
         self._connection = connection
         self._catalog = catalog
         age = max((segment.age for segment in catalog.segments), default=0) + 1
@@ -56,9 +56,9 @@ class NewSegment:
         self.dictionary = dictionary
 
     def append(self, *batches: RecordBatch, on_unfit: OnUnfit | None = None) -> None:
-        """Writes records, in any order, behind those before, which must lie before them; batch by batch.
+        """Writes batches of records, each in any order; each batch must sort after all earlier ones.
 
-        Of two with one position the later one counts. `on_unfit`: as `write_chunks` has it.
+        Of two records with one position the later one counts. `on_unfit`: as in `write_chunks`.
         """
         assert self.id is not None
         ordered = map(_in_order, batches)
@@ -73,13 +73,13 @@ class NewSegment:
 
 
 def _in_order(batch: RecordBatch) -> RecordBatch:
-    """Returns the records of a batch in the order of a segment, of each position the last one."""
+    """Returns the records of a batch in segment order, the last one of each position."""
     words = batch.words[::-1]
     return take(batch, len(batch) - 1 - newest_in_order(words, sort_keys(words)))
 
 
 def dictionary_for(catalog: Catalog, records: int) -> bytes:
-    """Returns the dictionaries for a segment of so many records: those of the newest if few, else none."""
+    """Returns the dictionaries for a new segment: those of the newest one if it is small, else none."""
     chunks = catalog.segments[0].chunks if catalog.segments and records < FEW_RECORDS else []
     try:
         return catalog.index(chunks[-1]).dictionary if chunks else b""
@@ -98,16 +98,15 @@ def write_chunks(
 ) -> bytes:
     """Appends records, sorted and distinct, to a segment as new chunks; returns their dictionaries as stored.
 
-    To be called within a transaction. While a chunk is written, another thread encodes the next one.
+    Call it within a transaction. While a chunk is written, another thread encodes the next one.
 
     Args:
-      catalog: gets the indexes of the new chunks, so that they need not be read back.
+      catalog: receives the indexes of the new chunks, so that they need not be read back.
       dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
-      on_unfit: called for each record that has no place in the format, which is then left out; without it
-        such a record raises.
+      on_unfit: called for each record that does not fit the format, which is then left out.
 
     Raises:
-      UnfitRecordError: as said.
+      UnfitRecordError: if a record does not fit the format, and there is no `on_unfit`.
     """
     size = catalog.sizes.chunk_blocks * BLOCK
     parts = (
@@ -128,7 +127,7 @@ def write_chunks(
 def _encoded(
     parts: Iterable[RecordBatch], dictionary: bytes, *, strict: bool
 ) -> Iterator[tuple[RecordBatch, EncodedChunk | None, list[Unfit]]]:
-    """Yields chunks: the records that have a place in the format, encoded if any, and the others."""
+    """Yields for each chunk the records that fit the format, their encoding if there are any, the others."""
     for part in parts:
         encoded: EncodedChunk | None
         unfit: list[Unfit] = []
@@ -144,7 +143,6 @@ def _encoded(
 
 
 def _fitting(batch: RecordBatch) -> tuple[RecordBatch, list[Unfit]]:
-    """Returns the records that have a place in the format, and the others."""
     unfit: list[Unfit] = []
     while True:
         try:
@@ -159,7 +157,6 @@ def _fitting(batch: RecordBatch) -> tuple[RecordBatch, list[Unfit]]:
 def _insert(
     connection: sqlite3.Connection, catalog: Catalog, segment: int, batch: RecordBatch, chunk: EncodedChunk
 ) -> None:
-    """Inserts a chunk: its blocks, its row, its index."""
     first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
     places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *chunk.ends]))
     connection.execute(_INSERT_BLOCKS, (first, chunk.data, f"[{places}]"))
@@ -175,11 +172,11 @@ def _insert(
 
 
 class LeftOut:
-    """The records that have no place in the format: one of them must not keep the others from being written.
+    """The records that do not fit the format and are left out, so that the others can be written.
 
     Attributes:
-      keys: of all of them, in hexadecimal: the plain tables list none.
-      count: of records. unknown: of those of positions that the file does not have.
+      keys: keys of all of them, in hexadecimal; the plain tables list none of them.
+      count: number of records. unknown: number of those that have no earlier version in the file.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, catalog: Catalog) -> None:
@@ -189,7 +186,7 @@ class LeftOut:
         self._names: dict[int, str] = {}
 
     def add(self, words: NDArray[np.uint64], reason: str) -> None:
-        """Notes the packed position of a record, and why it was left out; each is named once."""
+        """Adds the packed position of a record and the reason why it was left out."""
         self.count += 1
         with suppress(CorruptRecordError):
             self.unknown += lookup.read_one(self._connection, self._catalog, words) is None
@@ -197,7 +194,7 @@ class LeftOut:
         self._names[key_of_words(words)] = f"{fen_of(unpack(words))} has {reason}"
 
     def error(self) -> StoreError | None:
-        """Returns the error that names them, and forgets them; None if there are none."""
+        """Returns an error that names the records added since the last call, None if there are none."""
         names, self._names = [*self._names.values()], {}
         if not names:
             return None

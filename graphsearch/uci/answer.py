@@ -1,7 +1,7 @@
-"""One `go`, from the command to its `bestmove`: given once, in time, by whichever thread can first.
+"""One `go`, from the command to its `bestmove`, which the first thread that can writes once and in time.
 
-The worker searches and answers when it has had enough. The clock's thread watches it: at the last moment it
-answers from the worker's latest report; the late wave is completed for the next search.
+The worker searches, and answers when the search may stop. The clock's thread watches it: at the last moment
+it answers from the worker's latest report; the worker completes the late wave for the next search.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .quick import quick_move
 from .writer import Writer
 
 INFO_SECONDS = 1.0  # between two reports of the same best move
-NEWS_SECONDS = 0.1  # at least, before a report of another one
+NEWS_SECONDS = 0.1  # least time before a report of a new best move
 IDLE_VISITS, IDLE_TIMES = (
     50_000,
     10,
-)  # visits without a greater depth, of those until then, that end `go depth`
-STOP_SECONDS = 0.15  # that a stopped search has for its final report
+)  # `go depth` ends after so many visits, plus so many times those before, without a greater depth
+STOP_SECONDS = 0.15  # for the final report of a stopped search
 
 Board = chess.Board
 
@@ -53,7 +53,7 @@ class GoAnswer:
         writer: Writer,
         began: float,
     ) -> None:
-        """Begins at `began` (`time.monotonic`), when the command arrived."""
+        """Makes the answer of a command that arrived at `began` (`time.monotonic`)."""
         self.go = go
         self._board = board.copy()
         self._past = bool(len(history_keys(board)))  # then no proof ends a search
@@ -83,11 +83,11 @@ class GoAnswer:
 
     @property
     def board(self) -> Board:
-        """Returns a copy of the position with its game: several threads look, and make moves on it."""
+        """Returns a copy of the position with its game; several threads read it and push moves."""
         return self._board.copy()
 
     def _planned(self) -> Budget | None:
-        """Returns the time for this move, None if time does not limit it."""
+        """Returns the time budget of this move, None if time does not limit it."""
         go, overhead = self.go, self.output.overhead_ms
         if go.movetime is not None:
             return move_budget(go.movetime, overhead_ms=overhead)
@@ -114,7 +114,7 @@ class GoAnswer:
         return None if self.is_held or self._budget is None else self._budget.planned
 
     def limits(self, known: int) -> Limits | None:
-        """Returns the limits of the search itself; None if the known visits are enough."""
+        """Returns the limits of the search; None if the known visits are enough."""
         if self.go.nodes is None or self.go.infinite:
             alone = self.go.mate is not None and self.go.depth is None and self._budget is None
             return Limits(seconds=FALLBACK_SECONDS) if alone and not self.is_held else Limits()
@@ -123,12 +123,12 @@ class GoAnswer:
 
     @property
     def is_over(self) -> bool:
-        """Whether the worker has finished it."""
+        """Whether the worker has finished its search."""
         return self._ended
 
     # ---------------------------------------------------------- the protocol's thread
     def hurry(self) -> None:
-        """Answers now, if no answer was given: the next `go` has arrived."""
+        """Answers now if it has not yet: the next `go` has arrived."""
         if not self.done.is_set():
             self.is_held = False
             self.give()
@@ -155,7 +155,7 @@ class GoAnswer:
 
     # ---------------------------------------------------------- the clock's thread
     def watch(self) -> None:
-        """Answers when the time is up, whatever the search is doing. Returns when there is an answer."""
+        """Answers when the time is up, even while the search is busy. Returns after the answer."""
         while not self.done.is_set():
             left = None if self._deadline is None else self._deadline - time.monotonic()
             if left is not None and left <= 0:
@@ -175,10 +175,10 @@ class GoAnswer:
 
     # ---------------------------------------------------------- the worker
     def note(self, record: NodeRecord | None, values: Values) -> None:
-        """Stores the facts known before the search begins, for an answer that cannot wait.
+        """Stores the facts known before the search begins, for an immediate answer.
 
         Args:
-          values: returns V of a node and of the positions behind its moves, as far as they are in memory.
+          values: returns V of a node and of the positions behind its moves that are in memory.
         """
         self._record, self._values = record, values
 
@@ -203,7 +203,7 @@ class GoAnswer:
             self.give()
 
     def update(self, progress: Progress, read: Reader, report: Callable[[Progress], Report]) -> None:
-        """Stores the search's progress; answers if that is enough, reports now and then."""
+        """Stores the search's progress; answers if the search may stop, and reports at intervals."""
         record = read(self.board)
         if record is None or self.done.is_set():
             return
@@ -225,7 +225,7 @@ class GoAnswer:
                 self.give()
 
     def end(self, report: Report | None) -> None:
-        """Ends the search; answers unless `stop` has to come first."""
+        """Ends the search; answers unless it must wait for `stop`."""
         if report is not None:
             self._keep(report)
         with self._lock:
@@ -236,7 +236,7 @@ class GoAnswer:
             self._show(report)
 
     def _ranked(self, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
-        """Returns (move, visits, value) of the moves that may be played, best first."""
+        """Returns (move, visits, value) of the allowed moves, best first."""
         moves = self._moves if record.codes else ()
         order = record.order
         edges = record.edges
@@ -274,7 +274,7 @@ class GoAnswer:
         return may_stop(self._budget, at)
 
     def _is_deep(self, progress: Progress, ranked: list[tuple[chess.Move, int, float]], depth: int) -> bool:
-        """Returns whether visits are long enough, or cannot become so because the game ends before."""
+        """Returns whether the search has reached `depth`, or can hardly become deeper."""
         if progress.depth > self._depth:
             self._depth, self._deepened_at = progress.depth, progress.new_visits
         if not progress.new_visits:
@@ -286,13 +286,13 @@ class GoAnswer:
 
     @property
     def _ends_by_proof(self) -> bool:
-        """Whether the search ends by itself with a proof, and with the shortest mate available."""
+        """Whether a proof will end the search by itself, with the shortest mate available."""
         return (
             self._record is not None and self._record.proof is not None and not self.listed and not self._past
         )
 
     def _mates(self) -> bool:
-        """Returns whether `go mate N` has its mate."""
+        """Returns whether the report has a mate in at most N moves, for `go mate N`."""
         if self.go.mate is None or self._report is None:
             return False
         mates = [move.mate for move in self._report.node.moves if move.mate is not None]

@@ -1,9 +1,9 @@
-"""Time management: when a search ends, by its clock and its progress, and how large its batches are.
+"""Time management: the time budget of a move, early stops, and the size of batches.
 
         now      planned           most        time left
 |--------|----------|----------------|------------|       the search ends at `planned`, sooner if no other
          early stop ^   more if the  ^  the answer        move can overtake, later (up to `most`) while it
-                        choice is open  goes out here     is unsure; at `most` it is answered for it
+                        choice is open  goes out here     is unsure; at `most` its clock answers
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-MOVES_LEFT = 32  # expected of a game without `movestogo`
-MOST_MOVES_TO_GO = 50  # more are not planned for
-INCREMENT_SHARE = 0.8  # of the increment that is spent at once
+MOVES_LEFT = 32  # assumed in a game without `movestogo`
+MOST_MOVES_TO_GO = 50  # largest `movestogo` that is planned for
+INCREMENT_SHARE = 0.8  # of the increment, spent on the present move
 LONGER = 2.5  # most time of one move, in planned times
-SHARE_AT_ONCE = 0.5  # of the time left that one move may take at most, when others must follow
+SHARE_AT_ONCE = 0.5  # most of the time left for one move, if other moves must follow
 LAST_MOVE_SHARE = 0.85  # of the time left for the last move before a time control
-LEAST_SECONDS = 0.02  # for an answer without a search, if there is twice as much
-LEAST_SHARE = 0.25  # of the time left that is used though the overhead is larger
+LEAST_SECONDS = 0.02  # for an answer without a search, if twice as much is left
+LEAST_SHARE = 0.25  # of the time left, used even if the overhead is larger
 UNSURE = 1.6  # planned times while the best move is new, or another one has the better value
-SURE_SHARE = 0.4  # of the planned time that is used at least: the speed of a search's first waves says little
-FALLBACK_SECONDS = 1.0  # of a search of the graph for `go mate`, once no mate is proven to exist
-NEW_SHARE = 0.3  # of the time so far: a best move younger than that is new
+SURE_SHARE = 0.4  # least share of the planned time; the speed of a search's first waves says little
+FALLBACK_SECONDS = 1.0  # of a graph search for `go mate`, after the prover has found no mate
+NEW_SHARE = 0.3  # of the elapsed time: a best move younger than that is new
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ def clock_budget(
     """Returns the time for one move of a game.
 
     Args:
-      time_ms: left on the clock; may be zero or less: some GUIs go on then.
+      time_ms: left on the clock; may be zero or less: some GUIs play on then.
       increment_ms: added after the move.
       moves_to_go: moves until more time is added; None: never.
-      overhead_ms: lost between here and the clock.
+      overhead_ms: lost between the engine and the clock.
 
     >>> budget = clock_budget(10_000, 100, overhead_ms=100)
     >>> round(budget.planned, 2), round(budget.most, 2)
@@ -57,11 +57,11 @@ def clock_budget(
     return Budget(min(planned, most), most)
 
 
-LAST_WORD_SECONDS = 0.03  # before the time is up, for the search's final report
+LAST_WORD_SECONDS = 0.03  # for the search's final report before the time is up
 
 
 def move_budget(movetime_ms: int, *, overhead_ms: int = 0) -> Budget:
-    """Returns the time for one move of exactly so long, minus the overhead.
+    """Returns the time budget for a move of exactly `movetime_ms`, minus the overhead.
 
     >>> move_budget(1000, overhead_ms=100).most
     0.95
@@ -93,7 +93,7 @@ class Standing:
 
 
 def may_stop(budget: Budget, at: Standing) -> bool:
-    """Returns whether a move of a game has had enough time.
+    """Returns whether the search for a move of a game may stop now.
 
     >>> may_stop(Budget(1.0, 2.0), Standing(0.5, 1000, best_n=900, second_n=300))
     True
@@ -131,7 +131,7 @@ class BatchPace:
         self.target = LONGEST_BATCH
 
     def plan(self, seconds: float | None) -> None:
-        """Sets how long the next search may take; None: no limit."""
+        """Sets the time limit of the next search; None: no limit."""
         share = LONGEST_BATCH if seconds is None else seconds / BATCHES_PER_MOVE
         self.target = max(SHORTEST_BATCH, min(LONGEST_BATCH, share))
 
@@ -145,7 +145,7 @@ class BatchPace:
         fixed, each = self._fitted()
         if each <= 0.0:
             return 2 * self._largest
-        # where the fixed part alone takes the time, a smaller batch costs more than it saves
+        # if the fixed part alone exceeds the target, a smaller batch costs more than it saves
         allowed = max(self.target - fixed, fixed) / each
         return max(1, min(2 * self._largest, int(allowed)))
 

@@ -1,4 +1,4 @@
-"""The engine: commands in, work for one thread out. Only this module assigns work to threads."""
+"""The engine: executes commands, and queues jobs for its worker. Only this module assigns work to threads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Engine:
 
         Args:
           defaults: values that replace the default values of options.
-          make: makes an evaluator of the settings.
+          make: makes the evaluator for the settings.
 
         Raises:
           InvalidParameterError: if one of the defaults is an unknown option or has an invalid value.
@@ -107,7 +107,7 @@ class Engine:
         self._give(_import_kernels)
 
     def _isready(self, line: str) -> None:
-        """Answers at once during a search; else when the graph of the options is open."""
+        """Answers at once during a search; otherwise after the graph is open."""
         answer = self._answer
         if self._memory.is_ready(self.settings) or (answer is not None and not answer.done.is_set()):
             self._writer.line("readyok")
@@ -239,7 +239,7 @@ class Engine:
 
     @property
     def _is_searching(self) -> bool:
-        """Whether the worker has a search, or a late wave of an answered one."""
+        """Whether the worker is in a search, or in the late wave of an answered one."""
         return self._answer is not None and not self._answer.is_over
 
     def _give(self, job: Job) -> None:
@@ -274,7 +274,7 @@ class Engine:
             self._memory.searched()
 
     def _watch(self, answer: GoAnswer) -> None:
-        """Runs a clock's thread: even if it fails, there is a move."""
+        """Runs a clock's thread; answers even if it fails."""
         try:
             answer.watch()
         except Exception as error:
@@ -283,7 +283,7 @@ class Engine:
 
     # ---------------------------------------------------------- when the worker is late
     def _remember(self, answer: GoAnswer) -> None:
-        """Keeps the expected line: the next position may be on it."""
+        """Keeps the expected line, because the next position may be on it."""
         line = answer.best_line()
         if len(line) > 2:
             self._line = (answer.board.copy(stack=False), line)

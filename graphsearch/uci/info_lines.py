@@ -22,14 +22,14 @@ PER_MILLE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A position in its present state, and the figures of the search below it.
+    """The present view of a position, and the figures of its search.
 
     Attributes:
       node: the position; `MultiPV` of its moves have lines.
-      depth, seldepth: mean and most plies of this search's visits; 0 before it made any.
+      depth, seldepth: mean and most plies of this search's visits; 0 before the first.
       seconds, speed: since the search began; visits per second.
-      hashfull: per mille of the memory in use. hits: of tablebases.
-      visits, evaluations: that this search made.
+      hashfull: memory in use, per mille. hits: hits in tablebases.
+      visits, evaluations: made by this search.
     """
 
     node: NodeView
@@ -51,7 +51,7 @@ def info_lines(
     score_type: str = WDL_MU,
     chess960: bool = False,
 ) -> list[str]:
-    """Returns an `info` line for each of the best moves; those without visits have the node's own value."""
+    """Returns an `info` line for each of the best moves; moves without visits show the node's value."""
     node = report.node
     if not node.moves:
         return [f"info depth 0 {_score(None, node, wdl=wdl, score_type=score_type)}"]
@@ -62,12 +62,12 @@ def info_lines(
 
 
 def totals_line(report: Report) -> str:
-    """Returns the search's visits, many of which may be catch-ups, and its evaluations."""
+    """Returns a line with the search's visits, which include catch-ups, and its evaluations."""
     return f"info string {report.visits} new visits, {report.evaluations} evaluations"
 
 
 def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool) -> str:
-    """Returns one `info` line; before any visit the depth is that of the known line."""
+    """Returns one `info` line; before any visit the depth is the length of the PV."""
     depth = report.depth or len(move.pv)
     pv = written_line(board_of(report.node.position), move.pv, chess960=chess960)
     return (
@@ -79,7 +79,7 @@ def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool)
 
 
 def _score(move: MoveView | None, node: NodeView, *, wdl: bool, score_type: str) -> str:
-    """Returns `score ...` of a move; of the node itself without a move or without visits of it."""
+    """Returns the `score ...` of a move; the node's score if the move is None or has no visits."""
     shares = move.wdl if move is not None and move.wdl is not None else node.wdl
     if move is not None and move.mate is not None:
         text = f"score mate {move.mate}"
@@ -106,8 +106,8 @@ def stats_lines(
     """Returns lc0's VerboseMoveStats: a line for each move, least visited first, and one for the node.
 
     Args:
-      values: V of the positions behind the moves, as far as they are in memory, and of the node itself behind
-        the null move; seen by the side to move at the node.
+      values: V of the positions behind the moves that are in memory, and of the node itself under the null
+        move; seen by the side to move at the node.
     """
     board = board_of(node.position)
     indices = _policy_indices(board)

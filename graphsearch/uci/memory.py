@@ -1,7 +1,4 @@
-"""The engine's graph: opened when needed, saved when idle.
-
-Everything here belongs to the worker's thread.
-"""
+"""The engine's graph: opened when needed, saved when idle. Only the worker's thread uses this module."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ from .writer import Writer
 if TYPE_CHECKING:
     from ..graph.graph import Graph
 
-SAVE_SECONDS = 8.0  # between two saves while searches follow one another
-QUIET_SECONDS = 0.7  # without a search: then everything is saved
-LOAD_SECONDS = 0.05  # of reading the file in order, between two looks at what is to be done
-LOADED_AHEAD = 4_000_000  # nodes of a file that is read before a search asks for it: 4 s of a core
+SAVE_SECONDS = 8.0  # between two saves during a series of searches
+QUIET_SECONDS = 0.7  # without a search, before everything is saved
+LOAD_SECONDS = 0.05  # of loading the file, between two checks for new jobs
+LOADED_AHEAD = 4_000_000  # most nodes of a file that is loaded before a search needs it: 4 s of a core
 Maker = Callable[[Settings], Evaluator]
 
 # errors of an evaluator's file, packages or device
@@ -38,7 +35,7 @@ FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, V
 
 
 class Memory:
-    """The open graph, and the reason if it is not the requested one."""
+    """The open graph, and the error if it is not the requested one."""
 
     def __init__(self, writer: Writer, make: Maker) -> None:
         self._writer = writer
@@ -59,7 +56,7 @@ class Memory:
         return self._opened_for == settings.of_the_graph()
 
     def new_game(self) -> None:
-        """Lets the next `prepare` retry failed steps; the graph stays open."""
+        """Makes the next `prepare` retry failed steps; the graph stays open."""
         if self.trouble:
             self._opened_for = None
 
@@ -67,8 +64,8 @@ class Memory:
     def prepare(self, settings: Settings) -> Graph | None:
         """Returns the graph of some settings, opened if necessary; None if that fails.
 
-        A failure is reported as one line, and reduces the function: without the file the graph is in memory
-        only; without the evaluator the built-in one replaces it, in memory only.
+        It reports a failure as one line. Without the file the graph is in memory only; without the evaluator
+        the built-in one replaces it, in memory only.
         """
         if self.is_ready(settings):
             return self.graph
@@ -119,7 +116,7 @@ class Memory:
         self._writer.info(f"ERROR: {text}")
 
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
-        """Runs a short search in a graph of its own: no clock shall run while kernels compile or load."""
+        """Runs a short search in a separate graph, so that no clock runs while kernels compile or load."""
         from ..graph.graph import Graph
         from ..jit.places import announced
         from ..search.loop import analyze
@@ -159,18 +156,18 @@ class Memory:
 
     # ---------------------------------------------------------- saving
     def searched(self) -> None:
-        """Called after each search; starts to save if the last save is long ago."""
+        """Starts to save, after a search, if the last save was more than SAVE_SECONDS ago."""
         self._busy_at = time.monotonic()
         if self._busy_at - self._saved_at > SAVE_SECONDS:
             self._save()
 
     @property
     def is_loading(self) -> bool:
-        """Whether the file is being read into memory, bit by bit while there is nothing else to do."""
+        """Whether the file is being loaded into memory, in steps while there are no other jobs."""
         return self.graph is not None and self.graph.loading is not None
 
     def idle(self) -> None:
-        """Reads on in the file; after that, saves in the background after a moment without a search."""
+        """Continues to load the file; if that is done, saves in the background after QUIET_SECONDS."""
         if self.graph is not None and self.is_loading:
             self.graph.load_some(LOAD_SECONDS)
             return
@@ -214,7 +211,7 @@ class Memory:
 
 
 def _repeated() -> chess.Board:
-    """Returns a game whose positions have occurred three times: a search of it meets draws by history."""
+    """Returns a game with threefold repetitions, whose search meets draws by history."""
     board = chess.Board()
     for move in 2 * ("g1f3", "g8f6", "f3g1", "f6g8"):
         board.push_uci(move)

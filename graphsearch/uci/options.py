@@ -24,7 +24,7 @@ MAX_OVERHEAD_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option as UCI declares it; `choices` of a combo, `low` and `high` of a spin."""
+    """One option as UCI declares it; `choices` for a combo, `low` and `high` for a spin."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def line(self, value: str) -> str:
-        """Returns its declaration with `value` as default."""
+        """Returns the option's declaration with `value` as default."""
         text = f"option name {self.name} type {self.kind} default {value or '<empty>'}"
         if self.kind == SPIN:
             text += f" min {self.low} max {self.high}"
@@ -123,10 +123,10 @@ OF_THE_GRAPH = (  # changing one of these reopens the graph
 
 
 class Settings:
-    """The values of all options. Reading one by another name than those declared is a KeyError."""
+    """The values of all options. Reading an undeclared name is a KeyError."""
 
     def __init__(self, defaults: Mapping[str, str] | None = None) -> None:
-        """Makes the settings of a fresh engine, with other defaults for some options.
+        """Makes the settings of a new engine; `defaults` replaces the defaults of some options.
 
         Raises:
           InvalidParameterError: for an unknown name or a value that is out of range.
@@ -136,7 +136,7 @@ class Settings:
             self.set(name, value)
 
     def set(self, name: str, value: str) -> str:
-        """Sets an option, named in any case; returns its name as declared.
+        """Sets an option, whose name may be in any case; returns the declared name.
 
         Raises:
           InvalidParameterError: for an unknown name or a value that is out of range.
@@ -156,7 +156,7 @@ class Settings:
         return [option.line(self._values[option.name]) for option in OPTIONS]
 
     def text(self, name: str) -> str:
-        """Returns an option's value as it was given."""
+        """Returns the value of an option as text."""
         return self._values[name]
 
     def number(self, name: str) -> int:
@@ -172,7 +172,7 @@ class Settings:
         return SearchParams.from_options([f"{name}={self._values[name]}" for name in OPTION_NAMES])
 
     def of_the_graph(self) -> tuple[str, ...]:
-        """Returns the settings that an open graph depends on: when they change, another one is opened."""
+        """Returns the settings that an open graph depends on; a change reopens it."""
         return tuple(self._values[name] for name in OF_THE_GRAPH)
 
     def ram_bytes(self) -> int | None:
@@ -183,7 +183,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """Output options of one answer, as they were when the search began."""
+    """Output options of one answer, copied when its search began."""
 
     multipv: int
     wdl: bool
@@ -214,14 +214,13 @@ def make_evaluator(settings: Settings) -> Evaluator:
     """Returns the evaluator of some settings.
 
     Raises:
-      GraphSearchError: if it is unknown or cannot be made, or an option does not belong to it.
+      GraphSearchError: if the evaluator is unknown or cannot be made, or does not have a given option.
     """
     return create(evaluator_spec(settings))
 
 
 def evaluator_spec(settings: Settings) -> EvaluatorSpec:
-    """Returns the evaluator's specification; with PolicyEvaluator and ValueEvaluator, Evaluator has no
-    effect.
+    """Returns the evaluator's specification; Evaluator has no effect if Policy and Value are both set.
 
     Raises:
       GraphSearchError: if EvaluatorOptions is not a list of NAME=VALUE, or has an unknown name.

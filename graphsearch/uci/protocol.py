@@ -1,4 +1,4 @@
-"""Commands of a GUI as values. Errors in a command are noted; the rest of it counts."""
+"""Parses the commands of a GUI. An error in a command is noted, and the rest of the command counts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Go:
 
     @property
     def is_limited(self) -> bool:
-        """Whether anything but `stop` ends it."""
+        """Whether the search ends without `stop`."""
         limits = (self.wtime, self.btime, self.depth, self.nodes, self.mate, self.movetime)
         return not self.infinite and any(limit is not None for limit in limits)
 
@@ -87,7 +87,7 @@ _KEYWORDS = {field.name for field in fields(Go)} - {"notes"}
 
 
 def _number(text: str) -> int | None:
-    """Returns a number, a fraction cut off; None for anything else."""
+    """Returns the integer part of a number; None if the text is not a number."""
     found = re.fullmatch(r"([+-]?[0-9]+)(?:\.[0-9]*)?", text)
     if not found:
         return None
@@ -96,7 +96,7 @@ def _number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A position as far as it could be followed; `problem` is the reason why it ended there."""
+    """A position after the legal moves of a command; `problem` describes the first illegal one."""
 
     board: chess.Board
     problem: str = ""
@@ -105,10 +105,10 @@ class Given:
 def parse_position(words: list[str]) -> Given:
     """Returns the position of a `position` command, from the words after it.
 
-    An illegal move ends the list: the moves before it count.
+    An illegal move ends the list; the moves before it count.
 
     Raises:
-      InvalidPositionError: if it does not begin with a legal position.
+      InvalidPositionError: if the command does not begin with a legal position.
 
     >>> parse_position("startpos moves e2e4 e2e4".split()).problem[:31]
     "position: move 2, 'e2e4', is il"
@@ -125,7 +125,7 @@ def parse_position(words: list[str]) -> Given:
 
 
 def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
-    """Returns a board after some moves, the first of which has the number `first`."""
+    """Returns a board after some moves; `first` is the number of the first one, for the message."""
     for number, word in enumerate(moves, first):
         try:
             move = read_uci(board, word.lower())
@@ -142,7 +142,7 @@ def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The last position and its words: in a game the next one is only some moves further."""
+    """The last position and its words, because the next one of a game is only some moves later."""
 
     words: tuple[str, ...] = ()
     given: Given = Given(chess.Board())
@@ -160,8 +160,8 @@ def written_line(board: chess.Board, line: Iterable[chess.Move], *, chess960: bo
     """Returns the moves of a line in the GUI's notation, from the line's first position.
 
     Args:
-      chess960: castling is always written as the king taking his rook, as with `UCI_Chess960`; else only
-        where it is not standard.
+      chess960: write all castling as the king taking his rook, as with `UCI_Chess960`; otherwise only
+        castling that is not standard.
 
     >>> board = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")
     >>> written_line(board, [chess.Move.from_uci("e1g1")], chess960=True)

@@ -1,4 +1,4 @@
-"""A legal move at once, without a search, and not the worst."""
+"""Chooses a reasonable legal move at once, without a search."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Collection
 
 import chess
 
-CENTRE = 0.01  # pawns for a step nearer to the centre: among equals
+CENTRE = 0.01  # pawns for each step towards the centre, to choose among equals
 WORTH = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9, chess.KING: 0}
 
 
 def quick_move(board: chess.Board, listed: Collection[chess.Move] = ()) -> chess.Move | None:
-    """Returns a legal move without any search, None if there is none: mate, else the largest gain of
-    material.
+    """Returns a legal move, None if there is none: a mate, else the move with the largest gain of material.
 
     >>> quick_move(chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"))
     Move.from_uci('d1d8')

@@ -1,4 +1,4 @@
-"""Searches for an answer: known facts, tablebases, mates, then the graph. For the worker's thread."""
+"""Searches for an answer: known facts, tablebases, mates, then the graph; on the worker's thread."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Searcher:
         self._writer = writer
 
     def search(self, answer: GoAnswer) -> None:
-        """Searches for an answer; even if it fails, there is one."""
+        """Searches for an answer; answers even if the search fails."""
         try:
             self._search_graph(answer)
         except UnsavedError as error:
@@ -62,7 +62,7 @@ class Searcher:
     def _search_graph(self, answer: GoAnswer) -> None:
         """Searches the graph for an answer, if known facts are not enough.
 
-        The graph is opened even if the clock has answered meanwhile: for the next search.
+        Opens the graph even if the clock has answered meanwhile, for the next search.
         """
         graph = self._memory.prepare(self._settings)
         if self._memory.is_substitute:
@@ -89,7 +89,7 @@ class Searcher:
             self._analyze(graph, answer, limits)
 
     def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
-        """Answers with the mate in at most so many moves; reports it if there is none."""
+        """Answers with a mate in at most `moves` moves, or reports that there is none."""
         result = search_mate(
             answer.board,
             moves,
@@ -105,14 +105,14 @@ class Searcher:
             self._writer.info(none_line(result))
 
     def _ask_tables(self, graph: Graph, answer: GoAnswer) -> None:
-        """Restricts the answer to the moves that tablebases call best; first to those keeping the result."""
+        """Restricts the answer to moves that keep the tablebases' result, then to the best of them."""
         evaluator = graph.evaluator
         if isinstance(evaluator, TablebaseEvaluator):
             answer.prefer(evaluator.tables.safe_moves(answer.board) or ())
             answer.prefer(evaluator.best_moves(answer.board) or answer.listed)
 
     def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
-        """Runs one search and ends its answer with the search's final report."""
+        """Runs one search and ends the answer with its final report."""
         from ..search.loop import analyze
         from ..solvers.mate.beside import MateFinder
 
@@ -160,7 +160,7 @@ def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
 
 
 def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
-    """Returns V of a node, behind the null move, and behind each move whose position is in memory."""
+    """Returns V of a node (under the null move) and of each position behind its moves that is in memory."""
     board = board_of(node.position)
     own = read(board)
     found = {} if own is None else {chess.Move.null(): own.v}
@@ -173,8 +173,8 @@ def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
     return found
 
 
-PROVER_BYTES = 1 << 26  # of the prover's table
-PROVER_SHARE = 0.5  # of the time for a move
+PROVER_BYTES = 1 << 26  # size of the prover's table
+PROVER_SHARE = 0.5  # of the time for a move, for the prover
 INFO_SECONDS = 1.0
 
 
@@ -217,7 +217,7 @@ def mate_line(result: MateResult, began: float, pv: Sequence[str]) -> str:
 
 
 def none_line(result: MateResult) -> str:
-    """Returns the message for a search without a mate."""
+    """Returns the message that the prover found no mate."""
     within = f" in up to {result.excluded}" if result.excluded else " is proven"
     return f"no mate{within}: the moves are searched as without `mate`"
 

@@ -1,4 +1,4 @@
-"""Lines out, one at a time and at once, and a log of both directions."""
+"""Writes output lines atomically and without delay, and logs both directions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_INFO = 2000  # characters of a message
 
 
 def _appending(path: str) -> TextIO:
-    """Opens a file to append to; a pipe without a reader is an error, not an endless wait."""
+    """Opens a file to append to; a pipe without a reader raises OSError instead of blocking."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
@@ -55,7 +55,7 @@ class Writer:
             self._note(">", line)
 
     def log_to(self, path: str) -> None:
-        """Appends a log to a file from now on; to none if the path is empty.
+        """Starts to log to the end of a file; an empty path ends logging.
 
         Raises:
           OSError: if the file cannot be opened.

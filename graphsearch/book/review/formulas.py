@@ -1,8 +1,8 @@
 """Formulas that judge moves: winning chances, accuracy, marks and phases.
 
-The scale is Lichess's: a Q in [-1, 1] is its winning chances, and 50 + 50 Q its Win%. Lichess computes them
-from centipawns, we take them from the search. Sources: lichess.org/page/accuracy; `AccuracyPercent`, `Advice`
-and `AccuracyCP` of lichess-org/lila; `Divider` of lichess-org/scalachess.
+The scale is Lichess's: a Q in [-1, 1] is its winning chances, and 50 + 50 Q its Win%. Lichess takes them
+from centipawns; here they come from the search. Sources: lichess.org/page/accuracy; `AccuracyPercent`,
+`Advice` and `AccuracyCP` of lichess-org/lila; `Divider` of lichess-org/scalachess.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def win_percent(q: float) -> float:
 
 
 def move_accuracy(loss: float) -> float:
-    """Returns the accuracy of a move in [0, 100] that loses so much Q, by Lichess's curve.
+    """Returns the accuracy, in [0, 100], of a move that loses `loss` of Q, by Lichess's curve.
 
     `103.1668 exp(-0.04354 * points of Win%) - 3.1669`. Lichess adds 1 for its own uncertainty, and compares a
-    position with the next one; here both moves are known from searches of one size.
+    position with the next one; here searches of the same size give both moves.
 
     >>> move_accuracy(0.0), round(move_accuracy(0.2), 1), move_accuracy(2.0)
     (100.0, 63.6, 0.0)
@@ -56,10 +56,10 @@ def move_accuracy(loss: float) -> float:
 
 
 def weights(percents: Sequence[float]) -> list[float]:
-    """Returns the weight of every move of a game: the standard deviation of Win% around it, as Lichess's.
+    """Returns the weight of every move of a game: the standard deviation of Win% around it, as at Lichess.
 
     Args:
-      percents: Win% of one side at every position, one more than there are moves.
+      percents: Win% of one side at every position; one more than the moves.
 
     >>> weights([50.0, 50.0, 80.0])
     [0.5, 12.0]
@@ -73,7 +73,7 @@ def weights(percents: Sequence[float]) -> list[float]:
 
 
 def is_only_move(value: float, others: Sequence[float], prior: float) -> bool:
-    """Returns whether a best move gets a !: all others lose 0.2 of Q or more, and it is hard to see.
+    """Returns whether a best move gets a !: all others lose 0.2 of Q or more, and its prior is low.
 
     Args:
       value: of the move. others: values of the other moves with enough visits.
@@ -88,8 +88,8 @@ def is_only_move(value: float, others: Sequence[float], prior: float) -> bool:
 def phase_of(board: chess.Board, before: str = OPENING) -> str:
     """Returns the phase of a position, never an earlier one than `before`.
 
-    The endgame begins with at most 6 pieces beside kings and pawns, the middlegame with at most 10, or when
-    one side has fewer than 4 of its men left on its first rank (Lichess's `Divider` without its third rule,
+    The endgame has at most 6 pieces besides kings and pawns; the middlegame has at most 10, or a side with
+    fewer than 4 of its men on its first rank (Lichess's `Divider` without its third rule,
     which measures how the two sides' men are mixed).
 
     >>> phase_of(chess.Board()), phase_of(chess.Board("8/4k3/8/8/8/8/4P3/4K2R w - - 0 1"))

@@ -1,4 +1,4 @@
-"""The games of a PGN file for a review: their choice, and each as a tree with all its notes."""
+"""The games of a PGN file for a review: selects games, and reads each as a tree with all its notes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ Date = tuple[int, int, int]
 OnHeaders = Callable[[dict[str, str]], object]
 
 
-# ------------------------------------------------------------------ choosing
+# ------------------------------------------------------------------ selection
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameChoice:
-    """The choice of games; a game must fulfil all criteria.
+    """The criteria for games to review; a game must meet all of them.
 
     Attributes:
-      player: every word of it must be a part of the name of White or of Black, in any case; empty: anybody.
+      player: words that must all occur in the name of White or of Black, in any case; empty: anybody.
       color: `white` or `black`, that of the player; empty: either.
-      since: the first date; a game of unknown month or day is chosen if it may be as late. None: any.
+      since: the first date; a game of unknown month or day counts as late as possible. None: any.
       games: numbers of games in the file, from 1; empty: all.
 
     Raises:
@@ -65,7 +65,7 @@ class GameChoice:
         )
 
     def sides(self, headers: dict[str, str]) -> tuple[chess.Color, ...]:
-        """Returns the colours that the player may have had in a game, both without a player.
+        """Returns the colours that match the player in a game; both colours without a player.
 
         >>> GameChoice(player="carlsen").sides({"White": "Nepo", "Black": "Carlsen, Magnus"})
         (False,)
@@ -87,7 +87,7 @@ class GameChoice:
 
 
 def read_since(text: str) -> Date:
-    """Returns a date: a year, a month of it, or a day.
+    """Returns the first day of a year or a month, or a day.
 
     Raises:
       InvalidParameterError: for anything else.
@@ -122,7 +122,7 @@ class SourceGame:
 
     Attributes:
       number, line: of the game in the file, and of its first line, from 1.
-      headers: by name, as text. result: at its end, or of its header; `*` if there is none.
+      headers: by name, as text. result: from the end of the moves, or the header; `*` if there is none.
       start: its first position. moves: of its mainline.
       tree: with variations, comments and glyphs.
       notes: for the user, one line each.
@@ -161,7 +161,7 @@ def wanted_games(
     """Yields the chosen games of a text, with their numbers.
 
     Args:
-      bare: without variations, comments and glyphs.
+      bare: whether to skip variations, comments and glyphs.
       on_headers: called with the headers of every game, chosen or not.
     """
     last = max(choice.games, default=None)
@@ -217,8 +217,8 @@ def _strays(game: PgnGame) -> Collection[str]:
 class _Tree:
     """Builds a tree word by word.
 
-    An unreadable move of the mainline breaks the game; one of a variation ends the variation. A null move,
-    which annotators write, ends the game.
+    An unreadable move of the mainline is an error; one of a variation ends the variation. A null move, as
+    annotators write it, ends the game.
     """
 
     start: chess.Board
@@ -237,7 +237,7 @@ class _Tree:
         self.node, self.board = self.root, self.start.copy()
 
     def take(self, word: str, line: int) -> None:
-        """Adds the next word."""
+        """Adds the next word of the game."""
         if self.cut:
             self.cut += (word == OPEN) - (word == CLOSE)
             if self.cut or not self.before:
@@ -247,7 +247,7 @@ class _Tree:
         elif word == CLOSE:
             self.node, self.board = self.before.pop()
             text, self.opens, self.opening = self.opening, False, ""
-            self._comment(text)  # of a variation without moves
+            self._comment(text)  # from a variation without moves
         elif word[0] == COMMENT:
             self._comment(" ".join(as_text(word[1:]).split()))
         elif word[0] == NAG:

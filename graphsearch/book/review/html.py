@@ -1,6 +1,6 @@
 """A review as one HTML file: no network, no scripts, light and dark; report.html is its template.
 
-All text of the games is escaped.
+The template escapes all text of the games.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 MOST_MOMENTS = 6  # of a game, those with the largest loss
-FACTS = ("Event", "Site", "Date", "Round", "ECO", "Opening")  # headers that are shown
+FACTS = ("Event", "Site", "Date", "Round", "ECO", "Opening")  # headers to show
 NAMES = {"??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "only good move"}
 MARKS = {"??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good"}
 SQUARE = 45  # pixels, as the pieces
@@ -129,16 +129,16 @@ def value_text(cp: int, mate: int | None) -> str:
 
 
 class Curve:
-    """The places of the curve of White's Win% over a game.
+    """The coordinates of the curve of White's Win% over a game, in pixels.
 
     Attributes:
-      points: x and y of each position. The others are those of the picture, in pixels.
+      points: x and y of each position.
     """
 
     WIDE, TALL = 760, 190
     LEFT, RIGHT, TOP, BOTTOM = 34, 750, 10, 170
     LABEL = 80  # width of the name of a phase
-    MOST_NUMBERS = 12  # of moves below
+    MOST_NUMBERS = 12  # labels below the curve
 
     def __init__(self, review: GameReview) -> None:
         self._moves = review.moves
@@ -158,14 +158,14 @@ class Curve:
         return "L".join(f"{x} {y}" for x, y in self.points)
 
     def phases(self) -> Iterator[tuple[float, bool, str]]:
-        """Yields where each later phase begins, whether its name stands left of that, and the name."""
+        """Yields x of the start of each later phase, whether its name stands to the left, and the name."""
         for before, after in pairwise(self._moves):
             if before.phase != after.phase:
                 x = self._x(after.ply)
                 yield x, x > self.WIDE - self.LABEL, after.phase
 
     def numbers(self) -> Iterator[tuple[float, int]]:
-        """Yields the places of move numbers, as many as fit."""
+        """Yields x and number of the moves to label, as many as fit."""
         whites = [move for move in self._moves if move.white]
         many = len(whites) > self.MOST_NUMBERS
         every = 5 * -(-len(whites) // (5 * self.MOST_NUMBERS)) if many else 1
@@ -181,7 +181,7 @@ def _corner(square: chess.Square, white: bool) -> tuple[int, int]:
 
 
 def _pieces(move: MoveReview) -> Iterator[tuple[str, int, int]]:
-    """Yields the names and the corners of the men before a move."""
+    """Yields the name and the corner of each piece before a move."""
     for square, piece in board_of(move.position).piece_map().items():
         name = f"{'w' if piece.color else 'b'}{chess.piece_symbol(piece.piece_type)}"
         yield name, *_corner(square, move.white)

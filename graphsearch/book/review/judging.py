@@ -1,4 +1,4 @@
-"""Judges every move of a game by the records of a graph."""
+"""Judges every move of a game from the records of a graph."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ LINE_PLIES = 8  # of a better line
 
 
 def judge(read: Reader, game: SourceGame, novelty: tuple[int, int] | None = None) -> GameReview:
-    """Returns the review of a game by the records of a graph.
+    """Returns the review of a game from the records of a graph.
 
     Args:
       read: returns the record of a position.
-      novelty: the ply of the first new move, and the games before it.
+      novelty: the ply of the first new move, and the number of games before it.
 
     Raises:
       UnknownPositionError: if a position of the game has no record.
@@ -128,7 +128,7 @@ def _move(
 
 
 def _glyph(place: GamePosition, move: chess.Move, loss: float) -> str:
-    """Returns the mark of a move: by its loss, or ! for an only good one that is hard to see."""
+    """Returns the mark of a move: by its loss, or ! for an only good move that is hard to see."""
     nag = mistake_of(loss)
     if nag is None and _is_good(place, move):
         nag = GOOD_MOVE
@@ -136,7 +136,7 @@ def _glyph(place: GamePosition, move: chess.Move, loss: float) -> str:
 
 
 def _is_good(place: GamePosition, move: chess.Move) -> bool:
-    """Returns whether a move is the only good one, hard to see, no recapture and no way out of a check."""
+    """Returns whether a move is the only good one and hard to see, no recapture and no reply to a check."""
     if place.node is None:
         return False
     first, *rest = place.node.moves
@@ -178,9 +178,9 @@ class GamePosition:
     """A position of a game.
 
     Attributes:
-      board: without its history. came: the move before it. node: None if the rules decide it.
+      board: without its history. came: the move before it. node: None if the game is over by the rules.
       value: for the side to move, in this game.
-      best: its best move with the value for the side that plays it; None: there is none.
+      best: its best move and the value for the side that plays it; None: no legal move.
     """
 
     board: chess.Board
@@ -229,7 +229,7 @@ def _place(
     kind = terminal_kind(board)
     if kind != NOT_TERMINAL:
         value = Value(-1.0, 0.0, 0) if kind == CHECKMATE else DRAW
-        any_move = next(iter(bare.legal_moves), None)  # games go on in dead positions
+        any_move = next(iter(bare.legal_moves), None)  # players may continue in dead positions
         return GamePosition(bare, came, phase, None, value, (any_move, DRAW) if any_move else None)
     node = view_in_game(read, board, history_keys(board), lines=0)
     if node is None:
@@ -261,7 +261,7 @@ def _key_after(board: chess.Board, move: chess.Move) -> int:
 def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> Value:
     """Returns the value of a move for the side that plays it.
 
-    It is the child's value if the child has at least the edge's visits, else the edge's.
+    The value is the child's if the child has at least the edge's visits, otherwise the edge's.
     """
     after = board.copy(stack=False)
     after.push(move.move)
@@ -280,7 +280,7 @@ def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> 
 
 
 def _mate_after(mate: int | None) -> int | None:
-    """Returns the moves to mate after the first of them is played.
+    """Returns the moves to mate that remain after a move, for the side that played it.
 
     >>> _mate_after(3), _mate_after(1), _mate_after(-3), _mate_after(None)
     (2, 0, -3, None)
@@ -289,18 +289,18 @@ def _mate_after(mate: int | None) -> int | None:
 
 
 def _mate_behind(record: NodeRecord, after: chess.Board) -> int | None:
-    """Returns the moves to mate for the side that moved, by the record of the child."""
+    """Returns the moves to mate for the side that moved, from the child's record."""
     proof = record.proof_at(after.halfmove_clock)
     return moves_of(-proof.result, proof.mate) if proof and proof.mate is not None else None
 
 
 class Novelties:
-    """Finds novelties against the games that were imported into a graph file."""
+    """Finds novelties against the games in a graph file."""
 
     def __init__(self, store: Store, digest: str) -> None:
-        """Takes the file, and the SHA-256 of the reviewed PGN file.
+        """`store`: the graph file. `digest`: SHA-256 of the reviewed PGN file.
 
-        If that was imported too, one game with each of its moves is the reviewed one itself.
+        If the graph file has imported that PGN file, one game with each move is the reviewed game itself.
         """
         self._store = store
         self._own = sum(source.digest == digest for source in tables.sources(store) if source.kind == "pgn")
@@ -308,8 +308,8 @@ class Novelties:
     def find(self, game: SourceGame) -> tuple[int, int] | None:
         """Returns the ply of the novelty and the number of games with its position; None if there is none.
 
-        It is the first move that no game has played in a known position, and after which no position of the
-        game is known again by transposition.
+        The novelty is the first move that no game has played in a known position, unless it transposes to a
+        known position.
         """
         keys, walk = [key_text(game.start)], game.start.copy()
         for move in game.moves:

@@ -23,11 +23,11 @@ class MoveReview:
 
     Attributes:
       ply: half-moves before it. number, white: its move number, and whether White plays it.
-      position: FEN before it. n: node N there, 0 if it is dead.
+      position: FEN before it. n: node N there; 0 if the game is over by the rules.
       q, cp, mate: the value after it; mate is None if none is proven.
-      best, best_san: the best move. best_line: in SAN; only the move itself if the played one has no mark.
-      best_q, best_cp, best_mate: the value after it.
-      loss: of Q against the best one, in [0, 2]; loss_cp: in centipawns, each value cut at 1,000.
+      best, best_san: the best move. best_line: in SAN; only the best move if the played one has no mark.
+      best_q, best_cp, best_mate: the value after the best move.
+      loss: of Q against the best move, in [0, 2]; loss_cp: in centipawns, with values clipped to +-1,000.
       accuracy: in [0, 100]. weight: in the mean of a player's accuracies.
       glyph: `??`, `?`, `?!`, `!` or empty. phase: of the position before it.
       novelty: number of imported games with its position if it is the game's novelty, else None.
@@ -156,7 +156,7 @@ _POINTS = {"1-0": (0.0, 1.0), "0-1": (1.0, 0.0), "1/2-1/2": (0.5, 0.5)}  # of Bl
 
 @dataclass(slots=True)
 class Players:
-    """The players of some games, by name; with a chosen player, this one and all opponents together."""
+    """The players of games, by name; with a chosen player, this player and all opponents as one."""
 
     choice: GameChoice
     _by_name: dict[str, Player] = field(default_factory=dict)
@@ -184,12 +184,12 @@ class ReviewReport:
     """The report of a review.
 
     Attributes:
-      name: of the PGN file. store: of the graph file. visits: of every position, if limited.
-      chosen: number of chosen games; all: games of the file, as far as it had to be read.
-      reviewed, skipped: chosen games that were judged, and that could not be.
-      searched, known: positions that got visits, and that had them already.
+      name: of the PGN file. store: of the graph file. visits: of every position, None without this limit.
+      chosen: number of chosen games; all: number of games read from the file.
+      reviewed, skipped: numbers of chosen games that were judged, and that could not be.
+      searched, known: numbers of positions that got visits, and that had them already.
       new_visits, evaluations: added.
-      problems: skipped games, with the line of the reason.
+      problems: skipped games, with line and reason.
       notes: for the user, one line each.
       stopped: whether it was stopped; then no output is written.
       outputs: written files. players: over all games.

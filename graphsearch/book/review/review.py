@@ -1,9 +1,9 @@
-"""Reviewing a file of games: search all of them, then judge and write all of them.
+"""Reviews a file of games: searches all games, then judges and writes them.
 
     file -> chosen games -> positions, game by game, last to first -> graph file
     file -> chosen games -> records of the graph -> judgements -> PGN, HTML, JSON, figures
 
-The output depends only on the graph file: the same command writes the same again and searches nothing.
+The output depends only on the graph file: a repeated command searches nothing and writes the same output.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from .judging import Novelties, judge
 from .results import GameReview, MoveReview, ReviewProgress, ReviewReport
 from .sessions import GameSearcher, SearchSettings, Session, open_session
 
-LEAST_VISITS = 10  # of a position: fewer cannot judge its moves
+LEAST_VISITS = 10  # of a position; fewer are too few to judge its moves
 SAY_SECONDS = 0.2
-NAMES_SHOWN = 5  # of players, in the message that none has the given name
+NAMES_SHOWN = 5  # of players, in the message that no player has the given name
 OnProgress = Callable[[ReviewProgress], object]
 OnGame = Callable[[GameReview], object]
 OnProblem = Callable[[Problem], object]
@@ -59,8 +59,8 @@ class ReviewSettings:
     """The settings of a review.
 
     Attributes:
-      visits: of every position, 10 or more; None: no such limit. choice: which games.
-      evaluations, seconds: that the search of a position may take at most.
+      visits: of every position, 10 or more; None: no such limit. choice: of the games.
+      evaluations, seconds: limits of the search of a position.
       pgn, html: targets of the annotated games and of the report; None: not written.
       bare: whether to drop variations, comments and glyphs of the source.
       params: of the searches.
@@ -88,7 +88,7 @@ class ReviewSettings:
 
 
 def _file(target: Target | None) -> Path | None:
-    """Returns the file of an output; None for a stream, and without an output."""
+    """Returns the file of an output; None for a stream or no output."""
     return real_path(target) if isinstance(target, (str, os.PathLike)) else None
 
 
@@ -106,23 +106,23 @@ def review(
     """Reviews the chosen games of a PGN file, and returns a report.
 
     Args:
-      path: the graph file, made if it is missing, or the folder of a cluster, whose shards search. A position
-        that has its visits there is not searched.
+      path: the graph file, created if missing, or the folder of a cluster, with shards that search. Positions
+        that have their visits there are not searched.
       given: the PGN file, plain, gzip or zstd.
-      stop: set it, from any thread or a signal handler, to save and return. No output is written then; the
-        same call resumes.
-      evaluator: for a cluster a spec, from which each shard makes its own; its `pool` is that of the shards.
+      stop: set it, from any thread or a signal handler, to save and return without output; the same call
+        resumes.
+      evaluator: for a cluster a spec, so that each shard creates its own; its `pool` starts the shards.
       ram_bytes: memory of the graph; of a cluster, of each shard.
       on_game: called with every reviewed game.
 
     Raises:
-      InvalidParameterError: if no game fulfils the choice.
+      InvalidParameterError: if no game matches the choice.
       ImportFileError: if the PGN file cannot be read, or has no games.
       ExportError: if an output cannot be written.
       EvaluatorError: if the evaluator fails; all results until then are saved.
-      EvaluatorMismatchError: if the graph file is bound to another one.
-      StoreLockedError: if another process is writing it.
-      StoreError: if it cannot be read or written.
+      EvaluatorMismatchError: if the graph file is bound to another evaluator.
+      StoreLockedError: if another process is writing the graph file.
+      StoreError: if the graph file cannot be read or written.
     """
     stop = stop or threading.Event()
     work = _Review(Path(path), settings, stop, on_progress, on_game)
@@ -207,7 +207,7 @@ class _Review:
         return f"none of the {self.report.all:,} games of {name} is of {self._settings.choice}{known}"
 
     def _games(self, file: Input, leave_out: OnProblem | None = None) -> Iterator[SourceGame]:
-        """Yields the readable games of the choice; calls `leave_out` for the others."""
+        """Yields the readable chosen games; calls `leave_out` for the others."""
         file.rewind()
         for number, game in wanted_games(file.lines(), self._settings.choice, bare=self._settings.bare):
             try:
@@ -294,14 +294,14 @@ class _Review:
     def report_progress(
         self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0
     ) -> None:
-        """Reports the progress, now and then."""
+        """Reports the progress, at most every `SAY_SECONDS`."""
         now = time.monotonic()
         if self._on_progress and now - self._said_at >= SAY_SECONDS:
             self._said_at = now
             self._on_progress(ReviewProgress(stage, name, done, total, count, rate))
 
     def _say_visits(self, searcher: GameSearcher, name: str, now: Progress | None, began: float) -> None:
-        """Reports the progress of the searches; `now` is of the position at hand, None between two."""
+        """Reports the progress of the searches; `now`: of the current position, None between two."""
         unit, visits = self._settings.visits or 1, searcher.visits
         done = (searcher.searched + searcher.known) * unit
         if now is not None:
@@ -318,10 +318,10 @@ _OWN = re.compile(r"(?:; )?graphsearch [^;]*")
 
 
 class PgnOutput:
-    """Writes games to a stream, one after the other."""
+    """Writes games to a stream, one at a time."""
 
     def __init__(self, out: BinaryIO, *, limits: Limits, evaluator: str) -> None:
-        """Takes the stream, and the values for the header Annotator."""
+        """`limits`, `evaluator`: for the header Annotator."""
         self._out = out
         self._annotator = f"graphsearch {__version__}, {evaluator.replace(';', ',')}, {limits_text(limits)}"
         self._first = True
@@ -380,7 +380,7 @@ def _games(number: int) -> str:
 
 
 def _add_better(node: chess.pgn.GameNode, move: MoveReview) -> None:
-    """Adds the better line as a variation; an existing one with its first move gets only an evaluation."""
+    """Adds the better line as a variation; if one has its first move, adds only an evaluation there."""
     known = next((one for one in node.variations[1:] if one.move.uci() == move.best), None)
     first = known or node.add_variation(chess.Move.from_uci(move.best))
     if known is None:

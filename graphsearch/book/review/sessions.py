@@ -32,7 +32,7 @@ from ...store.store import Store
 
 KIND = "review"  # of a run
 UNKEPT, SPENT = "review_unkept", "set_spent"  # rows of `store_info`
-SAVE_SECONDS = 5.0  # between two saves of a file: the most that a kill costs
+SAVE_SECONDS = 5.0  # between two saves of a file: a kill loses at most this
 
 OnProgress = Callable[[Progress], None]
 Spent = tuple[int, int, int | None, int | None]  # as `outside.Spent`
@@ -44,9 +44,9 @@ class SearchSettings:
     """The settings of all searches.
 
     Attributes:
-      limits: of each position; visits that it has already count, evaluations and time do not.
+      limits: of each position; its earlier visits count, earlier evaluations and time do not.
       stop: ends the running search. note: called with notes for the user. kind: of the run.
-      interval: seconds between two signs of progress.
+      interval: seconds between two progress calls.
     """
 
     limits: Limits
@@ -84,9 +84,9 @@ class GraphSession:
     """Searches positions in this process, all in one run.
 
     Attributes:
-      unkept: visits that positions lack and cannot get, by `name_of` the positions; and marks of those that
-        had their evaluations or time.
-      spent: on positions of sets, by `name_of` them.
+      unkept: visits that positions lack and cannot get, by `name_of` them; and marks of positions that had
+        their evaluations or time.
+      spent: work on positions of sets, by `name_of` them.
     """
 
     def __init__(self, graph: Graph, work: SearchSettings) -> None:
@@ -134,7 +134,7 @@ class GraphSession:
             self._graph.flush(self._note(finished=True))
 
     def _begun(self) -> int | None:
-        """Returns the number of the run, which begins with the first search; None without a file."""
+        """Returns the number of the run, and begins it at the first search; None without a file."""
         if self._run is None and self._graph.store:
             self._graph.call(self._begin)
         return self._run
@@ -156,7 +156,7 @@ class GraphSession:
 
 
 class ClusterSession:
-    """Searches with the shards of a cluster, which start with the first position that lacks visits."""
+    """Searches with the shards of a cluster; starts them at the first position that lacks visits."""
 
     def __init__(
         self, stack: ExitStack, folder: Path, spec: EvaluatorSpec, work: SearchSettings, ram_bytes: int | None
@@ -197,7 +197,6 @@ Session = GraphSession | ClusterSession
 
 
 def _begin_run(store: Store, work: SearchSettings) -> int:
-    """Returns the number of a new run."""
     return store.begin_run("", work.limits.as_dict(), work.params.as_dict(), kind=work.kind)
 
 
@@ -228,20 +227,20 @@ def _read_fact(store: Store, name: str, kind: type[_Fact]) -> _Fact:
 class GameSearcher:
     """Searches positions, alone or as games, each until it has reached one of the limits.
 
-    If the file has fewer visits of a position after its search than wanted, the number of missing visits is
-    stored: its result is proven, or visits ended in draws by repetition in this game, which no file keeps. A
-    position whose search ended by its evaluations or its time gets a mark. So neither costs anything the next
-    time.
+    If a position still has too few visits in the file after its search, the session stores the number of
+    missing visits: the result is proven, or visits ended in draws by repetition in this game, which no file
+    keeps. A position that used up its evaluations or its time gets a mark. The next call searches neither
+    again.
 
     Attributes:
-      searched, known: numbers of positions that were searched, and that had been before.
+      searched, known: numbers of positions searched now, and of positions with nothing left to do.
       visits, evaluations: added.
     """
 
     def __init__(
         self, session: Session, work: SearchSettings, *, on_progress: OnProgress | None = None
     ) -> None:
-        """Takes the session; `on_progress` is called now and then with the progress of a position."""
+        """`on_progress`: called regularly with the progress of a position."""
         self._session = session
         self._limits = work.limits
         self._stop = work.stop
@@ -256,8 +255,7 @@ class GameSearcher:
           on_ply: called with the ply of each position before its search.
 
         Raises:
-          EvaluatorError, StoreError: as `analyze`. What was found is saved then, or when the session is
-            closed.
+          EvaluatorError, StoreError: as `analyze`; results are saved then, or when the session closes.
           CapacityError: if the memory of the graph is too small.
         """
         walk = board.copy()
@@ -284,10 +282,10 @@ class GameSearcher:
         return result
 
     def _check(self, board: chess.Board, result: SearchResult) -> None:
-        """Marks a position whose search has finished with fewer visits than wanted.
+        """Marks a position if its search has finished with fewer visits than wanted.
 
         Raises:
-          CapacityError, GraphSearchError: if it ended for a reason that stops all searches.
+          CapacityError, GraphSearchError: if the search ended for a reason that stops all searches.
         """
         if result.stop_reason == "memory":
             raise CapacityError("the memory of the graph is full; a larger --ram holds more")
@@ -305,11 +303,11 @@ class GameSearcher:
             self._session.unkept[name_of(board)] = wanted - record.visits
 
     def _mark(self, board: chess.Board) -> str:
-        """Returns the name of a position that had the evaluations or the time of these limits."""
+        """Returns the name of a position that has used up its evaluations or its time under these limits."""
         return name_of(board, f"{self._limits.evaluations} {self._limits.seconds}")
 
     def _left(self, board: chess.Board) -> Limits | None:
-        """Returns what is left of the limits; None if nothing is, or the rules or a proof decide."""
+        """Returns the remaining limits; None if none remain, or the rules or a proof decide the position."""
         limits, unkept = self._limits, self._session.unkept
         if terminal_kind(board) != NOT_TERMINAL or self._mark(board) in unkept:
             return None
@@ -326,7 +324,7 @@ class GameSearcher:
 
 
 def name_of(board: chess.Board, more: str = "") -> str:
-    """Returns a digest of a position and of the earlier ones whose repetition is a draw, and of a text."""
+    """Returns a digest of a position, the earlier positions whose repetition is a draw, and a text."""
     past = sorted(int(key) for key in history_keys(board))
     text = f"{key_text(board)} {past}{more}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

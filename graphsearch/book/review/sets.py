@@ -1,9 +1,9 @@
-"""Searching the positions of a set, such as WAC or STS: which are solved, and after how much work.
+"""Searches the positions of a set, such as WAC or STS, and reports the solved ones and the work on each.
 
     EPD file -> its lines -> each searched within the limits, in one session -> rows -> EPD file
 
-The work that each position took is kept in the graph file, so the same command passes over what it has done,
-and prints the same again.
+The graph file keeps the work on each position, so a repeated command skips searched positions and prints the
+same output.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class SetSettings:
     """The settings of a set.
 
     Attributes:
-      limits: of each position; visits that it has already count. params: of the searches.
-      output: the EPD file to write; None for none.
+      limits: of each position; its earlier visits count. params: of the searches.
+      output: the EPD file to write, or None.
     """
 
     limits: Limits
@@ -59,14 +59,14 @@ class SetRow(Answer):
     """One position after its search. Values are seen by the side to move.
 
     Attributes:
-      line, id, position: its line number, what the line calls it, FEN.
+      line, id, position: its line number, the id in that line, FEN.
       best: the best move in UCI; None if the game is over. pv: the best line, in SAN.
-      solved: whether that is the result that the line names; None if it names none.
-      wanted: that result, as the line has it.
-      points, most_points: of the best move, and of the line; None if it gives none.
+      solved: whether the best move or mate is the result named in the line; None if it names none.
+      wanted: the named result, with moves in SAN.
+      points, most_points: of the best move, and the most of any move; None if the line gives none.
       q, cp, mate, visits: of the position; mate in moves, None if none is proven.
-      evaluations, seconds: that were spent on it, in earlier calls too.
-      solved_evaluations, solved_seconds: until the best move became right and stayed so; None if it is not.
+      evaluations, seconds: spent on it, including earlier calls.
+      solved_evaluations, solved_seconds: spent until the result became right and stayed right, or None.
       known: whether it had been searched before.
     """
 
@@ -95,8 +95,8 @@ class SetReport:
     """The report of a set.
 
     Attributes:
-      total: lines with a position. done: how many were searched or known.
-      solved, judged: how many are right, and how many name a result. points, most_points: of all.
+      total: lines with a position. done: number of those searched or known.
+      solved, judged: number of right ones, and of those with a named result. points, most_points: of all.
       searched, known, evaluations, seconds: of this call.
       problems: lines that were skipped. notes: for the user. stopped: whether it was stopped.
     """
@@ -126,7 +126,7 @@ class SetReport:
 
 @dataclass(frozen=True, slots=True)
 class SetProgress:
-    """The progress of a set: positions done, of how many; the present one; evaluations per second."""
+    """The progress of a set: positions done and solved; the present one; evaluations per second."""
 
     done: int
     total: int
@@ -136,10 +136,10 @@ class SetProgress:
 
 
 def read_lines(file: BinaryIO, name: str) -> tuple[list[SetLine], list[Problem]]:
-    """Returns the positions of an EPD file, and what is wrong with its other lines.
+    """Returns the positions of an EPD file, and the problems of its other lines.
 
     Raises:
-      InputFileError: if it has no position.
+      InputFileError: if the file has no position.
     """
     lines, problems = list[SetLine](), list[Problem]()
     for one in read_set(text_lines(file, name)):
@@ -166,15 +166,15 @@ def search_set(
     on_progress: Callable[[SetProgress], object] | None = None,
     on_row: Callable[[SetRow], object] | None = None,
 ) -> SetReport:
-    """Searches the positions of a set in turn, and returns a report; a position that had its limits is known.
+    """Searches the positions of a set that have not reached their limits, in turn, and returns a report.
 
     Args:
-      path: the graph file, made if it is missing, or the folder of a cluster; None: in memory.
-      stop: set it, from any thread or a signal handler, to save and return; no EPD file is written then.
+      path: the graph file, created if missing, or the folder of a cluster; None: in memory.
+      stop: set it, from any thread or a signal handler, to save and return without an EPD file.
       evaluator, ram_bytes: as for `book.review.review`.
 
     Raises:
-      ExportError: if the EPD file cannot be written. Others as `book.review.review`.
+      ExportError: if the EPD file cannot be written. Other errors as `book.review.review`.
     """
     store = None if path is None else Path(path)
     check_target(settings.output, store=store)
@@ -221,13 +221,13 @@ class _Set:
         self._watch: _Watch | None = None
 
     def rows(self, lines: list[SetLine]) -> Iterator[tuple[SetLine, SetRow]]:
-        """Yields the lines whose searches are finished, each with its row."""
+        """Yields each line with its row when its search is finished."""
         for line in lines:
             if self._stop.is_set():
                 return
             searched, spent = self._search(line)
             if self._stop.is_set() and searched:
-                return  # perhaps not to its end
+                return  # it may be unfinished
             node = view(self._session.read, line.board, lines=1)
             yield line, _row(line, node, spent, known=not searched)
 
@@ -263,14 +263,14 @@ class _Set:
 
 
 class _Watch:
-    """The work on one position, and when its best move became right."""
+    """The work on one position, in total and until its result became right."""
 
     def __init__(self, line: SetLine, before: Spent) -> None:
         self.line, self.spent = line, before
         self._evaluations, self._milliseconds = before[:2]
 
     def count(self, evaluations: int, seconds: float, node: NodeView) -> None:
-        """Takes what the search of this call has done so far, and the position's present state."""
+        """Updates the work from the present search's evaluations and seconds so far, and its present node."""
         done = self._evaluations + evaluations, self._milliseconds + round(1000 * seconds)
         since = None
         if _solved(self.line, node):
@@ -284,7 +284,6 @@ def _solved(line: SetLine, node: NodeView) -> bool | None:
 
 
 def _row(line: SetLine, node: NodeView | None, spent: Spent, *, known: bool) -> SetRow:
-    """Returns the row of a position."""
     assert node is not None, "a search records its root"
     solved, points = _solved(line, node), line.points
     best = node.moves[0] if node.moves else None
@@ -322,7 +321,7 @@ def _wanted(line: SetLine) -> str:
 
 
 def _operations(row: SetRow) -> dict[str, str]:
-    """Returns what a search adds to the line of its position."""
+    """Returns the EPD operations that a search adds to its line."""
     found = {
         "acd": str(len(row.pv)),
         "acn": str(row.visits),
@@ -334,7 +333,7 @@ def _operations(row: SetRow) -> dict[str, str]:
 
 
 def _ce(cp: int, mate: int | None) -> int:
-    """Returns the operand of `ce`: centipawns, or 32767 less the plies of a mate.
+    """Returns the operand of `ce`: centipawns, or 32767 minus the plies of a mate.
 
     >>> _ce(31, None), _ce(0, 1), _ce(0, -2)
     (31, 32766, -32763)

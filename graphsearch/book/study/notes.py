@@ -1,4 +1,4 @@
-"""Notes on positions: each is seen from every line that reaches its position."""
+"""Notes on positions: every line that reaches a position shows its note."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AnyPath = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class PositionNote:
-    """The note on a position, None if there is none; and the studies that reach it: number, name, move."""
+    """The note on a position, or None, and (number, name, move) of each study that reaches the position."""
 
     key: str
     position: str
@@ -53,17 +53,17 @@ def list_notes(path: AnyPath) -> NoteList:
     """Returns the notes of a file.
 
     Raises:
-      StoreError: if it cannot be read.
+      StoreError: if the file cannot be read.
     """
     with opened_to_read(path) as connection:
         return NoteList(tuple(rows.all_notes(connection)))
 
 
 def note_on(path: AnyPath, board: chess.Board) -> PositionNote:
-    """Returns what was written on a position.
+    """Returns the note on a position, and the studies that reach it.
 
     Raises:
-      InvalidPositionError: if it is illegal.
+      InvalidPositionError: if the position is illegal.
       StoreError: if the file cannot be read.
     """
     check(board)
@@ -74,13 +74,13 @@ def note_on(path: AnyPath, board: chess.Board) -> PositionNote:
 
 
 def write_note(path: AnyPath, board: chess.Board, text: str, revision: int | None = None) -> Note | None:
-    """Returns the note after it was written; without text it is deleted, and None.
+    """Writes and returns the note on a position; an empty text deletes it and returns None.
 
     Args:
-      revision: that was read, 0 if there was no note; None: any.
+      revision: the expected one, 0: no note; None: any.
 
     Raises:
-      ChangedMeanwhileError: if it has another revision.
+      ChangedMeanwhileError: if the note has another revision.
       InvalidPositionError: if the position is illegal.
       StoreError: if the file cannot be written.
     """

@@ -1,6 +1,6 @@
-"""Studies from PGN and back. What python-chess reads of a text is the same before and after.
+"""Converts PGN to studies and back; python-chess reads the same game before and after.
 
-Reading never fails for what a game holds: what cannot be kept is left out, and listed with its line.
+Reading never fails because of a game's content: it skips and lists, with its line, any part it cannot keep.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...position.pgn_text import (
 from ...store.tables.studies import Study, StudyMove
 from .tree import START, Tree, clean
 
-DEEPEST = 10_000  # variations within each other
+DEEPEST = 10_000  # nesting of variations
 HIGHEST_NAG = 255
 RESULTS, NO_RESULT = ("1-0", "0-1", "1/2-1/2"), "*"
 ROSTER = ("Event", "Site", "Date", "Round", "White", "Black", "Result")
@@ -38,12 +38,12 @@ ROSTER = ("Event", "Site", "Date", "Round", "White", "Black", "Result")
 
 @dataclass(slots=True)
 class ReadGame:
-    """A game out of a PGN text.
+    """A game of a PGN text.
 
     Attributes:
-      number: in the text, from 1. headers: with the seven that every PGN has.
-      fen: None at the start position. moves: each after its parent. comment: before the first move.
-      left_out: what is not kept, and why.
+      number: in the text, from 1. headers: including the seven standard tags.
+      fen: None for the start position. moves: each after its parent. comment: before the first move.
+      left_out: a message for each skipped part.
     """
 
     number: int
@@ -58,7 +58,7 @@ def read_games(lines: Iterable[str], name: str) -> Iterator[ReadGame]:
     """Yields the games of a text.
 
     Args:
-      lines: with their ends, bytes read as Latin-1. name: of the text, for what is left out.
+      lines: with line ends, bytes decoded as Latin-1. name: of the text, for messages.
     """
     reader = GameReader(lines, variations=True, notes=True, deepest=DEEPEST)
     for number, game in enumerate(reader, start=1):
@@ -88,7 +88,7 @@ def _read(number: int, game: PgnGame, name: str) -> ReadGame:
 
 
 def _start(game: PgnGame, growth: _Growth) -> chess.Board | None:
-    """Returns where a game begins; None if that cannot be read, and nothing of it is kept."""
+    """Returns the first position of a game; None if it cannot be read, so that no move is kept."""
     try:
         if variant := variant_of(game.headers):
             raise ValueError(f"it is {variant}, not chess")
@@ -109,18 +109,18 @@ class _Growth:
     board: chess.Board = field(default_factory=chess.Board)
     at: int = START
     before: list[tuple[int, chess.Board]] = field(default_factory=list)  # around each open variation
-    places: dict[int, int] = field(default_factory=dict)  # moves behind each move
+    places: dict[int, int] = field(default_factory=dict)  # number of moves after each move
     opens: bool = False  # whether a variation has no move yet
     opening: str = ""  # its comment so far
-    cut: int = 0  # depth in a part that is left out
-    skipped: int = 0  # moves of it
+    cut: int = 0  # depth in a skipped part
+    skipped: int = 0  # moves in it
 
     def tell(self, line: int, reason: str) -> None:
-        """Lists what is left out."""
+        """Lists a skipped part."""
         self.game.left_out.append(f"{self.where}, line {line}: {reason}")
 
     def take(self, word: str, line: int) -> None:
-        """Takes the next word."""
+        """Adds the next word of the game."""
         if self.cut and self._skips(word):
             return
         if word == OPEN:
@@ -135,14 +135,14 @@ class _Growth:
             self._move(word, line)
 
     def end(self) -> None:
-        """Ends the game."""
+        """Ends the game, and cleans its comments."""
         self._tell_skipped()
         self.game.comment = clean(self.game.comment)
         last = self.game.moves
         last[:] = [_with(move, before=clean(move.before), comment=clean(move.comment)) for move in last]
 
     def _skips(self, word: str) -> bool:
-        """Returns whether a word is in a part that is left out."""
+        """Returns whether a word is in a skipped part."""
         self.cut += (word == OPEN) - (word == CLOSE)
         self.skipped += word[0] not in (OPEN, CLOSE, COMMENT, NAG)
         if self.cut or not self.before:
@@ -171,7 +171,7 @@ class _Growth:
         self.at, self.board = self.before.pop()
         text, self.opens, self.opening = self.opening, False, ""
         if text:
-            self._comment(text)  # of a variation without moves
+            self._comment(text)  # from a variation without moves
 
     def _comment(self, text: str) -> None:
         if self.opens:
@@ -213,14 +213,14 @@ class _Growth:
 
 
 def _inner(text: str) -> str:
-    """Returns a comment without the blank that stands behind its brace, and the one before."""
+    """Returns a comment without one space after its opening brace and one before its closing brace."""
     return text.removeprefix(" ").removesuffix(" ")
 
 
 def _with(
     move: StudyMove, *, before: str | None = None, comment: str | None = None, nags: str | None = None
 ) -> StudyMove:
-    """Returns a move with other texts; several times as fast as `replace`."""
+    """Returns a copy of a move with new texts; several times as fast as `replace`."""
     return StudyMove(
         *(move.id, move.parent, move.place, move.key, move.move, move.san),
         move.before if before is None else before,
@@ -262,7 +262,7 @@ def text_of(study: Study, tree: Tree) -> str:
 
 
 def _headers(study: Study, game: chess.pgn.Game) -> dict[str, str]:
-    """Returns the tags of a study; those of its first position as the position has them."""
+    """Returns the tags of a study; without `SetUp`, `FEN` and `Variant`, adds those of its first position."""
     found = dict.fromkeys(ROSTER, "?") | {"Date": "????.??.??"} | study.headers
     found["Result"] = found["Result"] if found["Result"] in RESULTS else NO_RESULT
     board = {name: game.headers[name] for name in ("SetUp", "FEN", "Variant") if name in game.headers}

@@ -1,4 +1,4 @@
-"""The studies of a graph file: listed, imported, exported and changed, each in one transaction."""
+"""Lists, imports, exports and changes the studies of a graph file, each in one transaction."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StudyList:
 
 @dataclass(slots=True, kw_only=True)
 class ImportedStudies(Problems):
-    """What an import into studies did; `problems` lists what was left out, with its reason."""
+    """The imported studies; `problems` lists each skipped part with its reason."""
 
     studies: list[StudyEntry] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ def list_studies(path: AnyPath) -> StudyList:
     """Returns the studies of a file.
 
     Raises:
-      StoreError: if it cannot be read.
+      StoreError: if the file cannot be read.
     """
     with opened_to_read(path) as connection:
         return StudyList(tuple(_entry(study, moves) for study, moves in rows.all_studies(connection)))
@@ -85,7 +85,7 @@ def load_study(path: AnyPath, known_by: int | str) -> tuple[Study, Tree]:
     """Returns a study, by number or name.
 
     Raises:
-      InvalidParameterError: if there is none.
+      InvalidParameterError: if there is no such study.
       StoreError: if the file cannot be read.
     """
     with opened_to_read(path) as connection:
@@ -101,11 +101,11 @@ def _wanted(connection: sqlite3.Connection, known_by: int | str) -> Study:
 
 
 def export_studies(path: AnyPath, names: Sequence[int | str]) -> str:
-    """Returns studies as PGN, all of them if no one is named.
+    """Returns the named studies as PGN; without names, all studies.
 
     Raises:
-      InvalidParameterError: if there is none of a name.
-      StoreError: if the file cannot be read, or an illegal move stands in it.
+      InvalidParameterError: if a name has no study.
+      StoreError: if the file cannot be read, or has an illegal move.
     """
     with opened_to_read(path) as connection:
         wanted = [_wanted(connection, name) for name in names]
@@ -118,10 +118,10 @@ def export_studies(path: AnyPath, names: Sequence[int | str]) -> str:
 def import_file(
     path: AnyPath, given: GivenFile, *, name: str = "", on_game: OnGame = lambda _: None
 ) -> ImportedStudies:
-    """Makes a study of each game of a PGN file, packed or not, or of a stream; as `import_studies`.
+    """Imports a PGN file, compressed or not, or a stream; as `import_studies`.
 
     Raises:
-      ImportFileError: if it cannot be read.
+      ImportFileError: if the file cannot be read.
     """
     with opened(given, Path(gettempdir())) as file:
         return import_studies(path, file.lines(), given.name, name=name, on_game=on_game)
@@ -135,15 +135,15 @@ def import_studies(
     name: str = "",
     on_game: OnGame = lambda _: None,
 ) -> ImportedStudies:
-    """Makes a study of each game of a PGN text.
+    """Creates a study from each game of a PGN text.
 
     Args:
-      lines: with their ends, bytes read as Latin-1. source: name of the text.
-      name: of the studies; without it the tags of each game name it.
-      on_game: called with the number of each game that was read.
+      lines: with line ends, bytes decoded as Latin-1. source: name of the text.
+      name: of the studies; empty: from the tags of each game.
+      on_game: called with the number of each game read.
 
     Raises:
-      InvalidParameterError: if there is no game.
+      InvalidParameterError: if the text has no game.
       StoreError: if the file cannot be written; nothing is added then.
     """
     report = ImportedStudies()
@@ -163,7 +163,7 @@ def import_studies(
 
 
 def _taken(lines: Iterable[str], source: str, report: ImportedStudies, on_game: OnGame) -> list[ReadGame]:
-    """Returns the games that fit into one import."""
+    """Returns the games of a text within the limits of one import."""
     games: list[ReadGame] = []
     moves = 0
     for game in read_games(lines, source):
@@ -194,7 +194,7 @@ def checked_name(text: str) -> str:
     """Returns the name of a study in one line.
 
     Raises:
-      InvalidParameterError: if nothing is left of it.
+      InvalidParameterError: if the name is empty then.
     """
     found = "".join(c for c in " ".join(text.split()) if c.isprintable())[:LONGEST_NAME].strip()
     if not found:
@@ -208,11 +208,11 @@ class StudyChange:
     """A change of a study.
 
     Attributes:
-      put: moves that are new, by a number above all others, or that have other places, comments or glyphs.
-      drop: moves that go, with all that is below them.
-      keep: moves among those whose comments stay as they are.
-      comment: before the first move; None leaves it. headers: tags to set; an empty value takes one away.
-      name: the new one; None leaves it.
+      put: new moves, with numbers above all others, and moves with a new place, comments or glyphs.
+      drop: numbers of moves to delete, with all moves below them.
+      keep: numbers of moves of `put` that keep their comments.
+      comment: before the first move; None: unchanged. headers: tags to set; an empty value deletes the tag.
+      name: the new one; None: unchanged.
     """
 
     put: Sequence[StudyMove] = ()
@@ -224,7 +224,7 @@ class StudyChange:
 
 
 def pgn_of(fen: str, change: StudyChange) -> str:
-    """Returns what a change puts into an empty study, as PGN.
+    """Returns the PGN of an empty study after a change.
 
     Raises:
       InvalidParameterError: if a move is illegal.
@@ -247,7 +247,7 @@ def pgn_of(fen: str, change: StudyChange) -> str:
 
 
 def create_study(path: AnyPath, name: str, fen: str | None, change: StudyChange) -> Study:
-    """Returns a new study with what a change puts into it.
+    """Creates a study, applies a change to it, and returns it.
 
     Raises:
       InvalidParameterError: if the name is not free, or a move is illegal.
@@ -265,10 +265,10 @@ def create_study(path: AnyPath, name: str, fen: str | None, change: StudyChange)
 def change_study(
     path: AnyPath, known_by: int | str, change: StudyChange, revision: int | None = None
 ) -> Study:
-    """Returns a study after a change.
+    """Changes a study, and returns it.
 
     Args:
-      revision: that was read; None: any.
+      revision: the expected one; None: any.
 
     Raises:
       ChangedMeanwhileError: if the study has another revision.
@@ -327,7 +327,7 @@ def _put(study: Study, tree: Tree, change: StudyChange) -> list[StudyMove]:
 
 
 def delete_study(path: AnyPath, known_by: int | str, revision: int | None = None) -> Study:
-    """Deletes a study; returns what it was.
+    """Deletes and returns a study.
 
     Raises:
       as `change_study`.

@@ -18,9 +18,9 @@ _NEXT_GAME = re.compile(r"\n[ \t\r\f\v]*(?:\n\s*)?(?=\[\s*Event\s)")
 
 
 def clean(text: str) -> str:
-    r"""Returns a comment as PGN can hold it.
+    r"""Returns a comment in a form that PGN can hold.
 
-    Without NUL and braces that end it; a line that would look like the next game joins the one before.
+    Replaces NUL and closing braces; joins a line that looks like the start of a game to the line before.
 
     >>> clean(" a }\r\n\n[Event x] "), clean("two\n\nparts")
     ('a ) [Event x]', 'two\n\nparts')
@@ -30,14 +30,14 @@ def clean(text: str) -> str:
 
 
 class Tree:
-    """The moves of a study by number, and the moves behind each in their order.
+    """The moves of a study by number, and the ordered children of each.
 
     Attributes:
-      moves: by number. lost: numbers of moves that hang on nothing, as after a damage.
+      moves: by number. lost: numbers of moves not reachable from the start, such as after damage.
     """
 
     def __init__(self, moves: Iterable[StudyMove]) -> None:
-        """Takes the moves, those of one parent in their order."""
+        """`moves`: the children of each parent in order."""
         self.moves = {move.id: move for move in moves}
         self._behind: dict[int, list[int]] = {}
         for move in self.moves.values():
@@ -45,11 +45,11 @@ class Tree:
         self.lost = self.moves.keys() - set(self.below(START))
 
     def behind(self, number: int) -> list[int]:
-        """Returns the moves behind a move."""
+        """Returns the children of a move."""
         return self._behind.get(number, [])
 
     def below(self, number: int) -> Iterator[int]:
-        """Yields all moves below a move: each after its parent, the line before its variations."""
+        """Yields all moves below a move: each after its parent, the main line before its variations."""
         waiting = self.behind(number)[::-1]
         while waiting:
             found = waiting.pop()
@@ -57,13 +57,13 @@ class Tree:
             waiting += self.behind(found)[::-1]
 
     def add(self, move: StudyMove) -> None:
-        """Adds a move behind those of its parent, or puts it in place of the one of its number."""
+        """Adds a move as its parent's last child, or replaces the move with its number."""
         if move.id not in self.moves:
             self._behind.setdefault(move.parent, []).append(move.id)
         self.moves[move.id] = move
 
     def board(self, fen: str | None, number: int) -> chess.Board:
-        """Returns the position behind a move, the moves that lead there on its stack.
+        """Returns the position after a move, with the moves that lead there on its stack.
 
         Raises:
           ValueError: if one of them is illegal.
@@ -79,17 +79,17 @@ class Tree:
 
 
 class Growth:
-    """Adds moves to a study, in which each is legal."""
+    """Adds moves to a study, and checks that each is legal."""
 
     def __init__(self, study: Study, tree: Tree) -> None:
         self._study, self._tree = study, tree
         self._at, self._board = START, board_of(study.fen or chess.STARTING_FEN)
 
     def grown(self, given: StudyMove) -> StudyMove:
-        """Returns a new move with its key and its SAN; the tree has it from now on.
+        """Adds a new move to the tree, and returns it with its key and its SAN.
 
         Raises:
-          InvalidParameterError: if it hangs on no move, is illegal, or is one too many.
+          InvalidParameterError: if its parent is missing, it is illegal, or the study is full.
         """
         if given.parent != START and given.parent not in self._tree.moves:
             raise InvalidParameterError(f"move {given.id} hangs on move {given.parent}, which is not there")
@@ -112,6 +112,6 @@ class Growth:
 
 
 def made(given: StudyMove, *, key: str, move: str, san: str) -> StudyMove:
-    """Returns a move as it is written: with clean texts, and these facts about it."""
+    """Returns a move for writing: with clean texts, and the given key, move and SAN."""
     texts = clean(given.before), clean(given.comment), given.nags
     return StudyMove(given.id, given.parent, given.place, key, move, san, *texts)

@@ -1,8 +1,8 @@
-"""What changed since a person last looked at a file: best moves, values and proofs.
+"""Lists the changes since a person last looked at a file: best moves, values and proofs.
 
-When a visit ends, the numbers of the most visited positions and of those that were looked at are kept. The
-next visit compares them with the file as it is then. Looks less than `PAUSE` apart are one visit, so a page
-that is loaded again still shows what changed since the visit before.
+When a visit ends, the file stores the numbers of the most visited positions and of the positions shown. The
+next visit compares them with the file's numbers then. Looks less than `PAUSE` apart are one visit, so a
+reloaded page still shows the changes since the previous visit.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from ...store.tables.visits import Seen, Visit
 AnyPath = str | os.PathLike[str]
 PAUSE = timedelta(minutes=30)  # between two visits
 MOST_VISITED, MOST_KEPT = 500, 1000  # positions of a visit: the most visited ones, and all
-LEAST_CP = 20  # of a change of value that is told
+LEAST_CP = 20  # of a listed change of value
 
 
 @dataclass(slots=True, kw_only=True)
 class VisitChanges(Answer):
-    """What changed since the last visit.
+    """The changes since the last visit.
 
     Attributes:
-      since: when it ended; None if nobody has looked before. compared: positions.
-      counts: changed positions by kind: best, q, bounds. changes: those that matter most first.
+      since: end of the last visit; None without one. compared: number of positions.
+      counts: changed positions by kind: best, q, bounds. changes: the most important first.
     """
 
     since: str | None = None
@@ -50,10 +50,10 @@ class VisitChanges(Answer):
 
 
 def changes_since_visit(path: AnyPath, *, moment: datetime | None = None) -> VisitChanges:
-    """Returns what changed since the last visit that the file knows of.
+    """Returns the changes since the last visit stored in the file.
 
     Raises:
-      StoreError: if it cannot be read.
+      StoreError: if the file cannot be read.
     """
     with opened_to_read(path) as connection:
         base = _base(rows.visits(connection), moment or _now())
@@ -62,10 +62,10 @@ def changes_since_visit(path: AnyPath, *, moment: datetime | None = None) -> Vis
 
 
 def changes_since(path: AnyPath, seen: Iterable[Seen], since: str | None) -> VisitChanges:
-    """Returns what changed since some positions were seen.
+    """Returns the changes since earlier numbers of positions.
 
     Raises:
-      InvalidPositionError: if one of them is illegal.
+      InvalidPositionError: if a position is illegal.
       StoreError: if the file cannot be read.
     """
     found, weighed = VisitChanges(since=since), []
@@ -99,7 +99,7 @@ def _differences(old: Worth, new: Worth) -> Iterator[str]:
 
 
 def worth_now(source: Records, board: chess.Board) -> Worth | None:
-    """Returns what a graph says of a position, None if it does not hold it."""
+    """Returns the present numbers of a position, or None without a record."""
     record = source.read(board)
     if record is None:
         return None
@@ -127,11 +127,11 @@ def _worth_then(one: Seen, board: chess.Board) -> Worth:
 
 # ------------------------------------------------------------------ keeping
 def snapshot(path: AnyPath, looked_at: Sequence[str] = (), earlier: Sequence[str] = ()) -> list[Seen]:
-    """Returns the numbers of positions, to be compared with later ones.
+    """Returns the present numbers of positions, for a later comparison.
 
     Args:
-      looked_at: FENs that come first; what is no legal position is left out.
-      earlier: FENs that fill the rest, behind the most visited positions.
+      looked_at: FENs that come first; illegal positions are skipped.
+      earlier: FENs that fill the rest, after the most visited positions.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -160,10 +160,10 @@ def _seen(source: Records, board: chess.Board, fen: str) -> Seen | None:
 
 
 def note_visit(path: AnyPath, looked_at: Sequence[str] = (), *, moment: datetime | None = None) -> None:
-    """Keeps in the file that a person looks at it now, and what it says.
+    """Stores a visit in the file, with the present numbers of its positions.
 
     Raises:
-      StoreError: if it cannot be written.
+      StoreError: if the file cannot be written.
     """
     time = moment or _now()
     with opened_to_read(path) as connection:
@@ -190,7 +190,7 @@ def _now() -> datetime:
 
 
 def _is_same(visit: Visit, moment: datetime) -> bool:
-    """Returns whether a look belongs to a visit; a time that cannot be read is long ago."""
+    """Returns whether a look belongs to a visit; an unreadable time counts as long ago."""
     try:
         ended = datetime.fromisoformat(visit.ended)
     except ValueError:

@@ -1,11 +1,11 @@
 """Leases of positions under evaluation, and their results: no position is evaluated twice.
 
     lease    the first worker that asks for a position gets its lease; others wait for the result
-    publish  the result is there for all, until its record is in the file and every worker sees it there
-    release  leases of a worker that has ended are free again; its published results stay
+    publish  all workers can read the result until its record is in the file and every worker sees it there
+    release  leases of an ended worker are free again; its published results stay
 
-A worker evaluates and publishes its leased positions before it waits for others, so that no two wait for each
-other. Results are passed on bit by bit, so that a record does not depend on the worker.
+A worker evaluates and publishes its leased positions before it waits for others, which rules out deadlocks.
+Workers get results bit for bit, so that a record does not depend on the worker.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from .messages import LeaseReply, LeaseRequest, Publish, Updates, Words
 from .writer import Merged
 
 MOST_UPDATES = 200_000  # records kept for a worker: some 50 MB, shared by all workers
-LOOK_SECONDS = 1.0  # between two checks whether the waiting worker still runs
+LOOK_SECONDS = 1.0  # between two checks whether a waiting worker still runs
 CLOCK_SHIFT, CLOCK_MASK = np.uint64(12), np.uint64(255)
 
 
 @dataclass(eq=False)
 class LeaseHolder:
-    """A worker's process, as a holder of leases.
+    """A worker's process that can hold leases.
 
     Attributes:
-      paid: number of published positions. settled: those of finished tasks.
+      paid: number of published positions. settled: number of these in finished tasks.
       saved: positions that are new in the file since its task began.
       leased: number of leased positions without a result.
-      deadline: when it counts as hung, by `time.monotonic`; `inf` without leases.
+      deadline: time after which it counts as hung, by `time.monotonic`; `inf` without leases.
       seen: number of the last commit that its search sees; None: it searches nothing.
       is_gone: whether it has ended. is_fresh: whether it has published nothing yet.
-      updates: records that others have saved since its last question; None: too many. waiting: their number.
-      committed: results to drop when all workers see their commit: (number of the commit, names).
+      updates: records that others have saved since its last request; None: too many. waiting: their number.
+      committed: results to drop once all workers see their commit: (number of the commit, names).
     """
 
     number: int
@@ -95,11 +95,11 @@ class Ledger:
     """
 
     def __init__(self, *, timeout: float | None = None) -> None:
-        """Makes an empty ledger.
+        """Creates an empty ledger.
 
         Args:
-          timeout: seconds without a result after which a worker with leases counts as hung; None: by the time
-            that positions take, generously, as in a pool.
+          timeout: seconds without a result after which a worker with leases counts as hung; None: from
+            the measured time per position, generously, as in a pool.
         """
         self._timeout = timeout
         self._throughput = Throughput()
@@ -122,24 +122,24 @@ class Ledger:
         return holder
 
     def begins(self, holder: LeaseHolder) -> None:
-        """Begins a task of a worker, whose search sees all commits so far."""
+        """Begins a task of a worker; its search sees all commits so far."""
         with self._changed:
             holder.seen, holder.saved = self.commits, 0
 
     def ends(self, holder: LeaseHolder) -> None:
-        """Ends a task of a worker, which has saved everything."""
+        """Ends a task of a worker that has saved everything."""
         with self._changed:
             holder.seen = None
             self._forget()
 
     def end(self, holder: LeaseHolder) -> None:
-        """Marks a worker as ended: threads that wait on its behalf return."""
+        """Marks a worker as ended; threads waiting on its behalf return."""
         with self._changed:
             holder.is_gone = True
             self._changed.notify_all()
 
     def release(self, holder: LeaseHolder) -> None:
-        """Frees the leases of an ended worker, after all its messages."""
+        """Frees the leases of an ended worker; the caller has handled all its messages."""
         with self._changed:
             for name in [name for name, entry in self._entries.items() if entry is holder]:
                 del self._entries[name]
@@ -211,7 +211,7 @@ class Ledger:
 
     # ---------------------------------------------------------- commits
     def committed(self, holder: LeaseHolder, words: Iterable[Words], found: Merged | None = None) -> None:
-        """Counts a commit of a worker's records, and passes the merged ones on to the other workers."""
+        """Counts a commit of a worker's records, and queues the merged records for the other workers."""
         with self._changed:
             self.commits += 1
             names = [name for some in words for name in names_of(some) if name in self._entries]
@@ -220,14 +220,14 @@ class Ledger:
             if found is not None:
                 holder.saved += found.fresh
                 for other in self._holders:
-                    if other is not holder or other.updates:  # else it returned to the state before its own
+                    if other is not holder or other.updates:  # pending updates must not undo its own
                         _add_update(other, found.records)
                 _add_update(holder, found.better)
 
     def updates(self, holder: LeaseHolder) -> Updates:
-        """Returns the records that a worker must renew to be in the state of the file.
+        """Returns the records that a worker must renew to match the file; its search sees all commits then.
 
-        No commit may be under way. From now on its search sees all commits.
+        The caller prevents commits meanwhile.
         """
         with self._changed:
             holder.seen = self.commits
@@ -239,8 +239,8 @@ class Ledger:
     def _forget(self) -> None:
         """Drops the results that every worker finds in the file.
 
-        The worker that has committed a record has it; the others see it if their search has begun or updated
-        since then.
+        The worker that committed a record has it in memory; the others see it if their search began or
+        updated after the commit.
         """
         self._forget_until(self._left, self._seen_by(self._holders))
         for holder in self._holders:
@@ -258,7 +258,7 @@ class Ledger:
 
 
 def _add_update(holder: LeaseHolder, batch: RecordBatch) -> None:
-    """Keeps records for a worker until it asks, unless they are too many."""
+    """Queues records for a worker's next request, unless there are too many."""
     if holder.updates is None or not len(batch):
         return
     holder.updates.append(batch)

@@ -57,13 +57,12 @@ class LeaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeaseReply:
-    """The reply to a `LeaseRequest`: other workers evaluate the positions that are neither `mine` nor
-    `known`.
+    """The reply to a `LeaseRequest`; others evaluate the positions that are neither `mine` nor `known`.
 
     Attributes:
       mine: `[B]` bool, leased to the asking worker, which must evaluate and publish them.
       known: `[K]` int64, indices of the positions with a result.
-      evaluation: theirs.
+      evaluation: of the known positions.
     """
 
     mine: NDArray[np.bool_]
@@ -82,14 +81,14 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLeases:
-    """Gives back leased positions that the evaluator has failed to evaluate."""
+    """Releases leased positions that the evaluator has failed to evaluate."""
 
     words: Words
 
 
 @dataclass(frozen=True, slots=True)
 class GetUpdates:
-    """Asks for the records that others have saved since the last question. No visit is in flight then."""
+    """Asks for the records that others have saved since the last request; no visit is in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Which positions have a record, `[K]`, and the records of those, in order."""
+    """The flags of the positions with a record, `[K]` bool, and these records, in order."""
 
     have: NDArray[np.bool_]
     batch: RecordBatch
@@ -152,8 +151,8 @@ class Snapshot:
     """The filter of a snapshot (`FilterArrays`).
 
     Attributes:
-      firsts, segments: of it.
-      chunks: names of the chunks, in order. blooms: bloom filters of the chunks that were not sent before.
+      firsts, segments: of the filter.
+      chunks: names of the chunks, in order. blooms: bloom filters of the chunks not sent before.
     """
 
     firsts: NDArray[np.uint64]

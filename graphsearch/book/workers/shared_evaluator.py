@@ -1,4 +1,4 @@
-"""A worker's evaluator: it evaluates its leased positions, and gets the results of the others."""
+"""A worker's evaluator: evaluates its leased positions, and gets the results of the other workers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ...workers.messages import ask
 from ...workers.process import Pipe
 from .messages import GetUpdates, LeaseReply, LeaseRequest, Publish, ReleaseLeases, Updates
 
-PIECE_SECONDS = 2.0  # of evaluations until they are published: the loss with a worker, and the wait of others
+PIECE_SECONDS = 2.0  # of evaluations per publication: the loss with a worker, and the wait of others
 GONE = "the process that shares out positions is gone"
 T = TypeVar("T")
 
 
 class SharedEvaluator(Evaluator):
-    """An evaluator whose positions several processes share.
+    """An evaluator that shares its positions with other processes.
 
     Attributes:
       paid: number of positions evaluated here.
@@ -41,7 +41,7 @@ class SharedEvaluator(Evaluator):
 
     @property
     def calls_kernels(self) -> bool:
-        """Whether the inner evaluator does."""
+        """Whether the inner evaluator calls kernels."""
         return self.inner.calls_kernels
 
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
@@ -92,7 +92,7 @@ class SharedEvaluator(Evaluator):
 
     # ---------------------------------------------------------- evaluating
     def _evaluate(self, batch: PositionBatch, rows: NDArray[np.int64], found: _Found) -> None:
-        """Evaluates positions piece by piece, and publishes each piece at once."""
+        """Evaluates positions in pieces, and publishes each piece when it is done."""
         size = self._piece(len(rows))
         for first in range(0, len(rows), size):
             piece = rows[first : first + size]
@@ -106,7 +106,7 @@ class SharedEvaluator(Evaluator):
             found.take(piece, evaluated.evaluation)
 
     def _piece(self, count: int) -> int:
-        """Returns the number of positions to evaluate at once: all, unless that takes long."""
+        """Returns the number of positions per piece: all, unless that takes too long."""
         if not self._throughput.is_known:
             return max(1, count)
         return max(1, min(count, int(PIECE_SECONDS / self._throughput.per_position)))
@@ -117,7 +117,7 @@ class SharedEvaluator(Evaluator):
         chosen[rows] = True
         part = batch.rows(chosen)
         found, seconds = timed(self.inner, part)
-        checked(part, found)  # the search checks it again, but nothing wrong may be published
+        checked(part, found)  # the search checks it again, but a wrong result must not be published
         self._throughput.learn(len(part), seconds, seconds)
         bounds = None if found.bounds is None else np.asarray(found.bounds, np.int8)
         return Publish(replace(part, lines=None), replace(found, bounds=bounds), seconds)

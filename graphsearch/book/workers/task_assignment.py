@@ -1,4 +1,4 @@
-"""A task that a worker has, and what is left of it when that worker is lost."""
+"""The assignment of a task to a worker, and its rest after that worker is lost."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Read = Callable[[chess.Board], NodeRecord | None]  # of a record in the file
 
 @dataclass(eq=False)
 class TaskAssignment(Assignment):
-    """A task, and what workers did that were lost over it.
+    """A task, and the work of the workers lost during it.
 
     Attributes:
-      before: visits of its position when the first of them got it.
-      visits, saved: visits of the position and evaluations that they saved, which count for the task.
-      paid: evaluations that they paid for.
+      before: visits of its position when the first worker got it.
+      visits, saved: visits of the position and evaluations that lost workers saved; they count for the task.
+      paid: evaluations that lost workers made.
     """
 
     task: Task
@@ -33,7 +33,7 @@ class TaskAssignment(Assignment):
     paid: int = 0
 
     def begin(self, read: Read) -> None:
-        """Notes the visits of the position; a worker is about to get the task."""
+        """Stores the visits of the position before a worker gets the task."""
         self.before = self._visits(read)
 
     def count_saved(self, read: Read) -> None:
@@ -43,12 +43,12 @@ class TaskAssignment(Assignment):
     def _visits(self, read: Read) -> int:
         try:
             record = read(board_of_task(self.task))
-        except InvalidPositionError:  # which the worker reports
+        except InvalidPositionError:  # the worker reports it
             return 0
         return record.visits if record else 0
 
     def rest(self) -> Task:
-        """Returns the task with limits that are not above 0 if nothing is left to do."""
+        """Returns the task with the remaining limits; one below 1 means that the task is done."""
         task = self.task
         visits = None if task.visits is None else task.visits - self.visits
         evaluations = None if task.evaluations is None else task.evaluations - self.saved

@@ -1,4 +1,4 @@
-"""The worker's process: one evaluator, one graph over the shared file, one task after the other."""
+"""The worker's process: one evaluator, one graph over the shared file, one task at a time."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from .messages import TaskRequest
 from .shared_evaluator import SharedEvaluator
 from .worker_store import RemoteStore, WorkerStore
 
-COORDINATOR_SHARE = 8  # this part of the memory is for the ledger and the messages of the executor
+COORDINATOR_SHARE = 8  # one part in 8 of the memory is for the ledger and the messages of the executor
 LITTLE_BYTES = 64 << 20
 BEAT_SECONDS = 1.0  # between two heartbeats
-TURN_SECONDS = 0.9  # of a turn; less than the time until a search saves for the first time
+TURN_SECONDS = 0.9  # of a turn; shorter than the time before a search first saves
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Setup:
       path: of the graph. make: makes its evaluator.
       ram_bytes: None: the memory of its machine, divided by the number of cores.
       threads: of its evaluator. is_alone: whether there are no other workers.
-      reads_file: whether it opens the file; else the writer reads for it.
+      reads_file: whether it opens the file; otherwise the writer reads for it.
     """
 
     path: str
@@ -69,7 +69,7 @@ def setup_for(
     """Returns the settings of the workers of a file; `WorkerExecutor` describes the arguments.
 
     Raises:
-      InvalidParameterError: for numbers out of range, or an option that the evaluator does not have.
+      InvalidParameterError: for numbers out of range, or an option unknown to the evaluator.
     """
     share = None if ram_bytes is None and launcher.is_remote else _share(workers, ram_bytes)
     make = partial(create, with_threads(spec, launcher.threads)) if isinstance(spec, EvaluatorSpec) else spec
@@ -91,11 +91,11 @@ def _share(workers: int, ram_bytes: int | None) -> int:
 
 
 def work(setup: Setup, tasks: Pipe, ledger: Pipe, *files: Pipe) -> None:
-    """Searches tasks until it gets `Leave`; the main function of the process. `messages` lists the pipes."""
+    """Searches tasks until `Leave`; the main function of the process. `messages` describes the pipes."""
     try:
         evaluator = setup.make()
         ready = Ready(own_place(), evaluator.identity.as_json(), evaluator.notes)
-    except BaseException as error:  # SystemExit too: the reason must get through
+    except BaseException as error:  # SystemExit too: the builder needs the reason
         tasks.send(failure_of(error))
         return
     try:
@@ -120,7 +120,7 @@ class _Worker:
             threading.Thread(target=task, name=f"graphsearch{task.__name__}", daemon=True).start()
 
     def run(self) -> None:
-        """Searches one task after the other until the last, then saves."""
+        """Searches one task at a time until the last, then saves."""
         try:
             while (request := self._requests.get()) is not None:
                 self._send(self._done(request))
@@ -157,7 +157,7 @@ class _Worker:
 
     # ---------------------------------------------------------- one task
     def _done(self, request: TaskRequest) -> Outcome:
-        """Searches a position, and returns the result when its records are in the file."""
+        """Searches a position, saves its records in the file, and returns the outcome."""
         paid, visits, error, is_whole = self._evaluator.paid, 0, "", False
         try:
             graph = self._opened()
@@ -173,7 +173,7 @@ class _Worker:
         return Outcome(request.task, visits, self._evaluator.paid - paid, error, is_whole)
 
     def _opened(self) -> Graph:
-        """Returns the graph; the file exists when the first task comes."""
+        """Returns the graph, opened at the first task, when the file exists."""
         if self._graph is None:
             with compiled_once("search"):
                 _search_a_little()
@@ -196,10 +196,10 @@ class _Worker:
     def _search(self, graph: Graph, request: TaskRequest) -> str:
         """Searches the position of a task, in turns if there are other workers; returns why the search ended.
 
-        Between two turns nothing is in flight and all is saved: then this worker reads the records that
-        others have saved, and its edges catch up with them. Within a turn it sees one state of the file. So
-        its memory is always one that a single process could have: no edge counts more visits than its child
-        has.
+        Between two turns nothing is in flight and everything is saved: then this worker reads the records
+        that others have saved, and its edges catch up with them. Within a turn it sees one state of the file.
+        So its memory is always in a state that a single process could reach: no edge counts more visits than
+        its child has.
         """
         task = request.task
         board = board_of_task(task)
@@ -238,9 +238,9 @@ def _rest(limits: Limits, found: SearchResult) -> Limits | None:
 
 
 def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:
-    """Brings memory and snapshot to the state of the last commit; everything must be saved.
+    """Brings memory and snapshot to the last commit; the caller has saved everything.
 
-    It asks for updates again after the snapshot was taken: if there are none, both are of one commit.
+    After each snapshot it asks for updates again: without a new commit, memory and snapshot match.
     """
     store = cast(WorkerStore, graph.store)
     before = -1

@@ -42,7 +42,7 @@ from .worker_store import SnapshotServer
 from .writer import LEASE_SECONDS, Writer
 
 TICK_SECONDS, REST_SECONDS = 0.25, 0.05  # between two checks for hung workers, at most and at least
-SILENT_SECONDS = 60.0  # without a heartbeat until a worker counts as hung
+SILENT_SECONDS = 60.0  # without a heartbeat before a worker counts as hung
 MOST_WORKERS = 256
 CLOSING_SECONDS = 60.0  # for the waves under way
 
@@ -55,7 +55,7 @@ def check_workers(workers: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """When a worker counts as hung.
+    """The timeouts after which a worker counts as hung.
 
     Attributes:
       result: seconds without a result; None: the larger of 60 s and twenty times the expected time, and ten
@@ -88,18 +88,18 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         """Starts the workers, waits until the first has its evaluator, and opens the file.
 
         Args:
-          path: the graph file, which no other process writes; made if it is missing.
-          spec: of the evaluator that each worker makes; or a function of a module that makes it.
-          workers: their number, at least 1.
-          book: id of the book, for the table `book_lease`. run: row of the table `run`, which records carry.
-          launcher: starts the workers, and is closed at the end; default: on this machine.
+          path: the graph file, created if missing; no other process writes it.
+          spec: of each worker's evaluator, or a function of a module that creates it.
+          workers: number of workers, at least 1.
+          book: id of the book, for the table `book_lease`. run: row of the table `run`, for the records.
+          launcher: starts the workers; the executor closes it; default: on this machine.
           ram_bytes: limit of the memory of all graphs together; default: 80 % of the machine's, on a Ray
             cluster the share of each reserved core.
           timeouts: of workers.
 
         Raises:
           InvalidParameterError: for a number of workers or bytes out of range, or an option of the evaluator.
-          EvaluatorError: if the evaluator cannot be made, or no process started.
+          EvaluatorError: if no evaluator can be created, or no process started.
           EvaluatorMismatchError: if the file is bound to another evaluator.
           StoreError: if the file cannot be opened for writing.
         """
@@ -123,8 +123,8 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         self._keeper.start()
 
     def _started(self, path: str | os.PathLike[str], book: int) -> Writer:
-        """Starts the workers, and returns the writer when the first has made the evaluator."""
-        atexit.register(self.kill)  # before multiprocessing waits for them
+        """Starts the workers, and returns the writer once the first worker has its evaluator."""
+        atexit.register(self.kill)  # runs before multiprocessing joins the workers
         try:
             identity = EvaluatorIdentity.from_json(self.start().identity)
             return Writer(open_to_write(path, identity=identity, create=True), book)
@@ -142,18 +142,18 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
 
     @property
     def open_tasks(self) -> int:
-        """The number of tasks whose outcome was not read yet."""
+        """The number of tasks with an outcome that `finished` has not returned yet."""
         with self.changed:
             return len(self.waiting) + len(self._leased) + len(self._outcomes)
 
     @property
     def evaluations(self) -> int:
-        """Evaluations that all workers have paid for."""
+        """The number of evaluations by all workers."""
         return self._ledger.published
 
     @property
     def dropped(self) -> int:
-        """Records that lost against a version of the same position with more visits."""
+        """The number of records dropped in favour of the file's version of the same position."""
         return self._writer.dropped
 
     def submit(self, task: Task) -> None:
@@ -167,12 +167,12 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         self.enqueue(TaskAssignment(task))
 
     def finished(self, timeout: float) -> list[Outcome]:
-        """Returns outcomes, whose records can be read; waits up to `timeout` seconds for the first.
+        """Returns outcomes with readable records; waits up to `timeout` seconds for the first.
 
-        It does not wait if there are no tasks.
+        Returns at once if there are no tasks.
 
         Raises:
-          StoreError: if the file cannot be written, once; unsaved data is kept and written later.
+          StoreError: once, if the file cannot be written; unsaved data is kept and written later.
           GraphSearchError: if no worker is left.
         """
         end = time.monotonic() + timeout
@@ -195,7 +195,7 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
             raise error
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position as it is in the file, None if the graph does not know it."""
+        """Returns the record of a position in the file, None if there is none."""
         return self._writer.read(board)
 
     def note(self, note: Note) -> None:
@@ -205,7 +205,7 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
     def save(self, *, wait: bool) -> None:
         """Saves pending writes; with `wait` they are in the file on return.
 
-        The records of outcomes are in the file already.
+        Records of outcomes are in the file before.
 
         Raises:
           StoreError: if it cannot be written.
@@ -216,7 +216,7 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
             self._writer.wanted.set()
 
     def stop(self) -> None:
-        """Ends searches after their wave, and drops tasks that no worker has.
+        """Ends searches after their wave, and drops queued tasks.
 
         `finished` returns their outcomes until `open_tasks` is 0.
         """
@@ -229,7 +229,7 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
     def close(self) -> None:
         """Stops the searches, saves their records, and closes the file. A second call does nothing.
 
-        An exception meanwhile, such as a KeyboardInterrupt, ends the workers at once.
+        An exception during it, such as KeyboardInterrupt, ends the workers at once.
 
         Raises:
           StoreError: if the file cannot be written.
@@ -275,7 +275,7 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
                 self._writer.check()
                 if is_wanted and not self._ending.is_set():
                     self._writer.commit()
-            except Exception as error:  # raised again in the caller's thread, which would wait for ever
+            except Exception as error:  # the caller's thread raises it, instead of waiting for ever
                 self._writer.error = error
                 with self.changed:
                     self.changed.notify_all()
@@ -319,13 +319,13 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
         return worker
 
     def deadline(self, seat: Seat[TaskAssignment]) -> float:
-        """Returns when a worker has published nothing, or sent no heartbeat, for too long."""
+        """Returns the time after which a worker without results or heartbeats counts as hung."""
         if not isinstance(seat.worker, WorkerProcess) or not seat.is_ready or seat.is_killed:
             return super().deadline(seat)
         return min(self._holders[seat.number].deadline, seat.worker.last_heard + self._silent)
 
     def _next(self, seat: Seat[TaskAssignment]) -> TaskAssignment | None:
-        """Returns a task whose position no worker has."""
+        """Removes and returns the first queued task with a position that no worker has, or None."""
         busy = set(self._leased)
         for assignment in self.waiting:
             if assignment.task.key not in busy:
@@ -363,7 +363,7 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
             if (assignment := seat.assignment) is not None:
                 assignment.paid += holder.paid - holder.settled
                 assignment.saved += holder.saved
-                if not self.is_over:  # else the file may be closed
+                if not self.is_over:  # otherwise the file may be closed
                     assignment.count_saved(self._writer.read)
             self._lost(seat, how)
 
@@ -378,7 +378,7 @@ class WorkerExecutor(Supervisor[TaskAssignment]):
 
     # ---------------------------------------------------------- positions and records
     def _share(self, holder: LeaseHolder, message: object) -> LeaseReply | Updates | None:
-        """Handles a message to the ledger; returns the reply, None if there is none."""
+        """Handles a message to the ledger; returns the reply, or None."""
         if isinstance(message, LeaseRequest):
             return self._ledger.ask(holder, message)
         if isinstance(message, GetUpdates):

@@ -31,8 +31,8 @@ from .messages import DropSnapshot, Find, Found, Open, Opened, Saved, Snapshot, 
 class WorkerStore(Store):
     """A store that is open for reading; another process writes its transactions.
 
-    A transaction contains only records; the builder writes the plain tables. It is one message, so the file
-    gets all of it or nothing, also if this process is killed.
+    A transaction contains only records; the builder writes the plain tables. A transaction is one message, so
+    it is atomic even if this process is killed.
     """
 
     _pipe: Pipe
@@ -53,10 +53,10 @@ class WorkerStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Sends everything appended inside, and waits until it is in the file.
+        """Sends the appended records, and waits until they are in the file.
 
         Raises:
-          StoreError: if it cannot be written; nothing of it is in the file then.
+          StoreError: if they cannot be written; the file has none of them then.
         """
         self._batches = []
         yield
@@ -93,8 +93,8 @@ class WorkerStore(Store):
     def take_snapshot(self) -> None:
         """Moves all readers to the present state of the file.
 
-        They stay there until the next call, unless memory is short: then this process reads back records that
-        it has saved and dropped since, in a newer state.
+        They stay there until the next call, unless memory is short: then this process reads back its own
+        saved and dropped records in a newer state.
         """
         self._let_go()
         self._refresh()
@@ -108,7 +108,7 @@ class WorkerStore(Store):
                 reader.is_stale = True
 
     def drop_snapshot(self) -> None:
-        """Releases the snapshot, so that the write-ahead log can be emptied."""
+        """Releases the snapshot, so that the writer can truncate the write-ahead log."""
         for reader in self._readers:
             if isinstance(reader, SnapshotReader):
                 reader.drop_snapshot()
@@ -120,7 +120,7 @@ FILE_SHIFT = 48  # the name of a chunk: number of the file in its cluster, numbe
 class SnapshotReader(Reader):
     """A reader of one state of the file, until it is stale."""
 
-    may_read_inside = False  # kernels read the state of the moment
+    may_read_inside = False  # kernels read the present state
     is_stale = True
 
     @property
@@ -154,10 +154,10 @@ class SnapshotReader(Reader):
 
 
 class SnapshotServer:
-    """Reads snapshots for a worker that cannot open the file; for the thread of the worker's messages."""
+    """Reads snapshots for a worker that cannot open the file; runs in the thread of its messages."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
-        """Takes a function that returns the store; it is called when the worker has a task."""
+        """`store`: returns the store; called once the worker has a task."""
         self._store = store
         self._readers: list[SnapshotReader] = []
         self._reader: Reader | None = None
@@ -166,7 +166,7 @@ class SnapshotServer:
     def answer(
         self, message: Open | Find | TakeSnapshot | DropSnapshot
     ) -> Opened | Found | Snapshot | Failure | None:
-        """Returns the reply to a message, None if there is none."""
+        """Returns the reply to a message, or None for a message without one."""
         try:
             return self._answer(message)
         except GraphSearchError as error:
@@ -200,7 +200,7 @@ class SnapshotServer:
         return Snapshot(whole.firsts, whole.segments, np.array(list(blooms), np.int64), fresh)
 
     def close(self) -> None:
-        """Releases the snapshot for good."""
+        """Closes the reader."""
         if self._reader is not None:
             self._reader.close()
 
@@ -223,7 +223,7 @@ class RemoteStore(WorkerStore):
     """
 
     def __init__(self, path: str, identity: EvaluatorIdentity, records: Pipe, reading: Pipe) -> None:
-        """Takes the pipes to the process that has the file; the path is for messages."""
+        """`records`, `reading`: pipes to the process that has the file. `path`: for messages only."""
         self.path = Path(path)
         self.identity = identity
         self.place = None
@@ -246,7 +246,7 @@ class RemoteStore(WorkerStore):
 
     @property
     def node_count(self) -> int:
-        """One, for a number that is unknown but not 0."""
+        """1, because the number is unknown but not 0."""
         return 1
 
     def read_fact(self, name: str) -> str | None:
@@ -301,7 +301,7 @@ class RemoteReader(Reader):
         return sum(len(bloom) for bloom in self._blooms.values())
 
     def filter(self) -> FilterArrays:
-        """Returns the filter of the snapshot, of a new one if it is stale."""
+        """Returns the filter of the snapshot; takes a new snapshot if it is stale."""
         if self.is_stale:
             self.take_snapshot()
         return self._filter
@@ -321,7 +321,7 @@ class RemoteReader(Reader):
         return [batch] if len(batch) else []
 
     def opened(self) -> Opened:
-        """Returns facts of the whole graph."""
+        """Returns the facts about the whole graph."""
         return self._ask(Open(), Opened)
 
     def take_snapshot(self) -> None:
@@ -333,7 +333,7 @@ class RemoteReader(Reader):
         self.is_stale = False
 
     def drop_snapshot(self) -> None:
-        """Releases the snapshot; the next question takes a new one."""
+        """Releases the snapshot; the next request takes a new one."""
         self.is_stale = True
         try:
             self._pipe.send(DropSnapshot())

@@ -1,6 +1,6 @@
-"""The only writer of the file: it merges workers' records, and runs the builder's writes.
+"""The only writer of the file: merges workers' records, and runs the builder's writes.
 
-It keeps the table `book_lease`, too: the positions that workers are searching, for `book status`.
+It also writes the table `book_lease`: the positions that workers are searching, for `book status`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Writer:
     """Commits records and writes of several threads, one transaction at a time.
 
     Attributes:
-      store: the file; others may only make readers of it.
-      dropped: number of workers' records that lost against those in the file.
-      wanted: set when there is something to save. error: of a write, until it is raised.
+      store: the file; others may only create readers of it.
+      dropped: number of workers' records with no more visits than the file's.
+      wanted: set when a write is pending. error: of a write, until it is raised.
     """
 
     def __init__(self, store: Store, book: int) -> None:
-        """Takes a store that is open for writing, which it closes; removes old leases of the book."""
+        """Takes ownership of a store that is open for writing; removes old leases of the book."""
         self.store = store
         store.leaves_out = True
         self._book = book
@@ -133,13 +133,13 @@ class Writer:
         return found
 
     def between(self, ask: Callable[[], _T]) -> _T:
-        """Returns the result of a function that runs between two commits."""
+        """Runs a function between two commits, and returns its result."""
         with self._turn:
             return ask()
 
     # ---------------------------------------------------------- leases
     def lease(self, key: str, worker: int, process: int) -> None:
-        """Inserts the lease of a position, by number and process id of the worker that searches it."""
+        """Inserts the lease of a position, with the number and the process id of its worker."""
         row = (self._book, key, worker, process, _time(), _time(LEASE_SECONDS))
         into = "INSERT OR REPLACE INTO book_lease (book, key, worker, pid, since, expires)"
         self._note_rows(into + " VALUES (?, ?, ?, ?, ?, ?)", [row])
@@ -150,7 +150,7 @@ class Writer:
         self._note_rows("UPDATE book_lease SET expires = ? WHERE book = ? AND key = ?", rows)
 
     def unlease(self, key: str | None = None) -> None:
-        """Deletes the lease of a position; without a key, all of the book."""
+        """Deletes the lease of a position; without a key, all leases of the book."""
         self._note_rows(
             "DELETE FROM book_lease WHERE book = ? AND key = coalesce(?, key)", [(self._book, key)]
         )
@@ -163,11 +163,11 @@ class Writer:
         self.wanted.set()
 
     def close(self) -> None:
-        """Removes superseded versions as far as that is quick, and closes the file."""
+        """Removes superseded versions if that is quick, and closes the file."""
         with self._turn:
             try:
                 self._saver.call(tidy)
-            except StoreError:  # all is saved; only old versions stay
+            except StoreError:  # everything is saved; only old versions stay
                 pass
             finally:
                 self._saver.close()
@@ -185,8 +185,8 @@ class Merged:
     """The merged records of a worker.
 
     Attributes:
-      records: to write. fresh: the number of them whose position is not in the file.
-      better: records of the file that have won; the worker's versions were dropped.
+      records: to write. fresh: number of these without a record in the file.
+      better: records of the file that replace dropped versions of the worker.
     """
 
     records: RecordBatch
@@ -195,23 +195,23 @@ class Merged:
 
 
 def merged(batch: RecordBatch, reader: Reader) -> Merged:
-    """Returns the records to write, out of those that a worker sends and those in the file.
+    """Returns the records to write after merging a worker's records with those in the file.
 
-    Of two versions the one with the greater node N stays, the file's if both are equal; proven bounds of
+    Of two versions, the one with the greater node N stays, or the file's if they are equal; proven bounds of
     either hold for both. This keeps invariant 3, child N >= n - r of every edge, if every worker sends all
     its changes in one transaction:
 
     - Node N in the file never falls, because the greater one stays.
     - A worker begins a turn with one state of the file, where the invariant holds, and changes it as a search
       in one process does (`worker.catch_up`): in its memory, an edge's child has N >= n - r. That child is in
-      the same transaction, or was sent before, or is in that state of the file. In each case the file has it
-      with at least this N when the transaction ends, and ever after.
-    - So each edge of either version of the parent has its visits below. Edges of two versions are never
-      mixed: N = 1 + sum n stays true as well.
+      the same transaction, in an earlier one, or in that state of the file. In each case the file has it with
+      at least this N when the transaction ends, and ever after.
+    - So every edge of either version of the parent has its visits below. The merge never mixes edges of two
+      versions, so N = 1 + sum n stays true as well.
 
     One case is left: if memory is so short that a worker reads back records that it has saved in the same
-    turn, it sees a newer state of the file, and an edge may count some visits more than its child has.
-    Searches heal that as they heal a lost child.
+    turn, it sees a newer state of the file, and an edge may count more visits than its child has. Searches
+    repair that as they repair a lost child.
 
     Visits may be lost, never an evaluation: every evaluated position has a record in the file.
 
@@ -247,14 +247,14 @@ def _merged(batch: RecordBatch, reader: Reader) -> Merged:
 
 
 def _clocks(batch: RecordBatch) -> I64:
-    """Returns the halfmove clock that each record was evaluated with."""
+    """Returns the halfmove clock at the evaluation of each record."""
     return np.asarray(batch.words[:, 8] >> np.uint64(12) & np.uint64(255), np.int64)
 
 
 def tightened(flags: Flags, clocks: I64, others: Flags, their_clocks: I64) -> Flags:
     """Returns flags of records with the proven bounds of other versions of the same positions.
 
-    A win or a loss is proven for the clock of its record and those below, a draw for all, as in
+    A win or a loss is proven for its record's clock and lower ones, a draw for all clocks, as in
     `NodeRecord.bounds_at`.
 
     >>> win, open_ = np.array([2 << 2 | 2 << 4], np.uint8), np.array([0 << 2 | 2 << 4], np.uint8)

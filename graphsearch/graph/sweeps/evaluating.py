@@ -1,4 +1,4 @@
-"""Passes the records of a file to an evaluator, batch after batch, in a thread beside reading and writing.
+"""Evaluates the records of a file in batches, in a thread beside the one that reads and writes.
 
 here        read | read ahead | take, write | take, write ...
 evaluator          batch 1 ---|- batch 2 ---|- batch 3 ...
@@ -31,16 +31,16 @@ from .relay_kernel import list_moves, relay_edges
 
 FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
 BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size allows it
-AHEAD = 8  # batches that the evaluator has, the present one included: saving and merging take seconds
+AHEAD = 8  # batches given to the evaluator, the present one included: saving and merging take seconds
 
 
 @dataclass(frozen=True)
 class EvaluatingProgress:
-    """Progress of what passes records to an evaluator.
+    """Progress of a reevaluation or a second opinion.
 
     Attributes:
-      stage: what is done now. done, total: records or positions of this stage.
-      evaluated: positions, by this call. seconds: since it began.
+      stage: name of the present stage. done, total: records or positions of this stage.
+      evaluated: positions evaluated by this call. seconds: since it began.
     """
 
     stage: str
@@ -121,7 +121,7 @@ def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evalu
 
 
 def open_flags(count: int) -> NDArray[np.uint8]:
-    """Returns the flags of so many records without a proof."""
+    """Returns the flags of `count` records without a proof."""
     return np.full(count, UNPROVEN, np.uint8)
 
 
@@ -132,11 +132,11 @@ def answers(
 
     Args:
       evaluator: called from one thread at a time, another than this one.
-      portions: records that are not terminal; read on while the evaluator works.
+      portions: records that are not terminal; the next ones are read while the evaluator works.
       stop: once it is set, no more batches are evaluated; the present one is still yielded.
 
     Raises:
-      EvaluatorError: if it fails; its earlier answers have been yielded.
+      EvaluatorError: if the evaluator fails; its earlier answers have been yielded.
       CorruptRecordError: if a record does not fit its position.
     """
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
@@ -160,7 +160,7 @@ def answers(
 
 
 class _Asker:
-    """Evaluates in batches of moderate time and number."""
+    """Evaluates batches, and adapts their size to BATCH_SECONDS."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
@@ -168,7 +168,11 @@ class _Asker:
         self.size = FIRST_BATCH
 
     def ask(self, records: RecordBatch) -> Reevaluation:
-        """Returns the answers for some records; empty after a failure, when nobody takes them."""
+        """Returns the answers for some records.
+
+        Raises:
+          CancelledError: after a failure, when no answers are used any more.
+        """
         if self._has_failed:
             raise CancelledError
         began = time.monotonic()
@@ -202,7 +206,7 @@ def reevaluated(answer: Reevaluation, evaluator: int, runs: NDArray[np.uint32]) 
     """Returns records with another evaluator's V, D and P; every visited edge keeps its numbers, by move.
 
     Args:
-      answer: its answers. evaluator: its number in the file. runs: `[R]` runs of the answers.
+      answer: the evaluator's answers. evaluator: its number in the file. runs: `[R]` runs of the answers.
     """
     old = answer.records
     moves, visited = np.diff(old.code_offsets), np.diff(old.edge_offsets)
@@ -225,7 +229,7 @@ def reevaluated(answer: Reevaluation, evaluator: int, runs: NDArray[np.uint32]) 
     )
 
 
-TRUSTED_SHARE = 10  # a move counts if its visits exceed those of the most visited one divided by this
+TRUSTED_SHARE = 10  # a move counts if its visits are at least those of the most visited move divided by this
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +255,7 @@ class Favourite:
 
 
 def favourites(store: Store) -> list[Favourite]:
-    """Returns the favourite of every root in the file that is not the end of a game."""
+    """Returns the favourite of every root of the file that has legal moves."""
     found = []
     for root in store.roots():
         board = board_of(root.position)

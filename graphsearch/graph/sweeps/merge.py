@@ -60,7 +60,7 @@ _NO_DAMAGE = (EvaluatorMismatchError, SchemaVersionError, StoreLockedError, Stor
 
 @dataclass(frozen=True, slots=True)
 class MergeProgress:
-    """Progress of a merge: the stage, its file, and how much of it is done."""
+    """Progress of a merge: the stage, the name of its file, and the work done and in total."""
 
     stage: str
     name: str
@@ -103,18 +103,18 @@ def merge(
 ) -> MergeReport:
     """Merges graph files into a new file or into one of them, and returns a report.
 
-    Inputs are only read, each in its state at the beginning. Of a damaged one the sound part is used, and the
-    rest listed.
+    Inputs are only read, each in its state at the beginning. For a damaged input the merge uses the sound
+    part and lists the rest.
 
     Args:
-      paths: the inputs; that of `into` may be among them.
-      new: the file to make. into: the file to add to. One of the two is given.
+      paths: the inputs; `into` may be among them.
+      new: the file to make. into: the file to add to. Give exactly one of the two.
       wanted: further options.
       on_progress: called often.
-      sizes: of the write steps.
+      sizes: sizes of the write steps.
 
     Raises:
-      InvalidParameterError: if the files do not make sense together.
+      InvalidParameterError: if the files cannot be merged as requested.
       EvaluatorMismatchError: if the inputs have several evaluators and `keep` is not given.
       UnfinishedError: if a reevaluation of one of them is unfinished.
       StoreLockedError: if a process is writing the output file.
@@ -136,8 +136,6 @@ def merge(
 
 
 class _Merge:
-    """One merge."""
-
     def __init__(
         self,
         target: Path,
@@ -187,7 +185,6 @@ class _Merge:
 
     # ------------------------------------------------------------------ the output file
     def _make(self, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Makes a new file."""
         identity = identity_of(self._stores(inputs), self._kept)
         with (
             new_file(self._target, force=self._wanted.force) as part,
@@ -203,7 +200,6 @@ class _Merge:
         return Store.open(path, create=True, identity=given, unbound=True, sizes=self._sizes)
 
     def _add(self, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Adds to an existing file."""
         with Store.open(self._target, resume=self._kept == self._target, sizes=self._sizes) as store:
             self._bind(store, identity_of({self._target: store} | self._stores(inputs), self._kept))
             self._unite(store, inputs, report)
@@ -212,7 +208,7 @@ class _Merge:
         report.bytes = file_bytes(self._target)
 
     def _bind(self, store: Store, identity: EvaluatorIdentity) -> None:
-        """Binds a file to the kept evaluator; its own records then wait for `reevaluate`."""
+        """Binds a file to the kept evaluator; `reevaluate` must then replace the file's own values."""
         if identity.as_json() == store.identity.as_json():
             return
         with store.transaction():
@@ -242,7 +238,7 @@ class _Merge:
         report.bytes += file_bytes(self._target) if base else 0
 
     def _describe(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Fills in the report's evaluator, and whether there are others."""
+        """Sets the report's `evaluator` and `mixed`."""
         report.evaluator = store.identity.describe() if store.is_bound else ""
         bound = store.identity.as_json()
         others = any(one.store.is_bound and one.store.identity.as_json() != bound for one in inputs)
@@ -250,7 +246,7 @@ class _Merge:
 
     # ------------------------------------------------------------------ its content
     def _unite(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
-        """Writes all of the inputs, then everything computed from them."""
+        """Writes the content of the inputs, then everything computed from it."""
         self._describe(store, inputs, report)
 
         def begin() -> None:

@@ -39,9 +39,9 @@ from ...store.tables.opinions import Opinion
 from ...store.upkeep.prune import visits_of
 from .evaluating import EvaluatingProgress, Reevaluation, answers, positions_of
 
-SAVE_SECONDS = 3.0  # of evaluations, the most that a kill loses
-SAVE_ROWS = 20_000  # of a transaction: some 5 MB
-KIND = "opinion"  # of the run
+SAVE_SECONDS = 3.0  # of evaluations: a killed process loses at most these
+SAVE_ROWS = 20_000  # rows of a transaction: some 5 MB
+KIND = "opinion"  # kind of the run
 COUNTING, EVALUATING = "counting", "evaluating"
 STEPS = 10  # from one least number of visits to the next
 
@@ -51,7 +51,7 @@ class OpinionProgress(EvaluatingProgress):
     """Progress of a second opinion; its stages are `counting` and `evaluating`.
 
     Attributes:
-      least: visits of the positions now evaluated.
+      least: fewest visits of the positions in the present pass.
     """
 
     least: int
@@ -62,10 +62,10 @@ class OpinionReport:
     """Report of a second opinion.
 
     Attributes:
-      finished: whether all requested positions have it; if not, the same call continues.
-      positions: with at least so many visits, without terminals and mates in one. done: positions among them
-        that have it.
-      evaluated: by this call. updated: rows whose visits or V were brought up to date.
+      finished: whether all requested positions have an opinion; if not, the same call continues.
+      positions: positions with at least `min_visits` visits, without terminals and mates in one. done: those
+        that have an opinion.
+      evaluated: positions evaluated by this call. updated: rows whose visits or V were brought up to date.
       seconds: wall time.
       mean_change, largest_change: |difference of V|, in [0, 2], over those evaluated by this call.
     """
@@ -102,7 +102,7 @@ def second_opinion(
 
     Args:
       path: the graph file, locked against other writers meanwhile; readers can use it.
-      evaluator: not that of the file.
+      evaluator: an evaluator other than the file's.
       min_visits: positions of fewer visits (node N) are skipped.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called after every batch.
@@ -148,7 +148,7 @@ class _SecondOpinion:
             self._run = store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
 
     def ask(self, min_visits: int) -> OpinionReport:
-        """Counts, then evaluates pass by pass; all evaluations are saved in any case."""
+        """Counts, then evaluates pass by pass; saves all evaluations even after an error."""
         try:
             steps = self._count(min_visits)
             for answer in answers(self._evaluator, self._left(steps), self._stop):
@@ -220,7 +220,6 @@ class _SecondOpinion:
 
     # ---------------------------------------------------------- writing
     def _take(self, answer: Reevaluation) -> None:
-        """Adds the rows of an answer."""
         change = np.abs(answer.v.astype(np.float64) - answer.records.v)
         self._change += float(change.sum())
         self._largest = max(self._largest, float(change.max()))

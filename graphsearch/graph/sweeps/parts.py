@@ -34,15 +34,15 @@ from .parts_kernel import ENTRY_WORDS, list_graph
 from .sweep_kernel import COUNTS, PLACE_WORDS, new_scratch
 
 LOAD = 0.8  # of a table; a node takes 8 * PLACE_WORDS / 0.8 = 20 bytes
-MOST_PARTS = 128  # a number of a part is a byte; with more parts, single reads would be small
-PART_BYTES = 64  # of the lists of each part
+MOST_PARTS = 128  # a part number is a byte; with more parts, single reads would be small
+PART_BYTES = 64  # memory for the lists of each part
 
 U64s = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
 
 def table_bytes(records: int) -> int:
-    """Returns the bytes of a table of so many nodes.
+    """Returns the bytes of a table for `records` nodes.
 
     >>> table_bytes(1_000_000)
     20000256
@@ -51,12 +51,12 @@ def table_bytes(records: int) -> int:
 
 
 def least_bytes(records: int) -> int:
-    """Returns the least memory for going through the graph of so many nodes in parts."""
+    """Returns the least memory for sweeping a graph of `records` nodes in parts."""
     return table_bytes(_largest_part(records, MOST_PARTS)) + PART_BYTES * MOST_PARTS
 
 
 def _largest_part(records: int, parts: int) -> int:
-    """Returns the largest number of records that one part may get: its share, and a margin for chance.
+    """Returns the most records of one part: its share and a statistical margin.
 
     >>> _largest_part(1000, 1), _largest_part(1_000_000, 10)
     (1000, 101913)
@@ -69,7 +69,8 @@ def parts_for(records: int, ram_bytes: int, what: str) -> int:
     """Returns the number of parts for the graph of a file: 1 if its table fits.
 
     Raises:
-      CapacityError: if the memory is too small for any number; its message names the operation, `what`.
+      CapacityError: if the memory is too small for any number of parts; its message names the operation,
+        `what`.
     """
     for parts in range(1, MOST_PARTS + 1):
         if table_bytes(_largest_part(records, parts)) <= ram_bytes:
@@ -92,11 +93,11 @@ class Grid:
     """Items of one kind in a file: batches one after the other, each sorted by part."""
 
     def __init__(self, path: Path, dtype: Any, bounds: list[NDArray[np.int64]], width: int = 1) -> None:
-        """Creates an empty grid; grids of one shape share their `bounds`: for each batch, the ends of its
-        parts.
+        """Creates an empty grid.
 
         Args:
-          width: numbers of an item.
+          bounds: for each batch, the ends of its parts; grids of one shape share it.
+          width: numbers per item.
         """
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         self._dtype = np.dtype(dtype)
@@ -108,7 +109,7 @@ class Grid:
         os.close(self._handle)
 
     def clear(self) -> None:
-        """Frees the space of all items; none is read any more."""
+        """Frees the space of all items, which must not be read any more."""
         os.ftruncate(self._handle, 0)
 
     def batch(self, number: int) -> NDArray[Any]:
@@ -157,8 +158,8 @@ class Listed:
     """A batch as lists, sorted by part.
 
     Attributes:
-      records, edges: `[2 K]` entries. record_parts, edge_parts: `[K]` of each, in file order.
-      worths: of the records, sorted likewise. misfits, resets: in file order.
+      records, edges: `[2 K]` entries. record_parts, edge_parts: `[K]` part of each, in file order.
+      worths: worths of the records, sorted by part. misfits, resets: in file order.
     """
 
     records: U64s
@@ -200,7 +201,7 @@ def _sorted(entries: U64s, parts: NDArray[np.int64]) -> U64s:
 
 
 class PartedGraph:
-    """The lists of a file in a temporary folder (TMPDIR): some 50 bytes a node for a while."""
+    """The lists of a file in a temporary folder (TMPDIR): some 50 bytes a node at the peak."""
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
@@ -218,7 +219,7 @@ class PartedGraph:
         return grid
 
     def close(self) -> None:
-        """Removes everything."""
+        """Removes the folder."""
         for grid in self._grids:
             grid.close()
         self._folder.cleanup()
@@ -241,7 +242,7 @@ class PartedGraph:
         return number
 
     def records_of(self, part: int) -> int:
-        """Returns how many records a part has."""
+        """Returns the number of records in a part."""
         return sum(int(bounds[part + 1] - bounds[part]) for bounds in self.record_bounds)
 
 
@@ -249,7 +250,7 @@ OnDone = Callable[[int], None]
 
 
 class PartedSweeps:
-    """The sweeps of one refresh over a file that nobody else writes."""
+    """The sweeps of one refresh, over a file locked against other writers."""
 
     def __init__(self, store: Store, parts: int) -> None:
         self._store = store
@@ -268,7 +269,7 @@ class PartedSweeps:
         self._graph.close()
 
     def read(self, on_done: OnDone) -> None:
-        """Lists the graph, and finds the children of all edges; `on_done` is called with records listed."""
+        """Lists the graph, and finds the children of all edges; calls `on_done` with the records listed."""
         done = 0
         for place, size, found in portions(self._store, self._listed):
             number = self._numbers[place] = self._graph.add(found)
@@ -302,7 +303,7 @@ class PartedSweeps:
         self._graph.edges.clear()
 
     def _gather(self, tick: Callable[[], None]) -> None:
-        """Writes every edge's present child value; calls `tick` now and then."""
+        """Writes the present value of every edge's child; calls `tick` at intervals."""
         special = np.array([parts_kernel.LOST, parts_kernel.UNKNOWN], np.uint64)
         for part in range(self._graph.parts):
             worths = np.concatenate([self._worths.part(part), special])
@@ -311,7 +312,7 @@ class PartedSweeps:
                 tick()
 
     def sweep(self, tolerance: float, counts: NDArray[np.int64], on_done: OnDone) -> float:
-        """Returns the largest change of a node Q in a sweep over all records; `counts` as in `sweep`."""
+        """Sweeps once over all records; returns the largest change of a node Q; `counts` as in `sweep`."""
         self._gather(lambda: on_done(1))
 
         def solve(portion: Portion) -> tuple[float, NDArray[np.int64], int]:
@@ -346,7 +347,7 @@ class PartedSweeps:
         return answers, self._resets.batch(number).copy(), self._misfits.batch(number).copy()
 
     def freshener(self, counts: NDArray[np.int64], on_done: OnDone) -> Callable[[RecordBatch], RecordBatch]:
-        """Returns a function that gives records, all of them in file order, the values of their children."""
+        """Returns a function that writes the children's values to records; call it in file order for all."""
         self._gather(lambda: on_done(1))
         rest = _Rest(self._of(number) for number in range(len(self._graph.record_bounds)))
 
@@ -365,14 +366,14 @@ def _place(portion: Portion) -> tuple[str, int]:
 
 
 class _Rest:
-    """Lists that are read in pieces of any size."""
+    """A reader of lists in pieces of any size."""
 
     def __init__(self, batches: Iterator[tuple[U64s, Bytes, Bytes]]) -> None:
         self._batches = batches
         self._lists: list[NDArray[Any]] = [np.zeros(0, kind) for kind in (np.uint64, np.uint8, np.uint8)]
 
     def take(self, batch: RecordBatch) -> tuple[U64s, Bytes, Bytes]:
-        """Returns the pieces of the next records."""
+        """Returns the answers, resets and misfits of the next records, those of `batch`."""
         while len(self._lists[2]) < len(batch):
             more: tuple[NDArray[Any], ...] = next(self._batches)
             self._lists = [np.concatenate(pair) for pair in zip(self._lists, more, strict=True)]

@@ -1,9 +1,8 @@
 """The graph of a file as lists, for graphs whose table does not fit in memory (`parts.py` has the picture).
 
 entry   two words for a record or an edge: the key of the position (of an edge: of its child), then
-        check hash << 32 | a number: node N of the record, or the visits that the edge has a value from
-worth   one word for a record: node Q as float32 << 32 | node code; or a code that no child gives, UNKNOWN
-or LOST
+        check hash << 32 | a number: node N of the record, or the visits that the edge's value comes from
+worth   one word for a record: node Q as float32 << 32 | node code; or UNKNOWN or LOST instead of a code
 table   as in `sweep_kernel.py`, for one part of the keys; its second word holds node N << 32 | the place
         of the record in its part
 """
@@ -44,7 +43,7 @@ ANY_VISITS, VALUED = 0, 1  # which edges are listed: those with visits; those wi
 
 @inner
 def _enters(c: Records, e: int64, which: int64) -> int64:
-    """Returns the number of visits with which an edge is listed, 0 if it is not."""
+    """Returns the number of visits in an edge's entry, 0 if the edge is not listed."""
     n = int64(c.n[e])
     return n - int64(c.r[e]) if which == VALUED else n
 
@@ -145,7 +144,7 @@ def entry_visits(second: uint64) -> int64:
 
 @kernel
 def enter_part(table: NDArray[np.uint64], entries: NDArray[np.uint64], first: int64) -> None:
-    """Adds records of one part, whose places in it are `first` and up; there is room.
+    """Adds records of one part to its table, which must have room; their places in the part start at `first`.
 
     Args:
       table: `[places * 2]` uint64. entries: `[2 K]` uint64.
@@ -166,8 +165,8 @@ def find_children(
     """Fills the places of edges' children in their part: `count` for a lost one, `count + 1` if unknown.
 
     Args:
-      table: of the part. edges: `[2 K]` uint64, entries of it. places: `[K]` uint32.
-      count: records of the part.
+      table: of the part. edges: `[2 K]` uint64, its entries. places: `[K]` uint32.
+      count: number of records of the part.
     """
     t = table_of(table)
     for i in range(len(places)):
@@ -227,7 +226,7 @@ def sweep_answers(
 
     Args:
       columns, misfits, resets, x: as for `list_graph`.
-      answers: `[E]` uint64, the worths of the children. worths: `[R]` uint64, of the records, replaced.
+      answers: `[E]` uint64, the worths of the children. worths: `[R]` uint64, of the records; overwritten.
       tolerance, counts: as for `sweep`.
     """
     c = pointers(columns)
@@ -252,7 +251,7 @@ def freshen_answers(
     x: Scratch,
     counts: NDArray[np.int64],
 ) -> None:
-    """Writes the values of their children to edges, in place, and counts the changes.
+    """Writes the children's values to the edges, in place, and counts the changes.
 
     Args: as for `sweep_answers`; `q`, `edge_d` and `flags` of the columns are written.
     """

@@ -51,10 +51,10 @@ from .parts import parts_for
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle
 
 EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
-SAVE_SECONDS = 3.0  # of evaluations, the most that a kill loses
-SAVE_RECORDS = 65_536  # a chunk's; more are saved earlier
-MERGE_STEPS = 4  # after a save, at most: the evaluator has the next batches meanwhile
-KIND = "reevaluate"  # of the run
+SAVE_SECONDS = 3.0  # of evaluations: a killed process loses at most these
+SAVE_RECORDS = 65_536  # records of a chunk; a save is due at this number
+MERGE_STEPS = 4  # most merge steps after a save; meanwhile the evaluator works on the next batches
+KIND = "reevaluate"  # kind of the run
 
 
 class ReevaluateProgress(EvaluatingProgress):
@@ -63,19 +63,19 @@ class ReevaluateProgress(EvaluatingProgress):
 
 @dataclass(frozen=True, slots=True)
 class ReevaluateReport:
-    """Report of a reevaluation; over all its calls, unless it says otherwise.
+    """Report of a reevaluation; figures cover all its calls, except where noted.
 
     Attributes:
       finished: whether everything is done; if not, the same call continues.
       records: in the file. done: records passed so far, including those by rule.
-      evaluated: positions that were evaluated; not terminals and mates in one. evaluated_now: by this call.
+      evaluated: positions evaluated, without terminals and mates in one. evaluated_now: by this call.
       reused: positions whose V and P were already a second opinion of this evaluator.
       seconds: of evaluating and settling.
-      mean_change, largest_change: of V, in [0, 2], over all replaced ones; 0 if none was.
-      settled: whether every q has followed; if not, `graphsearch lab refresh` continues.
+      mean_change, largest_change: |difference of V|, in [0, 2], over all replaced V; 0 if there is none.
+      settled: whether every q is up to date; if not, `graphsearch lab refresh` continues.
       kept: edges whose q is still from the old evaluator, because the file has lost their child.
-      roots: positions searched as roots that the file holds.
-      changed: those whose favourite move has changed.
+      roots: number of searched roots in the file.
+      changed: the roots whose favourite move has changed.
     """
 
     finished: bool
@@ -134,8 +134,8 @@ def reevaluate(
     Args:
       path: the graph file, locked against other writers meanwhile. Until the end it is marked, and other
         commands that would write it refuse it.
-      evaluator: the file's new evaluator. An unfinished reevaluation by yet another evaluator is abandoned:
-        its results count for nothing.
+      evaluator: the file's new evaluator. An unfinished reevaluation by a third evaluator is abandoned, and
+        its values are replaced.
       ram_bytes: most memory for settling, 20 bytes a node; default: 80 % of the machine's memory.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called after every batch.
@@ -188,7 +188,7 @@ class _Reevaluation:
         self._before = Unfinished(0)
 
     def reevaluate(self, ram_bytes: int) -> ReevaluateReport:
-        """Does the remaining work; all evaluations are saved in any case."""
+        """Does the remaining work; saves all evaluations even after an error."""
         mark = self._store.unfinished
         if mark is None and self._is_of_it_already():
             return self._report(Unfinished(0, self._total), None)
@@ -203,7 +203,7 @@ class _Reevaluation:
 
     # ---------------------------------------------------------- beginning
     def _is_of_it_already(self) -> bool:
-        """Returns whether every record is from the evaluator; a file may have lost its mark."""
+        """Returns whether the values of all records are the evaluator's; a file may have lost its mark."""
         if self._store.identity.as_json() != self._evaluator.identity.as_json():
             return False
         number = self._store.evaluator_number
@@ -234,7 +234,7 @@ class _Reevaluation:
             self._save_if_due()
 
     def _left(self) -> Iterator[RecordBatch]:
-        """Yields the records that are from another evaluator, in the file's order."""
+        """Yields the records with another evaluator's values, in file order."""
         start: int | None = 0
         while start is not None:
             batch, start = self._store.portion(start)
@@ -246,7 +246,7 @@ class _Reevaluation:
                 yield self._without_known(left) if self._has_opinions else left
 
     def _without_known(self, records: RecordBatch) -> RecordBatch:
-        """Returns the records that lack this evaluator's opinion; the others get their opinion's values."""
+        """Returns the records without this evaluator's opinion; gives the others the values of theirs."""
         found = opinions.said_of(self._store, self._number, records.words)
         has = np.array([opinion is not None for opinion in found])
         if has.any():
@@ -258,7 +258,7 @@ class _Reevaluation:
         return take(records, np.nonzero(~has)[0])
 
     def _take(self, answer: Reevaluation, runs: NDArray[np.uint32]) -> None:
-        """Adds the new version of some records, and the runs in which they were evaluated."""
+        """Adds new versions of records; `runs` are the runs in which they were evaluated."""
         change = np.abs(answer.v.astype(np.float64) - answer.records.v)
         self._before = replace(
             self._before,
@@ -365,9 +365,9 @@ class _Reevaluation:
 
 
 def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[np.bool_]:
-    """Returns a mask of the records that are already from an evaluator, or from the rules.
+    """Returns a mask of the records with values of an evaluator or of the rules.
 
-    Records without a proof are excluded if the evaluator's tablebases know the result.
+    It excludes records without a proof if the evaluator's tablebases know the result.
     """
     done = done_of(batch, number)
     if isinstance(evaluator, TablebaseEvaluator):

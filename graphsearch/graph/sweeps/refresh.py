@@ -1,10 +1,10 @@
 """Refreshes a file: every edge gets the present value of its child.
 
-An edge's q is its child's value at the edge's last visit; a child improved by another parent leaves it stale.
-The file may be far larger than RAM would hold as a graph: so a compact table of every node's value
-(`sweep_kernel.py`) is swept over the streamed records until it settles, and then the file is rewritten once.
-If even the table does not fit, `parts.py` does the same in parts. Cycles settle too, because a node's V
-keeps its weight.
+An edge's q is its child's value at the edge's last visit; it becomes stale when visits through other parents
+change the child. Because a file may be far larger than memory, only a compact table of every node's value
+(`sweep_kernel.py`) is in memory: the records are streamed past it until it settles, and then the file is
+rewritten once. If even the table does not fit, `parts.py` does the same in parts. Cycles settle too, because
+a node's V keeps its weight.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .parts import PartedSweeps, parts_for, table_bytes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
-KIND = "refresh"  # of the row in the table `run`, though it asks no evaluator
+KIND = "refresh"  # kind of the row in the table `run`, although no evaluator is called
 READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
 
 
@@ -107,18 +107,18 @@ def refresh(
 ) -> RefreshReport:
     """Brings every q of a graph file up to date with its child, and returns a report.
 
-    Nothing is written before the values have settled; then the records are rewritten in steps that are each
-    complete, so it may be interrupted at any moment. Visits, draws of the path, V and P stay as they are.
+    It writes nothing before the values have settled. Then it rewrites the records in steps; each is complete,
+    so it may be interrupted at any moment. Visits, draws of the path, V and P stay as they are.
 
     Args:
       path: the graph file; locked against other writers meanwhile, readers can use it.
-      tolerance: of Q, in (0, 1]: the sweeps end when no node changes by half of it in one, so that a second
-        refresh finds no edge off by more.
+      tolerance: of Q, in (0, 1]. The sweeps end when no node changes by half of it in one sweep; a second
+        refresh then finds no edge off by more than the tolerance.
       ram_bytes: most memory of the table, 20 bytes a node; default: 80 % of the machine's memory. If it does
         not fit, the graph is swept in parts, with some 50 bytes a node in temporary files (TMPDIR).
       max_sweeps: most sweeps.
       on_progress: called after every batch of records.
-      sizes: of the write steps.
+      sizes: sizes of the write steps.
 
     Raises:
       InvalidParameterError: if the tolerance or the number of sweeps is out of range.
@@ -143,7 +143,7 @@ def refresh_store(
     max_sweeps: int = MAX_SWEEPS,
     on_progress: OnProgress | None = None,
 ) -> RefreshReport:
-    """Brings every q of an open file, or of the files of a cluster, up to date; as `refresh` does."""
+    """Brings every q of an open file or cluster up to date, as `refresh` does."""
     _check(tolerance, max_sweeps)
     report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
     _tell_tables(store, tolerance if report.stale else None)
@@ -161,12 +161,12 @@ def _check(tolerance: float, max_sweeps: int) -> None:
 
 
 def _tell_tables(store: Store, tolerance: float | None) -> None:
-    """Writes the same values to the plain tables, and the run to each file if records were written.
+    """Updates the plain tables, and adds the run to each file if records were written.
 
-    The tables are compared in any case: a refresh that was killed may have left them behind the records.
+    It compares the tables in any case: after a killed refresh they may be older than the records.
 
     Args:
-      tolerance: of the run; None: no record was written.
+      tolerance: tolerance of the run; None: no record was written.
     """
     with ExitStack() as stack:
         for part in store.parts:
@@ -179,7 +179,7 @@ def _tell_tables(store: Store, tolerance: float | None) -> None:
 
 
 def list_top(store: Store, root: chess.Board) -> None:
-    """Lists the most visited part below a root in the plain tables of each file; in one transaction."""
+    """Writes the most visited positions below a root to the plain tables of each file; in a transaction."""
     positions, edges = top_rows(store.read, root)
     for part in store.parts:
         own = {row["key"] for row in positions if store.store_of(board_of(row["fen"])) is part}
@@ -214,7 +214,7 @@ def settle(
     max_sweeps: int = MAX_SWEEPS,
     on_progress: OnProgress | None = None,
 ) -> RefreshReport:
-    """Brings every q in the records of an open store up to date, as `refresh` does; not the plain tables."""
+    """Brings every q in the records of an open store up to date, as `refresh` does, but no plain tables."""
     limit = default_budget() if ram_bytes is None else ram_bytes
     work = _Refresh(store, tolerance, limit, on_progress or (lambda progress: None))
     with closing(work.parted) if work.parted else nullcontext():
@@ -280,7 +280,7 @@ class _Refresh:
             self._say(READING, done)
 
     def _sweep(self) -> float:
-        """Returns the largest change of a sweep over all records."""
+        """Sweeps once over all records; returns the largest change of a node Q."""
         self._counts[:] = 0
         largest, done = 0.0, 0
         number = len(self._changes) + 1
@@ -310,7 +310,7 @@ class _Refresh:
             rewrite(part, fresh, say)
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
-        """Returns records with the table's values of their children."""
+        """Returns records with the values of their children from the table."""
         fresh = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy(), flags=batch.flags.copy())
         sweep.freshen(self._tables, self._table, columns_of(fresh), self._scratch, self._counts)
         return fresh

@@ -1,11 +1,10 @@
-"""Records under other priors: the legal moves to evaluate, and the visited edges in their new order.
+"""Records with new priors: lists the legal moves to evaluate, and reorders the visited edges.
 
-Edges are a prefix of the moves in descending P. With other P the order is another one:
+Edges are a prefix of the moves in descending P. New P change the order:
 
     before   a .5 (n 7)   b .3 (n 2) | c .2          after   c .6 (n 0)   b .3 (n 2)   a .1 (n 7)
 
-Visited edges stay visited; an unvisited move that now stands before a visited one gets an
-edge of n = 0.
+Visited edges keep their visits; an unvisited move that now precedes a visited one gets an edge of n = 0.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ def list_moves(
     moves: NDArray[np.uint16],
     scratch: NDArray[np.uint16],
 ) -> int64:
-    """Lists the legal moves of positions; returns the first position that has another number, or -1.
+    """Lists the legal moves of positions; returns the first position with a wrong number of them, or -1.
 
     Args:
       T: the table of `position/tables.py`. words: `[10 R]` uint64.
-      offsets: `[R + 1]` int64, where the moves of each position go.
+      offsets: `[R + 1]` int64, offsets of each position's moves in `moves`.
       moves: uint16, filled in canonical order. scratch: `[ROOM]` uint16.
     """
     table, found = ptr(T, 0), ptr(scratch, 0)
@@ -53,11 +52,11 @@ def list_moves(
 
 @kernel
 def relay_edges(old: Columns, codes: NDArray[np.uint8], out: Columns, scratch: NDArray[np.int64]) -> int64:
-    """Lays the visited edges of records in the order of other P codes; returns the number of edges.
+    """Writes the visited edges of records in the order of new P codes; returns the number of edges.
 
     Args:
-      old: the records. codes: uint8, their other P codes, in canonical order.
-      out: columns whose edges are filled; with room for as many as the records that have any have moves.
+      old: the records. codes: uint8, their new P codes, in canonical order.
+      out: columns to fill with edges; they need room for all moves of the records that have edges.
       scratch: `[512]` int64.
     """
     a, c = pointers(old), pointers(out)

@@ -1,6 +1,6 @@
 """Sweeps of stale q over records in any order, with a table of every node's value.
 
-The table has two words a place, 16 bytes, by open addressing from `key * places >> 64` on:
+The table has two words per place, 16 bytes; open addressing starts at `key * places >> 64`:
 
     word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of
              `store/record/bounds_kernel.py`: draw share per mille, or the proof
@@ -46,21 +46,21 @@ PLACE_WORDS = 2
 CODE_BITS = U(1023)  # of the first word
 KEY_BITS = U((1 << 22) - 1)
 
-# `counts`: edges that differ from their child by more than the tolerance | whose child has fewer visits than
-# they count | whose child is not known | edges and records that were changed
+# `counts`: edges that differ from their child by more than the tolerance | edges whose child has fewer visits
+# than they count | edges whose child is missing | changed edges | changed records
 STALE_EDGES, LOST_CHILDREN, MISSING_CHILDREN, CHANGED_EDGES, CHANGED_RECORDS = range(5)
 COUNTS = 5
 
 
 @by_address
 class Scratch(NamedTuple):
-    """Room for the record at hand."""
+    """Scratch memory for one record."""
 
     moves: Pointer[uint16]  # [ROOM]
     keys: Pointer[int64]  # [256]
     child: Position  # [PW]
-    q: Pointer[float32]  # [256] of the edges, as their children say
-    draws: Pointer[uint16]  # [256] likewise
+    q: Pointer[float32]  # [256] new values of the edges, from their children
+    draws: Pointer[uint16]  # [256] new draw fields of the edges
 
 
 def new_scratch() -> Scratch:
@@ -141,7 +141,7 @@ def mean_of(
 ) -> tuple[float32, int64, int64, int64]:
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
-    As `graph/statistics_kernel.py` does in memory. The code is that of `node_code` in
+    `graph/statistics_kernel.py` does the same in memory. The code is that of `node_code` in
     `store/record/bounds_kernel.py`: the draw share while nothing is proven.
     """
     begin = c.edge_offsets[i]
@@ -205,8 +205,7 @@ def take(
 
 @inner
 def rank_edges(T: BoardTable, c: Records, i: int64, x: Scratch) -> bool:
-    """Fills the moves of a record, and the keys that select those of its edges; returns False if its P do not
-    fit its moves."""
+    """Fills a record's moves and the rank keys of its edges; returns False if its P do not fit its moves."""
     first = c.code_offsets[i]
     moves = c.code_offsets[i + 1] - first
     if generate_moves(T, adv(c.words, i * PW), x.moves) != moves:
@@ -271,7 +270,7 @@ def write_back(c: Records, i: int64, x: Scratch, counts: Pointer[int64]) -> None
 
 @kernel
 def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], columns: Columns) -> None:
-    """Adds records with their present values; the caller makes sure that there is room.
+    """Adds records with their present values; the table must have room.
 
     Args:
       T: the table of `position/tables.py`. table: `[places * 2]` uint64. columns: a batch of `columns_of`.
@@ -297,9 +296,9 @@ def sweep(
     tolerance: float64,
     counts: NDArray[np.int64],
 ) -> float64:
-    """Recomputes records from their children into the table; returns the largest change of a Q.
+    """Recomputes records from their children, and updates the table; returns the largest change of a Q.
 
-    The new value of each is visible to the next one.
+    Later records of the sweep already use the new values.
 
     Args:
       T, table, columns: as for `enter`; columns are only read. x: of `new_scratch`.
@@ -329,7 +328,7 @@ def freshen(
     x: Scratch,
     counts: NDArray[np.int64],
 ) -> None:
-    """Writes the table's values of their children to edges, in place, and counts the changes.
+    """Writes the children's values from the table to the edges, in place, and counts the changes.
 
     Args: as for `sweep`; `q`, `edge_d` and `flags` of the columns are written.
     """

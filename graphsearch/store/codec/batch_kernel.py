@@ -1,11 +1,11 @@
-"""What the codec's kernels share: records as pointers, the header of a block, men, the numbers in a block.
+"""Shared by the codec's kernels: records as pointers, block headers, men, and numbers read from a block.
 
 columns   the arrays of a `RecordBatch`, flat: `Columns`
 header    the first four bytes of a block: `layout.py` has its fields
 position  `[10]` uint64 words (`position/board.py`)
-reader    `[READER]` int64; from EN_PASSANT on: where the next byte of each column of any length stands
-          (NUMBERS: of the varints, those of N and R included); END: where the block ends; FAILED: 1 once
-          something is not sound
+reader    `[READER]` int64; from EN_PASSANT on: offset of the next byte of each variable-length column
+          (NUMBERS: of the varints, those of N and R included); END: end of the block; FAILED: 1 after an
+          unsound value
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Bytes: TypeAlias = Pointer[uint8]  # of a block
 
 
 class Columns(NamedTuple):
-    """The arrays of a `RecordBatch`, which the caller keeps alive, in its order; the words are flat."""
+    """The arrays of a `RecordBatch`, in its order, words flat; the caller keeps them alive."""
 
     words: NDArray[np.uint64]
     v: NDArray[np.float32]
@@ -82,7 +82,7 @@ def pointers(c: Columns) -> Records:
 
 @inner
 def header_at(data: Pointer[uint8], at: int64) -> int64:
-    """Returns the header of the block that begins at a place of `data`, int64; its bytes are there."""
+    """Returns the header of the block at offset `at` of `data`, int64; the caller has checked the length."""
     return (
         int64(data[at])
         | (int64(data[at + 1]) << 8)
@@ -125,7 +125,7 @@ def is_drawn(header: int64) -> int64:
 
 @inner
 def low_bytes(header: int64) -> int64:
-    """Returns how many bytes the low parts of a block take."""
+    """Returns the size of a block's low parts in bytes."""
     return layout.LOW * (records_in(header) + edges_in(header))
 
 
@@ -161,14 +161,14 @@ def man_at(s: Position, bit: uint64) -> int64:
     return kind + 6 if s[BLACK] & bit else kind
 
 
-# ------------------------------------------------------------------ single numbers out of a block
+# ------------------------------------------------------------------ single numbers from a block
 NUMBERS, END, FAILED, READER = layout.RUN, layout.RUN + 1, layout.RUN + 2, layout.RUN + 3
-Reader: TypeAlias = Pointer[int64]  # [READER]: where each column goes on, and these
+Reader: TypeAlias = Pointer[int64]  # [READER]: offset of each column's next byte, and these
 
 
 @inner
 def next_byte(data: Bytes, reader: Reader, column: int64) -> int64:
-    """Returns the next byte of a column of any length; its end has been checked."""
+    """Returns the next byte of a variable-length column; the caller has checked the column's end."""
     at = reader[column]
     reader[column] = at + 1
     return int64(data[at])
@@ -193,7 +193,7 @@ def read_varint(data: Bytes, reader: Reader) -> int64:
 
 @inner
 def read_float(reader: Reader, data: Bytes, low: int64, high: uint8) -> uint32:
-    """Returns the bits of a value in [-1, 1], of three low bytes and a high one."""
+    """Returns the bits of a value in [-1, 1] from three low bytes and a high one."""
     bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
     if bits & layout.MAGNITUDE > layout.UNIT:
         reader[FAILED] = 1
@@ -202,7 +202,7 @@ def read_float(reader: Reader, data: Bytes, low: int64, high: uint8) -> uint32:
 
 @inner
 def read_draw(reader: Reader, low: uint8, high: uint8, most: int64) -> uint16:
-    """Returns a draw share of two bytes."""
+    """Returns a draw field from its two bytes; it fails above `most`."""
     d = int64(low) | (int64(high) << 8)
     if d > most:
         reader[FAILED] = 1
@@ -211,7 +211,7 @@ def read_draw(reader: Reader, low: uint8, high: uint8, most: int64) -> uint16:
 
 @inner
 def read_squares(data: Bytes, reader: Reader, column: int64, count: int64) -> uint64:
-    """Returns squares, each told by its distance from the one before."""
+    """Returns a set of squares; each byte is the number of squares skipped before one."""
     squares = ZERO
     square = int64(-1)
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Columns to blocks and back with the kernels, which are imported on first use."""
+"""Encodes columns into blocks and decodes them with the kernels, which are imported on first use."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class EncodedChunk:
     """One chunk as it is stored.
 
     Attributes:
-      dictionary: the dictionaries that its blocks were written with.
-      data: the blocks, with checksums, one behind the other. ends: where each ends.
+      dictionary: the dictionaries of its blocks.
+      data: the blocks, with checksums, concatenated. ends: where each ends.
     """
 
     dictionary: bytes
@@ -64,12 +64,11 @@ class _PlainBlocks:
     columns: NDArray[np.int64]
 
     def block(self, i: int) -> bytes:
-        """Returns one block."""
         return self.plain[self.ends[i - 1] if i else 0 : self.ends[i]].tobytes()
 
 
 def owned(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Returns the array, or a copy, contiguous and writable: kernels compile anew for any other kind."""
+    """Returns the array or a copy, contiguous and writable: other kinds would compile another variant."""
     if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
         return array
     return np.require(array, dtype, ["C", "W"])
@@ -85,22 +84,22 @@ def board_tables() -> NDArray[np.uint64]:
 
 @cache
 def start_position() -> NDArray[np.uint64]:
-    """Returns the position that the first record of a block is told from."""
+    """Returns the reference of the first record of a block."""
     return np.array(START, np.uint64)
 
 
 def columns_of(batch: RecordBatch) -> Columns:
-    """Returns the batch as the kernels take it, words flat."""
+    """Returns the columns of a batch for the kernels, words flat."""
     from .batch_kernel import Columns
 
     return Columns(**{name: owned(getattr(batch, name), kind).reshape(-1) for name, kind in COLUMNS.items()})
 
 
 def encode_plain(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Returns the blocks of some records before compression, with 8 bytes more, and where each ends.
+    """Returns the uncompressed blocks of some records, with 8 bytes of padding, and where each ends.
 
     Raises:
-      UnfitRecordError: if a record has no place in the format.
+      UnfitRecordError: if the format cannot represent a record.
     """
     from .encoding_kernel import encode
 
@@ -114,15 +113,15 @@ def encode_plain(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int6
 
 
 def encode_chunk(batch: RecordBatch, dictionary: bytes = b"", *, threads: int | None = None) -> EncodedChunk:
-    """Returns the stored form of the records of one chunk, in their order, which several threads encode.
+    """Returns the stored form of the records of one chunk, in their order, encoded by several threads.
 
     Args:
       batch: the records.
       dictionary: dictionaries as stored, of a chunk of the same kind; without them new ones are trained.
-      threads: how many; default: one for each core, at most 8. The result is the same.
+      threads: number of threads; default: one for each core, at most 8. The result is the same.
 
     Raises:
-      UnfitRecordError: if a record has no place in the format.
+      UnfitRecordError: if the format cannot represent a record.
     """
     begins = range(0, len(batch), PART)
     parts = [(first, batch.part(first, min(first + PART, len(batch)))) for first in begins]
@@ -142,7 +141,7 @@ def _drained(items: deque[_Item]) -> Iterator[_Item]:
 
 
 def _plain_blocks(first: int, part: RecordBatch) -> _PlainBlocks:
-    """Returns the blocks of the records from `first` on of a chunk; an error names their place in it."""
+    """Returns the blocks of the part of a chunk from record `first` on; errors give places in the chunk."""
     from .packing_kernel import split
 
     try:
@@ -155,7 +154,7 @@ def _plain_blocks(first: int, part: RecordBatch) -> _PlainBlocks:
 
 
 def _dictionaries(parts: Iterable[_PlainBlocks], stored: bytes) -> Dictionaries:
-    """Returns the dictionaries for the blocks of a chunk: those that are given, or new ones, or none."""
+    """Returns the dictionaries for the blocks of a chunk: `stored`, new ones, or none for a small chunk."""
     places = [(part, i) for part in parts for i in range(len(part.ends))]
     wanted = sampled(len(places))
     if wanted and stored:
@@ -164,7 +163,7 @@ def _dictionaries(parts: Iterable[_PlainBlocks], stored: bytes) -> Dictionaries:
 
 
 def _packed(part: _PlainBlocks, dictionaries: Dictionaries) -> tuple[bytes, list[int]]:
-    """Returns blocks as they are stored, one behind the other, and where each ends."""
+    """Returns the stored form of blocks, concatenated, and where each ends."""
     from .packing_kernel import seal
 
     plain, ends = part.plain, part.ends
@@ -199,12 +198,12 @@ def sort_keys(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def segment_order(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Returns the order of different records in a segment.
+    """Returns the indices of records of distinct positions in the order of a segment.
 
     Args:
-      words: `[R, 10]` and more, their positions. keys: their sort keys.
+      words: `[R, 10]` or wider, their positions. keys: their sort keys.
     """
-    places = np.argsort(keys)  # quicksort: a quarter of the time of a stable sort, which the ties need
+    places = np.argsort(keys)  # quicksort takes a quarter of the time of a stable sort; only ties need that
     is_tied = np.zeros(len(keys), np.bool_)
     ties = np.flatnonzero(np.diff(keys[places]) == 0)
     is_tied[ties] = is_tied[ties + 1] = True
@@ -214,14 +213,14 @@ def segment_order(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArra
 
 
 def newest_in_order(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Returns the indices of the records in the order of a segment, the first one of each position.
+    """Returns the indices of records in the order of a segment, only the first record of each position.
 
     Args:
       words: `[R, 10]` packed positions. keys: `[R]` their sort keys.
     """
     from .columns_kernel import settle_ties
 
-    places = np.argsort(keys, kind="stable")  # which makes use of what is in order already
+    places = np.argsort(keys, kind="stable")  # faster on records that are already in order
     return places[: settle_ties(owned(words, np.uint64).reshape(-1), keys, places)]
 
 
@@ -235,13 +234,13 @@ def bloom_of(batch: RecordBatch, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 
 def joined(blocks: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Returns blocks one behind the other, as kernels take them, and where each ends."""
+    """Returns blocks concatenated and padded, for kernels, and where each ends."""
     ends = np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))
     return padded(b"".join(blocks)), ends
 
 
 def padded(data: bytes) -> NDArray[np.uint8]:
-    """Returns bytes as kernels take them, which may read a little beyond."""
+    """Returns bytes with 8 bytes of padding, since kernels may read beyond the end."""
     return np.frombuffer(bytearray().join((data, bytes(8))), np.uint8)
 
 
@@ -253,14 +252,14 @@ def decode_stored(
     dictionary_of: Callable[[int], bytes],
     on_damage: Callable[[int, str], None],
 ) -> tuple[RecordBatch, NDArray[np.int64]]:
-    """Returns the records of stored blocks, and how many each has: none if it is damaged.
+    """Returns the records of stored blocks, and the number of records of each, 0 if it is damaged.
 
     Args:
       unpacker: of this thread.
       data, ends: the blocks, as `joined` returns them.
-      slots: `[blocks]` what the unpacker calls the dictionaries of each.
+      slots: `[blocks]` the unpacker's slot of the dictionaries of each.
       dictionary_of: returns the dictionaries of a block as stored.
-      on_damage: called with the index of each block that is not sound, and why.
+      on_damage: called with the index of each unsound block, and the reason.
     """
     plain, sizes = unpacker.unpack(data, ends, slots, dictionary_of, on_damage)
     while True:
@@ -280,7 +279,7 @@ def decode_stored(
 
 
 def decode_plain(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordBatch, int]:
-    """Returns the records of unpacked blocks, and the first unsound one, or their number."""
+    """Returns the records of unpacked blocks, and the first unsound block, or the number of blocks."""
     from .decoding_kernel import decode
     from .packing_kernel import room
 
@@ -291,7 +290,7 @@ def decode_plain(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[Rec
 
 
 def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
-    """Returns the records `order` of a batch."""
+    """Returns the records of a batch at the indices `order`."""
     if len(order) == len(batch) and bool((order == np.arange(len(order))).all()):
         return batch
     from .columns_kernel import gather
@@ -313,16 +312,16 @@ def extract_stored(
     asked: NDArray[np.int64],
     firsts: NDArray[np.int64],
 ) -> tuple[RecordBatch, NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns the records of some positions in stored blocks, their places in `asked`, and what was refused.
+    """Returns the records of some positions in stored blocks, their places in `asked`, and refused blocks.
 
-    A block is refused, `[blocks]`, if it is not sound or only the `zstandard` package can judge it.
+    The last array, `[blocks]`, marks blocks that are unsound, or that only the `zstandard` package can judge.
 
     Args:
       unpacker: of this thread.
-      data, ends, slots: the blocks, as `bulk.decode_stored` takes them.
+      data, ends, slots: the blocks, as for `bulk.decode_stored`.
       words: `[10 K]` packed positions, flat.
-      asked: which of them are looked for, block by block.
-      firsts: `[blocks + 1]` where in `asked` those of each block begin.
+      asked: indices of the positions to look for, block by block.
+      firsts: `[blocks + 1]` index in `asked` of the first position of each block.
     """
     from .extracting_kernel import extract
     from .packing_kernel import room
@@ -330,7 +329,7 @@ def extract_stored(
     sums = np.zeros(4, np.int64)
     room(data, ends, sums)
     most = MAX_MOVES * len(asked)
-    times = int(np.diff(firsts).max(initial=0))  # that a record may be asked for
+    times = int(np.diff(firsts).max(initial=0))  # most requests for one record
     out = RecordBatch.room(len(asked), min(most, times * int(sums[2])), min(most, times * int(sums[3])))
     hits, refused = np.empty(len(asked), np.int64), np.zeros(len(ends), np.bool_)
     found = extract(

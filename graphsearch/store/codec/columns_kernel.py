@@ -55,7 +55,7 @@ def copy_whole(c: Records, k: int64, a: Records, i: int64) -> None:
 
 @kernel
 def gather(source: Columns, order: NDArray[np.int64], out: Columns) -> None:
-    """Copies records `order` of `source` to `out`, whose arrays have the room; its offsets are filled too."""
+    """Copies records `order` of `source` to `out`, which has room for them; fills its offsets, too."""
     a, c = pointers(source), pointers(out)
     for k in range(len(order)):
         copy_whole(c, int64(k), a, order[k])
@@ -82,7 +82,7 @@ def fill_sort_keys(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
 
 @inner
 def compared(a: Pointer[uint64], b: Pointer[uint64]) -> int64:
-    """Returns -1, 0 or 1: how two positions of one sort key stand in a segment."""
+    """Returns -1, 0 or 1: the order in a segment of two positions with the same sort key."""
     for w in range(8):
         if a[w] != b[w]:
             return int64(-1) if a[w] < b[w] else int64(1)
@@ -92,14 +92,14 @@ def compared(a: Pointer[uint64], b: Pointer[uint64]) -> int64:
 
 @kernel
 def settle_ties(words: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]) -> int64:
-    """Puts records of one sort key in order and drops all but the first of each position.
+    """Puts records with the same sort key in order and drops all but the first of each position.
 
     Args:
       words: `[10 R]` uint64 flat. keys: `[R]` their sort keys.
-      places: int64, the records by their keys, those of one key as they came; overwritten.
+      places: int64, the records sorted by key, equal keys in their original order; overwritten.
 
     Returns:
-      how many places are left, at the front.
+      the number of places kept, at the front.
     """
     kept, first = int64(0), int64(0)  # `first`: where the records of this key begin among those kept
     for k in range(len(places)):
@@ -129,10 +129,10 @@ def pair(
     new_keys: NDArray[np.uint64],
     places: NDArray[np.int64],
 ) -> int64:
-    """Fills which record of `old` is of the same position as each of `new`, or -1; returns how many are.
+    """Fills the record of `old` with the position of each of `new`, or -1; returns the number found.
 
     Args:
-      old, new: words, `[10 R]` uint64 flat, in the order of a segment, no position twice.
+      old, new: words, `[10 R]` uint64 flat, in the order of a segment, without duplicates.
       old_keys, new_keys: their sort keys.
       places: int64, one for each of `new`.
     """

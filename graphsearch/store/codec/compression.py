@@ -1,4 +1,4 @@
-"""Compressing blocks: what zstd sees of them, with which dictionaries, and the checksum.
+"""Compresses and decompresses blocks: their zstd frames, dictionaries and checksum.
 
 `schema/segment.md` is the reference. A (de)compressor serves one thread, so every call makes its own;
 dictionaries may be shared.
@@ -43,7 +43,7 @@ DICTIONARY_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first bytes of a block announce."""
+    """The header of a block; `drawn`: whether it has the column of path draws."""
 
     records: int
     codes: int
@@ -62,7 +62,7 @@ class Header:
         """Returns the header of a block, compressed or not.
 
         Raises:
-          CorruptRecordError: if it has none.
+          CorruptRecordError: if the block is too short for one.
         """
         if len(block) < HEADER:
             raise CorruptRecordError("a block is too short")
@@ -75,33 +75,33 @@ class Header:
         )
 
     def parts(self) -> tuple[int, int]:
-        """Returns where in an uncompressed block the P codes begin, and the columns after them."""
+        """Returns the offsets of the P codes and of the columns in an uncompressed block."""
         codes = HEADER + LOW * (self.records + self.edges)
         return codes, codes + self.codes
 
     @property
     def column_bytes(self) -> int:
-        """The most that the columns may take."""
+        """Maximum size of the columns in bytes."""
         return RECORD_BYTES * self.records + EDGE_BYTES * self.edges
 
 
 class Dictionaries:
-    """The dictionaries of a chunk: one for P codes, one for columns; or none of both."""
+    """The dictionaries of a chunk: one for P codes and one for columns, or neither."""
 
     def __init__(self, codes: bytes = b"", columns: bytes = b"") -> None:
         self._stored = struct.pack("<H", len(codes)) + codes + columns if codes else b""
         self._loaded = [_load(codes), _load(columns)] if codes else [None, None]
 
     def to_bytes(self) -> bytes:
-        """Returns the stored form: length of the first one as u16, then both; nothing if there are none."""
+        """Returns the stored form: length of the first one as u16, then both; empty if there are none."""
         return self._stored
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Dictionaries:
-        """Returns the dictionaries of their stored form.
+        """Returns the dictionaries parsed from their stored form.
 
         Raises:
-          CorruptRecordError: if the bytes are no dictionaries.
+          CorruptRecordError: if the bytes are not dictionaries.
         """
         if not data:
             return cls()
@@ -114,10 +114,10 @@ class Dictionaries:
 
     @classmethod
     def train(cls, sample: Sequence[bytes]) -> Dictionaries:
-        """Returns dictionaries for the kind of the given uncompressed blocks, or none if they need none.
+        """Returns dictionaries trained on uncompressed blocks, or none if zstd cannot train any.
 
         Args:
-          sample: the blocks that `sampled` names; none for a chunk that gets no dictionaries.
+          sample: the blocks that `sampled` selects; empty for a chunk that gets no dictionaries.
         """
         parts = [_split(block) for block in sample]
         try:
@@ -128,15 +128,15 @@ class Dictionaries:
             return cls()
 
     def prepare(self) -> None:
-        """Prepares `frames`, before several threads call it."""
+        """Prepares the dictionaries for compression, before several threads call `frames`."""
         for loaded, level in zip(self._loaded, LEVELS, strict=True):
             if loaded:
                 loaded.precompute_compress(level=level)
 
     def frames(self, codes: Sequence[Bytes], columns: Sequence[Bytes]) -> list[bytes]:
-        """Returns each block's frames as zstd makes them: P codes (empty if there are none), columns.
+        """Returns the zstd frames of each block in turn: P codes (empty if there are none), columns.
 
-        `prepare` must have been called; any thread may call this.
+        Call `prepare` first; any thread may call this.
         """
         first, second = (
             _compressed(*pair) for pair in zip(self._compressors(), (codes, columns), strict=True)
@@ -171,7 +171,7 @@ class Opener:
         """Returns a block as it was before compression: header, low bytes, P codes, columns.
 
         Raises:
-          CorruptRecordError: if the checksum is wrong, or the content is not what the header says.
+          CorruptRecordError: if the checksum is wrong, or the content does not match the header.
         """
         data = without_checksum(block)
         header = Header.of(data)
@@ -187,7 +187,7 @@ class Opener:
 
 
 def sampled(blocks: int) -> range:
-    """Returns which of a chunk's blocks its dictionaries are trained on: none if it gets none.
+    """Returns the blocks of a chunk that its dictionaries are trained on, none for a small chunk.
 
     >>> len(sampled(31)), len(sampled(32)), len(sampled(2048))
     (0, 32, 64)
@@ -217,7 +217,7 @@ def _split(block: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _compressed(compressor: ZstdCompressor, parts: Sequence[Bytes]) -> list[bytes]:
-    """Returns the frame of each part, nothing for an empty one; without Python's lock, where zstd's C is."""
+    """Returns the frame of each part, empty for an empty one; zstd's C backend releases Python's lock."""
     filled: list[bytes | bytearray | memoryview[int]] = [part for part in parts if len(part)]
     if filled and "multi_compress_to_buffer" in zstandard.backend_features:
         found = compressor.multi_compress_to_buffer(filled)
@@ -237,7 +237,7 @@ def _train(samples: Iterable[bytes]) -> bytes:
 
 
 def _expand(decompressor: ZstdDecompressor, data: bytes, limit: int) -> bytes:
-    """Returns the content of a frame; one that is larger than the limit is refused."""
+    """Returns the content of a frame; content larger than the limit is an error."""
     try:
         return decompressor.decompress(FRAME_START + data, max_output_size=limit, allow_extra_data=False)
     except ZstdError as error:

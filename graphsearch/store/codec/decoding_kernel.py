@@ -1,9 +1,9 @@
-"""Blocks to records, in bulk: any bytes decode or are reported, and nothing is touched out of bounds.
+"""Decodes blocks into records, in bulk: any bytes decode or are reported, without access out of bounds.
 
-`layout.py` says what stands where. While a block is read:
+`layout.py` has the layout of a block. While a block is read:
 
     rows    its columns of one byte per record: row of record k, column c at `rows[k + records * c]`
-    reader  where the columns of any length go on (`batch_kernel.py`)
+    reader  offsets of the next bytes of its variable-length columns (`batch_kernel.py`)
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> 
 
 @inner
 def read_board(data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position) -> uint64:
-    """Reads where the men of a position told from `base` stand into `s`; returns the squares that changed."""
+    """Reads the men of a position encoded against `base` into `s`; returns the squares that changed."""
     emptied = read_squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
     filled = read_squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
     for w in range(8):
@@ -140,7 +140,7 @@ def read_board(data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position
 
 @inner
 def read_meta(data: Bytes, reader: Reader, row: Bytes, size: int64, base: Position) -> int64:
-    """Returns the meta word of a position told from `base`."""
+    """Returns the meta word of a position encoded against `base`."""
     return _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
 
 
@@ -148,7 +148,7 @@ def read_meta(data: Bytes, reader: Reader, row: Bytes, size: int64, base: Positi
 def _position(
     T: BoardTable, data: Bytes, reader: Reader, row: Bytes, size: int64, s: Position, base: Position
 ) -> None:
-    """Reads a position told from `base` into `s`, key included."""
+    """Reads a position encoded against `base` into `s`, key included."""
     changed = read_board(data, reader, row, size, s, base)
     if reader[FAILED]:
         return
@@ -163,9 +163,9 @@ def _position(
 
 @inner
 def open_block(data: Bytes, reader: Reader, at: int64, header: int64) -> int64:
-    """Sets the cursors of the columns of any length; returns where the rows of the block at `at` begin.
+    """Sets the offsets of the variable-length columns; returns where the rows of the block at `at` begin.
 
-    Fails if a column ends behind the block.
+    Sets FAILED if a column ends beyond the block.
     """
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     rows = at + layout.HEADER + low_bytes(header) + codes
@@ -198,7 +198,7 @@ def open_block(data: Bytes, reader: Reader, at: int64, header: int64) -> int64:
 
 @inner
 def read_codes(reader: Reader, data: Bytes, at: int64, out: Bytes, n: int64) -> None:
-    """Copies `n` P codes."""
+    """Copies `n` P codes; sets FAILED if one is out of range."""
     wrong = int64(0)
     for j in range(n):
         code = int64(data[at + j])
@@ -233,7 +233,7 @@ def read_counts(data: Bytes, reader: Reader, out: Pointer[uint32], n: int64) -> 
 
 @inner
 def skip_counts(data: Bytes, reader: Reader, n: int64) -> None:
-    """Passes over `n` counts."""
+    """Skips `n` counts."""
     for _ in range(n):
         read_varint(data, reader)
 
@@ -255,7 +255,7 @@ def _edges(
 def read_fields(
     data: Bytes, reader: Reader, c: Records, i: int64, row: Bytes, size: int64, low: int64
 ) -> None:
-    """Reads the fields of one byte, V and its draws into place `i`; `low`: where the record's low part is."""
+    """Reads the one-byte fields, V and its draws into place `i`; `low`: offset of the record's low part."""
     c.flags[i] = row[size * layout.FLAGS]
     c.evaluator[i] = row[size * layout.EVALUATOR]
     c.v[i] = read_float(reader, data, low, row[size * layout.V_HIGH])
@@ -264,7 +264,7 @@ def read_fields(
 
 @inner
 def read_run(data: Bytes, reader: Reader, meta: int64, base: uint32) -> uint32:
-    """Returns a record's run: one of its own, or that of its reference."""
+    """Returns a record's run: its own if it has one, else its reference's, `base`."""
     run = read_varint(data, reader) if meta & layout.HAS_RUN else int64(base)
     if run > MAX_RUN:
         reader[FAILED] = 1
@@ -283,7 +283,7 @@ def _records(
     rows: int64,
     start: Position,
 ) -> None:
-    """Reads the records of a block, but for their P codes and edges."""
+    """Reads the records of a block, except their P codes and edges."""
     for k in range(size):
         i = first + k
         row = adv(data, rows + k)
@@ -316,7 +316,7 @@ def decode_block(
     header: int64,
     start: Position,
 ) -> None:
-    """Reads one block into the columns from record `first` on; the reader tells whether it was sound."""
+    """Reads one block into the columns from record `first` on; sets FAILED if the block is unsound."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     low = at + layout.HEADER
     rows = open_block(data, reader, at, header)
@@ -341,14 +341,17 @@ def decode(
     columns: Columns,
     first: int64,
 ) -> int64:
-    """Decodes blocks into columns from record `first` on; returns the first unsound block, or their number.
+    """Decodes blocks into columns from record `first` on.
 
     Args:
       T: the table of `position/tables.py`.
-      data: uint8, blocks one after the other as they were before compression.
+      data: uint8, uncompressed blocks, concatenated.
       ends: `[blocks]` int64, end of each block in `data`.
       start: as in `encode`.
-      columns: `Columns` with room for what the headers announce; the offsets at `first` are set.
+      columns: `Columns` with room for the contents that the headers state; the offsets at `first` are set.
+
+    Returns:
+      the index of the first unsound block, or the number of blocks.
     """
     c = pointers(columns)
     reader = np.zeros(READER, np.int64)

@@ -1,11 +1,11 @@
-"""Records to blocks, in bulk: the columns of each block, which zstd then compresses one by one.
+"""Encodes records into blocks, in bulk; zstd then compresses the blocks one by one.
 
-`layout.py` says what stands where. While a block is made:
+`layout.py` has the layout of a block. While a block is written:
 
-    rows    its columns of one byte per record, where they are to stand: row of record k, column c at
+    rows    its columns of one byte per record, in the output: row of record k, column c at
             `rows[k + records * c]`
-    lists   its columns of any length but the last two, ROOM bytes each, from EN_PASSANT on
-    sizes   `[LISTS]` int64, how many bytes of each are used
+    lists   its variable-length columns except the last two, ROOM bytes each, from EN_PASSANT on
+    sizes   `[LISTS]` int64, bytes used of each list
     planes  `[4 * (BLOCK + 1)]` uint64, each record's men as four bit planes, those of START last
 """
 
@@ -61,7 +61,7 @@ def _difference(a: Pointer[uint64], b: Pointer[uint64]) -> uint64:
 
 @inner
 def _best_reference(planes: Pointer[uint64], i: int64) -> int64:
-    """Returns which earlier record of the block has the fewest other squares, the nearest at ties."""
+    """Returns the earlier record of the block that differs on the fewest squares, the nearest at ties."""
     best = int64(65)
     reference = i - 1
     for j in range(i - 1, -1, -1):
@@ -74,7 +74,7 @@ def _best_reference(planes: Pointer[uint64], i: int64) -> int64:
 
 @inner
 def _append(columns: Pointer[uint8], sizes: Pointer[int64], column: int64, x: int64) -> None:
-    """Appends a byte to a column of any length."""
+    """Appends a byte to a variable-length column."""
     k = column - FIRST_LIST
     columns[ROOM * k + sizes[k]] = uint8(x)
     sizes[k] += 1
@@ -82,7 +82,7 @@ def _append(columns: Pointer[uint8], sizes: Pointer[int64], column: int64, x: in
 
 @inner
 def _squares(columns: Pointer[uint8], sizes: Pointer[int64], column: int64, squares: uint64) -> int64:
-    """Appends a set of squares: how many are skipped before each; returns their number."""
+    """Appends a set of squares, each as the number of squares skipped before it; returns their number."""
     count = popc(squares)
     next_one = int64(0)
     while squares:
@@ -103,7 +103,7 @@ def _position(
     base: Pointer[uint64],
     changed: uint64,
 ) -> None:
-    """Writes a position as the squares that changed against `base`, then the other parts of it."""
+    """Writes a position as the squares that changed against `base`, then its other parts."""
     men = s[WHITE] | s[BLACK]
     emptied = changed & ~men
     filled = changed & men
@@ -167,7 +167,7 @@ def _low(out: Pointer[uint8], at: int64, value: uint32, d: uint16) -> int64:
 
 @inner
 def _fits(c: Records, i: int64) -> int64:
-    """Returns OK, or what in record `i` has no place in the format."""
+    """Returns OK, or BAD_POSITION or BAD_FIELD if the format cannot represent record `i`."""
     s = adv(c.words, PW * i)
     if not is_position(s):
         return int64(layout.BAD_POSITION)
@@ -226,7 +226,7 @@ def _records(
     sizes: Pointer[int64],
     planes: Pointer[uint64],
 ) -> None:
-    """Writes the columns of one byte per record, and collects those of any length."""
+    """Writes the columns of one byte per record, and collects the variable-length ones."""
     size = last - first
     _planes(start, adv(planes, 4 * layout.BLOCK))
     for i in range(first, last):
@@ -269,7 +269,7 @@ def _rest(
     out: Pointer[uint8],
     at: int64,
 ) -> int64:
-    """Writes the columns of any length, those of edges `first` to `last` included; returns the end."""
+    """Writes the variable-length columns, those of edges `first` to `last` included; returns the end."""
     for column in range(LISTS):
         for k in range(sizes[column]):
             out[at] = columns[ROOM * column + k]
@@ -308,11 +308,11 @@ def _block(
 def encode(
     columns: Columns, start: NDArray[np.uint64], out: NDArray[np.uint8], ends: NDArray[np.int64]
 ) -> tuple[int64, int64]:
-    """Writes blocks one after the other; returns (OK, number of bytes), or (what is wrong, record).
+    """Writes blocks one after the other; returns (OK, number of bytes), or (the problem, record).
 
     Args:
-      columns: `Columns` of arrays, records in the order of the run.
-      start: `[10]` the position that the first record of a block is told from.
+      columns: `Columns` of the records, in the order in which they are stored.
+      start: `[10]` the reference of the first record of a block.
       out: `[room_for(blocks, R, codes, edges)]` uint8 (`layout.py`), filled.
       ends: `[blocks]` int64, where each block ends, filled.
     """

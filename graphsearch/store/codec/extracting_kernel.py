@@ -1,11 +1,11 @@
-"""Records by position out of stored blocks: unpacked and compared, one block at a time.
+"""Extracts records by position from stored blocks: unpacks and compares them one block at a time.
 
     stored blocks | unpack -> plain | boards, up to the one that is asked for | that record -> out
                   +------ working memory that stays in the cache ------+
 
-A read wants one record of most blocks. So of the others only what leads to it is read: the men, since a
-position is told from an earlier one, and the lengths of what lies before it. The key is that of the position
-that was asked for.
+A read usually wants one record of a block. Of the other records it reads only the men, since a position is
+encoded against an earlier one, and the lengths of the data before its own. The key is copied from the
+requested position.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from .packing_kernel import Workshop, unpack_block
 
 @by_address
 class Bench(NamedTuple):
-    """Room for one block at work; one for each thread.
+    """Working memory for one block; one for each thread.
 
     Attributes:
       plain: uint8, the block before compression.
@@ -73,7 +73,7 @@ class Bench(NamedTuple):
 def _read_position(
     data: Bytes, reader: Reader, rows: int64, k: int64, size: int64, bench: Bench, start: Position
 ) -> None:
-    """Reads position `k` of a block, without its key, and the run of its record; those before it are read."""
+    """Reads position `k` of a block, without its key, and its record's run, after all positions before it."""
     row = adv(data, rows + k)
     back = int64(row[size * layout.REFERENCE])
     moves, edges = int64(row[size * layout.MOVES]), int64(row[size * layout.EDGES])
@@ -92,7 +92,7 @@ def _read_position(
 
 @inner
 def _skip_runs(data: Bytes, reader: Reader, rows: int64, begin: int64, size: int64) -> None:
-    """Passes over the runs of the records of a block from `begin` on."""
+    """Skips the runs of the records of a block from `begin` on."""
     for at in range(rows + size * layout.META + begin, rows + size * layout.META + size):
         if int64(data[at]) & layout.HAS_RUN:
             read_varint(data, reader)
@@ -100,7 +100,7 @@ def _skip_runs(data: Bytes, reader: Reader, rows: int64, begin: int64, size: int
 
 @inner
 def _ends_with_counts(data: Bytes, reader: Reader, header: int64) -> bool:
-    """Returns whether the counts of the edges, and nothing else, follow to the end of a block."""
+    """Returns whether the rest of a block is the counts of its edges and nothing else."""
     left = edges_in(header) * (1 + is_drawn(header))
     last = int64(0)
     for at in range(reader[NUMBERS], reader[END]):
@@ -122,7 +122,7 @@ def _sum_before(data: Bytes, column: int64, k: int64) -> int64:
 def _copy_edges(
     data: Bytes, reader: Reader, c: Records, first: int64, n: int64, before: int64, header: int64, rows: int64
 ) -> None:
-    """Reads `n` edges of a block, which follow on `before` others, into the columns from edge `first` on."""
+    """Reads `n` edges of a block, after `before` others, into the columns from edge `first` on."""
     size, edges = records_in(header), edges_in(header)
     low = layout.HEADER + layout.LOW * (size + before)
     read_values(data, reader, c, first, n, low, rows + layout.FIXED * size + before, edges)
@@ -184,9 +184,9 @@ def open_plain(data: Bytes, reader: Reader, header: int64, bench: Bench, start: 
 def find_plain(
     data: Bytes, reader: Reader, header: int64, bench: Bench, start: Position, s: Position
 ) -> tuple[int64, int64]:
-    """Returns where the rows of an unpacked block begin, and which of its positions is `s`, -1 for none.
+    """Returns where the rows of an unpacked block begin, and the index of position `s` in it, -1 for none.
 
-    Of the positions behind it nothing is read.
+    It reads no position after `s`.
     """
     reader[FAILED] = 0
     rows, size = open_block(data, reader, int64(0), header), records_in(header)
@@ -204,7 +204,7 @@ def find_plain(
 
 @inner
 def _find_in_block(s: Position, bench: Bench, size: int64) -> int64:
-    """Returns which position of a block is `s`, -1 for none."""
+    """Returns the index of position `s` in a block, -1 for none."""
     for k in range(size):
         if is_same(s, adv(bench.words, PW * k)):
             return int64(k)
@@ -226,19 +226,19 @@ def extract(
     columns: Columns,
     refused: NDArray[np.bool_],
 ) -> int64:
-    """Copies the records of some positions out of stored blocks; returns how many there were.
+    """Copies the records of some positions from stored blocks; returns the number of records found.
 
     Args:
-      workshop, data, ends, slots: as `packing_kernel.unpack` takes them.
+      workshop, data, ends, slots: as for `packing_kernel.unpack`.
       bench: a `Bench` of this thread.
-      start: as `encoding_kernel.encode` takes it.
+      start: as for `encoding_kernel.encode`.
       words: `[10 K]` uint64, positions.
-      asked: int64, which of them are looked for, block by block.
-      firsts: `[blocks + 1]` int64, where in `asked` those of each block begin.
-      hits: int64, filled with the place in `asked` of each record that was found.
-      columns: `Columns`, filled with the records found; with room for all that are asked for.
-      refused: `[blocks]` bool, filled: blocks in which something is not sound, or that only `zstandard` can
-        judge; none of their records are copied.
+      asked: int64, indices of the positions to look for, block by block.
+      firsts: `[blocks + 1]` int64, index in `asked` of the first position of each block.
+      hits: int64, filled with the place in `asked` of each record found.
+      columns: `Columns` with room for all of `asked`, filled with the records found.
+      refused: `[blocks]` bool, filled: blocks that are unsound, or that only `zstandard` can judge; none of
+        their records are copied.
     """
     source, plain, reader, c = ptr(data, 0), bench.plain, bench.reader, pointers(columns)
     at = int64(0)

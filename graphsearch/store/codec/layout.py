@@ -1,4 +1,4 @@
-"""Where everything stands in a block of records, before and after compression. Without Numba.
+"""The layout of a block of records, before and after compression. Without Numba.
 
     expanded  header | low parts, of V of each record, then of q of each edge | P codes | columns
     stored    header | bytes of the first frame | low parts | frame of P codes | frame of columns | CRC-32
@@ -9,7 +9,7 @@
 
 `schema/segment.md` is the reference of blocks, `schema/node_record.md` that of the columns. `records.py` is
 the codec one record at a time, `encoding_kernel.py` and `decoding_kernel.py` are the codec in bulk;
-`compression.py` and, in bulk, `packing_kernel.py` go between both forms.
+`compression.py` and, in bulk, `packing_kernel.py` convert between both forms.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHECKSUM = 4  # CRC-32 of everything before it
 FRAME_START = bytes.fromhex("28b52ffd0038")  # not stored: no size, no checksum, no id, a window of 128 KiB
 CUT = len(FRAME_START)
 LOW = 3 + 1  # a low part: of the value, of its draws
-LOW_DRAW = 3  # where in it the draws stand
+LOW_DRAW = 3  # offset of the draws in it
 
 # fields of the header
 RECORDS_BITS, CODES_BITS, EDGES_BITS = 5, 13, 13
@@ -44,20 +44,20 @@ FIXED = 11
 # of one byte per edge
 Q_HIGH, Q_DRAW = 11, 12
 BY_EDGE = 2
-# of any length; those from the runs on are varints
+# of variable length; those from the runs on are varints
 EN_PASSANT, CHESS960, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 21)
 COLUMNS = 21
 assert (REFERENCE, EDGES, Q_HIGH, EN_PASSANT, R) == (0, FIXED - 1, FIXED, FIXED + BY_EDGE, COLUMNS - 1)
 
 # the byte of META: an en-passant square follows | Black to move | castling XOR the reference's (4 bits)
-# | a run follows: the record's run is not that of its reference | its bits of Chess960 XOR the reference's
-# follow, in two bytes, the lower first: they are not the same
+# | a run follows: the record's run is not that of its reference | two bytes follow, the lower first: its bits
+# of Chess960 XOR the reference's, which are not the same
 HAS_EN_PASSANT, META_BLACK_AT, META_CASTLING_AT, HAS_RUN, HAS_CHESS960 = 1, 1, 2, 64, 128
 CHESS960_BYTES = 2
 NO_MAN, MEN_KINDS = 12, 13  # men are 0-5 White's pawn to king, 6-11 Black's
 
-# No record's and no edge's columns take more bytes. A record's: one each, an en-passant square, two of
-# Chess960, 64 changed squares, 32 men, a varint of 20 bits; an edge's: one each, two varints of 32 bits.
+# Maximum bytes of the columns. Of a record: one each, an en-passant square, two of Chess960, 64 changed
+# squares, 32 men, a varint of 20 bits; of an edge: one each, two varints of 32 bits.
 RECORD_BYTES = 128
 EDGE_BYTES = BY_EDGE + 5 + 5
 assert FIXED + 1 + CHESS960_BYTES + 64 + 32 + 3 <= RECORD_BYTES
@@ -65,10 +65,10 @@ assert FIXED + 1 + CHESS960_BYTES + 64 + 32 + 3 <= RECORD_BYTES
 MAGNITUDE, UNIT = 0x7FFFFFFF, 0x3F800000  # bits of a float32: all but the sign; of 1.0
 FRACTION = 0xFFFFFF  # those of its low part
 
-START = tuple(int(word) for word in pack(chess.Board()))  # what the first record of a block is told from
-OK, BAD_POSITION, BAD_FIELD = 0, 1, 2  # whether a record has a place in the format
+START = tuple(int(word) for word in pack(chess.Board()))  # the reference of the first record of a block
+OK, BAD_POSITION, BAD_FIELD = 0, 1, 2  # whether the format can represent a record
 
 
 def room_for(blocks: int, records: int, codes: int, edges: int) -> int:
-    """Returns how many bytes blocks take at most, expanded."""
+    """Returns the maximum size of expanded blocks in bytes."""
     return HEADER * blocks + (LOW + RECORD_BYTES) * records + codes + (LOW + EDGE_BYTES) * edges

@@ -1,4 +1,4 @@
-"""Blocks as they are encoded to blocks as they are stored and back, many at once, by frames of libzstd.
+"""Converts expanded blocks to stored blocks and back, many at once, with frames of libzstd.
 
 `layout.py` has the layout of both; `compression.py` does the same one by one.
 """
@@ -16,7 +16,7 @@ from ...jit.types import Pointer, int64, uint8, uint32, uint64
 from .batch_kernel import codes_in, edges_in, header_at, low_bytes, records_in
 from .layout import CHECKSUM, CUT, EDGE_BYTES, HEADER, LENGTH, LOW, RECORD_BYTES
 
-PADDING = 8  # bytes behind the data that may be read
+PADDING = 8  # bytes after the data that kernels may read
 FRAME_ROOM = 1 << 17  # bytes of a frame; larger ones, which no writer makes, are refused
 
 
@@ -33,12 +33,12 @@ def crc_tables() -> NDArray[np.uint32]:
 
 @by_address
 class Workshop(NamedTuple):
-    """What unpacking needs besides the blocks; one for each thread.
+    """The functions and memory for unpacking blocks; one for each thread.
 
     Attributes:
       decompress, frame_size: addresses of functions of libzstd (`jit.libzstd.Libzstd`), 0 without it.
       context, column_context: addresses of this thread's decompression contexts, for P codes and for columns:
-        one that changes dictionaries with every frame takes them for cold, and works more slowly.
+        a context that changes dictionaries with every frame treats them as cold, and is slower.
       dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks
         without dictionaries; then two for each slot: for P codes, for columns.
       frame: `[FRAME_ROOM]` uint8, working memory that begins with `layout.FRAME_START`.
@@ -110,7 +110,7 @@ def _expand(
         return int64(-1)
     for k in range(end - at):
         shop.frame[CUT + k] = data[at + k]
-    if call_c(shop.frame_size, (shop.frame, size)) != size:  # cut short, or something stands behind it
+    if call_c(shop.frame_size, (shop.frame, size)) != size:  # truncated, or followed by other bytes
         return int64(-1)
     found = call_c(shop.decompress, (context, adv(out, to), limit - to, shop.frame, size, dictionary))
     return to + found if found >= 0 else int64(-1)
@@ -165,15 +165,15 @@ def unpack(
     out: NDArray[np.uint8],
     sizes: NDArray[np.int64],
 ) -> int64:
-    """Unpacks blocks one behind the other; returns the end of what was written.
+    """Unpacks blocks one after the other; returns the end of the output.
 
     Args:
       workshop: a `Workshop` of this thread.
-      data: uint8, the blocks as they are stored, then `PADDING` bytes.
+      data: uint8, stored blocks, then `PADDING` bytes.
       ends: `[blocks]` int64, end of each block in `data`.
       slots: `[blocks]` int64, the slot of the dictionaries of each, -1 for none, -2 for unknown ones.
-      out: uint8 with the room that `room` says.
-      sizes: `[blocks]` int64, filled with the length of each in `out`: 0 for a block that is refused.
+      out: uint8 with room for the bytes that `room` computes.
+      sizes: `[blocks]` int64, filled with the length of each in `out`, 0 for a refused block.
     """
     source, target = ptr(data, 0), ptr(out, 0)
     at = int64(0)
@@ -188,10 +188,10 @@ def unpack(
 
 @kernel
 def room(data: NDArray[np.uint8], ends: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
-    """Sums up what the headers of blocks announce: bytes unpacked at most, records, P codes, edges.
+    """Adds up the contents that the headers of blocks state: maximum unpacked bytes, records, P codes, edges.
 
     Args:
-      data, ends: as `unpack` takes them.
+      data, ends: as for `unpack`.
       sums: `[4]` int64, filled.
     """
     source = ptr(data, 0)
@@ -219,10 +219,10 @@ def _shape(data: Pointer[uint8], at: int64) -> tuple[int64, int64]:
 def split(
     plain: NDArray[np.uint8], ends: NDArray[np.int64], codes: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> None:
-    """Fills where the P codes and the columns of each block begin.
+    """Fills the offsets of the P codes and the columns of each block.
 
     Args:
-      plain: uint8, blocks before compression and 8 bytes more; ends: `[blocks]` int64, where each ends.
+      plain: uint8, expanded blocks and 8 bytes of padding; ends: `[blocks]` int64, where each ends.
       codes, columns: `[blocks]` int64, filled.
     """
     at = int64(0)
@@ -259,15 +259,15 @@ def seal(
     out: NDArray[np.uint8],
     out_ends: NDArray[np.int64],
 ) -> None:
-    """Puts blocks together as they are stored.
+    """Assembles the stored form of blocks.
 
     Args:
-      plain, ends: as `split` takes them.
+      plain, ends: as for `split`.
       frames: uint8, for each block its frame of P codes, which may be empty, and that of its columns.
       frame_ends: `[2 * blocks]` int64.
-      crc: the table of `unpacking.crc_tables`.
+      crc: `crc_tables`.
       out: uint8 with room for low parts, frames and `LENGTH + CHECKSUM` bytes a block; filled.
-      out_ends: likewise.
+      out_ends: `[blocks]` int64, end of each block in `out`; filled.
     """
     source, packed, target, table = ptr(plain, 0), ptr(frames, 0), ptr(out, 0), ptr(crc, 0)
     at = int64(0)

@@ -1,7 +1,7 @@
-"""Reading blocks without Numba, one record at a time.
+"""Decodes blocks without Numba, one record at a time.
 
-`layout.py` says what stands where. `decoding_kernel.py` does the same in bulk; this one serves single reads,
-and is its oracle.
+`layout.py` has the layout of a block. `decoding_kernel.py` does the same in bulk; this module serves single
+reads, and is the oracle of the other one's tests.
 """
 
 from __future__ import annotations
@@ -79,47 +79,47 @@ def man_at(words: Sequence[int], square: int) -> int:
 
 
 def decode_block(plain: bytes) -> list[NodeRecord]:
-    """Returns the records of a block as it was before compression.
+    """Returns the records of an uncompressed block.
 
     Raises:
-      CorruptRecordError: if its bytes are no records.
+      CorruptRecordError: if its bytes are not records.
     """
     return _BlockReader(plain).records()
 
 
 def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
-    """Returns the record of a position in a block as it was before compression, or None.
+    """Returns the record of a position in an uncompressed block, or None.
 
-    Reads no further than that record, and of those before it only where their men stand. It keeps what it
-    read of the last KEPT_BLOCKS blocks, since positions that are asked for together lie together.
+    It stops at that record, and reads only the positions of earlier ones. It caches the last KEPT_BLOCKS
+    blocks as far as it read them, since positions requested together are stored together.
 
     Args:
       plain: the block.
       identity: the position's row of `order.identities`.
 
     Raises:
-      CorruptRecordError: if the bytes read are no records.
+      CorruptRecordError: if the bytes read are not records.
     """
     return _kept(plain).find(identity)
 
 
 def _identity(words: Words) -> Words:
-    """Returns what tells records apart, as `order.identities`."""
+    """Returns the identity of a position, as `order.identities`."""
     meta = words[META]
     return (*words[:8], meta if clock_of_words(words) > FREE_CLOCK else meta & WITHOUT_CLOCK)
 
 
 class _Place(NamedTuple):
-    """What must be known of a record to read the rest of it: its position, run, first move and first edge."""
+    """The position of a record, and where its run, P codes and edges are in the block."""
 
     words: Words
-    run: int  # which of the runs that the block lists, from 1; 0: none
+    run: int  # number in the block's list of runs, from 1; 0: none
     moves_at: int
     edges_at: int
 
 
 class _BlockReader:
-    """One pass over the columns of a block, which goes as far as is asked for; thread-safe."""
+    """Reads the columns of a block once, as far as requested; thread-safe."""
 
     def __init__(self, plain: bytes) -> None:
         self._header = header = Header.of(plain)
@@ -139,7 +139,7 @@ class _BlockReader:
         self._turn = threading.Lock()
 
     def _split(self) -> list[bytes]:
-        """Returns the columns up to the men; what is left are the varints of runs, n, then r."""
+        """Returns the columns up to the men, then the varints of runs, n and r as one column."""
         header = self._header
         sizes = [header.records] * layout.FIXED + [header.edges] * layout.BY_EDGE
         fixed = sum(sizes)
@@ -157,14 +157,13 @@ class _BlockReader:
         return [*columns, self._bytes[ends[-1] :]]
 
     def records(self) -> list[NodeRecord]:
-        """Returns all records."""
         with self._turn:
             while self._has_more():
                 self._go_on()
             return [self._filled(i) for i in range(len(self._places))]
 
     def find(self, wanted: Words) -> NodeRecord | None:
-        """Returns the record of a position, given as `order.identities` has it, or None."""
+        """Returns the record of a position, given by its row of `order.identities`, or None."""
         with self._turn:
             while wanted not in self._found and self._has_more():
                 self._go_on()
@@ -176,7 +175,7 @@ class _BlockReader:
         return len(self._places) < self._header.records
 
     def _go_on(self) -> None:
-        """Reads where the men of the next record stand."""
+        """Reads the position of the next record."""
         try:
             place = self._next_place()
         except CorruptRecordError as error:
@@ -201,12 +200,12 @@ class _BlockReader:
         return place
 
     def _byte(self, i: int) -> list[int]:
-        """Returns what each of the first columns says of a record."""
+        """Returns a record's bytes in the columns of one byte per record."""
         return [column[i] for column in self._columns[: layout.FIXED]]
 
     @cached_property
     def _numbers(self) -> tuple[list[int], list[tuple[int, int]]]:
-        """The runs of the records that have one of their own, behind a 0, and n and r of all edges."""
+        """A 0 and the block's list of runs, and (n, r) of every edge."""
         runs = sum((x & layout.HAS_RUN) > 0 for x in self._columns[layout.META])
         wanted = runs + self._header.edges * (1 + self._header.drawn)
         found = _read_varints(self._columns[layout.RUN], wanted)
@@ -278,7 +277,7 @@ class _BlockReader:
         return meta | (ep[0] + 1) << EN_PASSANT_SHIFT if ep else meta
 
     def _next(self, column: bytes, name: int, count: int) -> bytes:
-        """Returns the next bytes of a column; `name` tells whose place in it is moved on."""
+        """Returns the next `count` bytes of a column, and advances the place of column `name`."""
         first = self._at[name]
         self._at[name] += count
         return column[first : self._at[name]]
@@ -295,7 +294,7 @@ def _squares(gaps: bytes) -> list[int]:
 
 
 def _read_varints(data: bytes, wanted: int) -> list[int]:
-    """Returns the numbers that fill the data, lowest groups of 7 bits first."""
+    """Returns the varints that fill the data, lowest groups of 7 bits first."""
     groups = np.frombuffer(data, np.uint8)
     ends = np.nonzero(groups < 128)[0] + 1
     lengths = np.diff(ends, prepend=0)

@@ -1,4 +1,4 @@
-"""Faults of records by chess and by `store.record.node.problems`: one by one without Numba, or in bulk."""
+"""Finds faults of records, by chess and `store.record.node.problems`: singly without Numba, or in bulk."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .bulk import board_tables, columns_of, owned, take
 
 
 def fault_of(record: NodeRecord) -> str:
-    """Returns what is wrong with a record, empty if nothing is; `soundness_kernel.py` has the rules."""
+    """Returns the fault of a record in words, empty if it is sound; `soundness_kernel.py` has the rules."""
     board = unpack(record.words)
     if not _is_legal(board) or castling_fields(board) != record.words[META] & CASTLING_FIELDS:
         return "its position is illegal"
@@ -65,12 +65,12 @@ def _en_passant(board: chess.Board) -> int | None:
 
 
 def unsound(batch: RecordBatch) -> list[tuple[int, str]]:
-    """Returns the place of each record that cannot be, with what is wrong."""
+    """Returns the place and the fault of each unsound record."""
     return _unsound_of(batch, np.arange(len(batch)))
 
 
 def _unsound_of(batch: RecordBatch, places: NDArray[np.int64]) -> list[tuple[int, str]]:
-    """Returns which of some places hold a record that cannot be, with what is wrong."""
+    """Returns the places, among some, of unsound records, each with its fault."""
     from .soundness_kernel import find_unsound
 
     bad = np.zeros(len(places), bool)
@@ -82,12 +82,12 @@ def _unsound_of(batch: RecordBatch, places: NDArray[np.int64]) -> list[tuple[int
 def sound_places(
     batch: RecordBatch, places: NDArray[np.int64], refuse: Callable[[CorruptRecordError], Any], name: str
 ) -> NDArray[np.int64]:
-    """Returns those of some places in a batch whose records can be, in the same order.
+    """Returns the places, among some of a batch, of sound records, in the same order.
 
     Args:
       batch: decoded records.
-      refuse: called with the error of each other one.
-      name: how messages call the file.
+      refuse: called with the error of each unsound record.
+      name: the name of the file in messages.
     """
     bad = _unsound_of(batch, places)
     for i, what in bad:
@@ -96,11 +96,11 @@ def sound_places(
 
 
 def sound_part(batch: RecordBatch, refuse: Callable[[CorruptRecordError], Any], name: str) -> RecordBatch:
-    """Returns the records of a batch that can be; the arguments are those of `sound_places`."""
+    """Returns the sound records of a batch; the arguments are those of `sound_places`."""
     good = sound_places(batch, np.arange(len(batch)), refuse, name)
     return batch if len(good) == len(batch) else take(batch, good)
 
 
 def said_of(batch: RecordBatch, i: int, what: str) -> str:
-    """Returns how messages say what is wrong with a record."""
+    """Returns the message about the fault `what` of record `i`."""
     return f"record {key_of_words(batch.words[i]):016x}: {what}"

@@ -1,17 +1,17 @@
-"""Whether records can be: their position is legal, and what they say fits its legal moves and itself.
+"""Checks that records are sound: the position is legal, and the other fields fit it and each other.
 
-`decoding_kernel.py` has seen that every number is in the range of its field. Here a record is held to chess
-and to the rules of `store.record.node.problems`:
+`decoding_kernel.py` has checked that every number is in the range of its field. These kernels check a record
+against chess and the rules of `store.record.node.problems`:
 
     position   castling rights and the en-passant square fit the men; the side that has moved is not in check
-    kind       it is marked as what the position is: open, mate, stalemate or dead
+    kind       its terminal kind is that of the position: open, mate, stalemate or dead
     priors     it has one for each legal move, and no more edges than priors
     bounds     they are an interval; those of a finished game are its result
     V, edges   value and draws are a distribution; r <= n; without n - r visits there is no value
     evaluator  its number is one that a file can list
 
-`soundness.py` says in words what is wrong, and decides where there is no compiler; tests hold both to each
-other.
+`soundness.py` describes faults in words, and replaces this module where there is no compiler; tests compare
+both.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_value(q: float32, d: int64) -> bool:
 
 @inner
 def _is_edge(n: int64, r: int64, q: float32, d: int64) -> bool:
-    """Returns whether the numbers of an edge go together."""
+    """Returns whether the numbers of an edge are consistent."""
     if r > n or not _is_value(q, d):
         return False
     lower, upper = bounds_of(q, d)
@@ -71,7 +71,7 @@ def _are_edges(c: Columns, begin: int64, end: int64) -> bool:
 
 @inner
 def is_sound(T: BoardTable, s: Position, c: Columns, i: int64, out: Pointer[uint16]) -> bool:
-    """Returns whether record `i`, whose position is `s`, can be."""
+    """Returns whether record `i`, of position `s`, is sound."""
     if not is_legal(T, s):
         return False
     moves = generate_moves(T, s, out)
@@ -90,12 +90,12 @@ def is_sound(T: BoardTable, s: Position, c: Columns, i: int64, out: Pointer[uint
 def find_unsound(
     T: NDArray[np.uint64], columns: Columns, places: NDArray[np.int64], bad: NDArray[np.bool_]
 ) -> int64:
-    """Fills which records cannot be; returns their number.
+    """Marks the unsound records; returns their number.
 
     Args:
       T: the table of `position/tables.py`.
       columns: `Columns` of decoded records: one king a side, every number in the range of its field.
-      places: int64, the records to look at. bad: bool, filled for each of them.
+      places: int64, the records to check. bad: bool, filled for each of them.
     """
     out = np.zeros(ROOM, np.uint16)
     found = int64(0)

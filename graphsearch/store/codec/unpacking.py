@@ -1,6 +1,6 @@
-"""Stored blocks of many chunks: unpacked with libzstd, and records by position out of them.
+"""Unpacks stored blocks of many chunks with libzstd, for one thread.
 
-What kernels refuse, the `zstandard` package decides.
+The `zstandard` package unpacks the blocks that kernels refuse, or finds their damage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .extracting_kernel import Bench
 from .layout import BLOCK, CODES_MASK, EDGES_MASK, FRAME_START, room_for
 from .packing_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
 
-SLOTS = 64  # chunks whose dictionaries are kept ready: 55 kB each
+SLOTS = 64  # chunks with loaded dictionaries, 55 kB each
 NO_DICTIONARY, UNKNOWN = -1, -2  # in place of a slot
 
 Bytes = NDArray[np.uint8]
@@ -30,11 +30,11 @@ Places = NDArray[np.int64]
 
 
 class Unpacker:
-    """Undoes compression for one thread. Kernels work with its `workshop`, and with its `bench` on one block.
+    """Decompresses blocks for one thread. Kernels use its `workshop`, and its `bench` for one block.
 
     Args:
-      direct: whether kernels call libzstd. If not, or where it cannot be called, the `zstandard` package
-        unpacks block by block.
+      direct: whether kernels call libzstd. If not, or if it is not available, the `zstandard` package unpacks
+        block by block.
     """
 
     def __init__(self, *, direct: bool = True) -> None:
@@ -56,7 +56,7 @@ class Unpacker:
         self._loaded: list[tuple[Owned, Owned] | None] = [None] * SLOTS
 
     def slot(self, dictionary: bytes) -> int:
-        """Returns where the dictionaries of a chunk are kept; those of the last `SLOTS` chunks are.
+        """Returns the slot of a chunk's dictionaries, and loads them; the last `SLOTS` chunks stay loaded.
 
         Args:
           dictionary: as stored.
@@ -76,7 +76,7 @@ class Unpacker:
         return slot
 
     def slots_of(self, dictionaries: Sequence[bytes]) -> list[int]:
-        """Returns where the dictionaries of some chunks are kept, `UNKNOWN` for those that are not."""
+        """Returns the slots of the dictionaries of some chunks, `UNKNOWN` for those that are not loaded."""
         return [self._slots.get(found, UNKNOWN) if found else NO_DICTIONARY for found in dictionaries]
 
     def _load(self, dictionary: bytes) -> tuple[Owned, Owned] | None:
@@ -95,7 +95,7 @@ class Unpacker:
         dictionary_of: Callable[[int], bytes],
         on_damage: Callable[[int, str], None],
     ) -> tuple[Bytes, Places]:
-        """Returns blocks as they were before compression, and the length of each: 0 if it is damaged.
+        """Returns uncompressed blocks, and the length of each, 0 if it is damaged.
 
         The arguments are those of `bulk.decode_stored`.
         """
@@ -119,7 +119,7 @@ class Unpacker:
 
 
 def _new_bench() -> Bench:
-    """Returns room for one block at work, of any size that a header can announce."""
+    """Returns working memory for one block of any size that a header can state."""
     plain = np.empty(room_for(1, BLOCK, CODES_MASK, EDGES_MASK) + PADDING, np.uint8)
     reader, runs = np.zeros(READER, np.int64), np.empty(BLOCK, np.uint32)
     words = np.empty(BLOCK * POSITION_WORDS, np.uint64)
@@ -127,7 +127,7 @@ def _new_bench() -> Bench:
 
 
 def _with(plain: Bytes, sizes: Places, opened: dict[int, bytes]) -> tuple[Bytes, Places]:
-    """Returns unpacked blocks with others put in at their places."""
+    """Returns unpacked blocks with those of `opened` inserted at their places."""
     parts: list[bytes] = []
     at = 0
     for i, size in enumerate(sizes.tolist()):

@@ -1,7 +1,7 @@
 """Bloom filters over keys: which chunks cannot hold a position.
 
-Of a key the bits `(x + k * step) * bits >> 64`, k < HASHES, with x = key * MULTIPLIER; step is x with its
-halves exchanged, made odd. All products are modulo 2^64. `schema/segment.md` is the reference;
+A key sets the bits `(x + k * step) * bits >> 64`, k < HASHES, with x = key * MULTIPLIER; step is x with its
+halves swapped, made odd. All products are modulo 2^64. `schema/segment.md` is the reference;
 `codec/columns_kernel.add_to_bloom` sets the bits.
 """
 
@@ -29,7 +29,7 @@ def empty_bloom(keys: int) -> Bits:
 
 
 def walk(key: Any) -> tuple[Any, Any]:
-    """Returns where the bits of a key, or of keys, begin, and the step to the next; kernels compile it.
+    """Returns x of a key, or of keys, for the first bit, and the step to the next; kernels compile it.
 
     >>> [int(words[0]) >> 58 for words in walk(np.array([1], np.uint64))]
     [39, 31]

@@ -1,4 +1,4 @@
-"""The index of segments, held in RAM: which segment has which chunks, and what is in them by key."""
+"""The index of segments, held in RAM: the chunks of each segment, and the keys that they hold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Bits = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class ChunkIndex:
-    """What is needed to find and read the blocks of a chunk; immutable, kept by chunk id.
+    """The index of a chunk, to find and read its blocks; immutable, kept by chunk id.
 
     Attributes:
       keys: `[blocks]` sort key of the first record of each block.
@@ -48,13 +48,13 @@ class ChunkIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes in RAM."""
+        """Bytes in RAM."""
         return self.keys.nbytes + len(self.dictionary) + self.bloom.nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One row of `chunk`; blocks below `gone` have moved on into a merged segment."""
+    """One row of `chunk`; blocks below `gone` have moved into a merged segment."""
 
     id: int
     segment: int
@@ -95,7 +95,7 @@ def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
     """Returns all segments, newest first, with their chunks.
 
     Raises:
-      CorruptRecordError: if a row cannot be, or a chunk belongs to no segment.
+      CorruptRecordError: if a row is invalid, or a chunk belongs to no segment.
     """
     segments = _segments(connection)
     ids = {segment.id for segment in segments}
@@ -116,7 +116,7 @@ def _segments(connection: sqlite3.Connection) -> list[Segment]:
 def _with_chunks(
     connection: sqlite3.Connection, path: Path, segments: list[Segment], *, after: int
 ) -> list[Segment]:
-    """Returns segments to which the chunks of a greater number than `after` were added."""
+    """Adds the chunks with ids above `after` to their segments; returns all segments."""
     by_id = {segment.id: segment for segment in segments}
     for row in rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id > ? ORDER BY id", (after,)):
         if row[1] not in by_id:
@@ -129,7 +129,7 @@ def _with_chunks(
 
 
 def _left_of(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
-    """Returns what is left of the chunks of a segment, whose first blocks may have moved on."""
+    """Returns the chunks that a segment still has: its first blocks may have moved into another."""
     for i, chunk in enumerate(chunks):
         row = next(rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
         if row is not None:
@@ -138,7 +138,7 @@ def _left_of(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]
 
 
 def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
-    """Returns how messages call a chunk or a block."""
+    """Returns the name of a chunk or a block in messages."""
     where = f"{path}: segment {chunk.segment}, chunk {chunk.id}"
     return where if block is None else f"{where}, block {chunk.block_id(block)}"
 
@@ -147,7 +147,7 @@ def read_index(connection: sqlite3.Connection, path: Path, chunk: Chunk) -> Chun
     """Returns the index of a chunk from the file.
 
     Raises:
-      CorruptRecordError: if it is not what was written.
+      CorruptRecordError: if it is missing or damaged.
     """
     row = connection.execute(
         "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
@@ -164,22 +164,22 @@ def read_index(connection: sqlite3.Connection, path: Path, chunk: Chunk) -> Chun
 class Indexes:
     """Indexes of chunks by id, shared by the writer and the readers of one process.
 
-    Ids are never used twice, so an entry is never wrong; one that is missing is read from the file. Every
-    change is one operation on a dict, which threads may make at once.
+    Committed ids are never reused, so an entry is never stale; a missing one is read from the file. Every
+    change is one operation on a dict, which concurrent threads may make.
     """
 
     def __init__(self) -> None:
         self._kept: dict[int, ChunkIndex] = {}
-        self._fresh: dict[int, ChunkIndex] = {}  # of the open transaction, seen by the writer alone
+        self._fresh: dict[int, ChunkIndex] = {}  # of the open transaction, visible to the writer only
         self.keep_blooms = False  # of new chunks, until a reader has taken them
-        self._committed = 0  # the largest id that no rollback can free to be used again
+        self._committed = 0  # the largest id that no rollback can free for reuse
 
     def get(self, chunk: Chunk) -> ChunkIndex | None:
         """Returns the index of a committed chunk, with or without its filter, or None."""
         return self._kept.get(chunk.id)
 
     def keep(self, chunk_id: int, index: ChunkIndex, *, bloom: bool = False) -> ChunkIndex:
-        """Keeps an index, without its filter unless told otherwise; returns it as given."""
+        """Keeps the index of a committed chunk, without its filter unless `bloom`; returns it unchanged."""
         if chunk_id <= self._committed:
             self._kept[chunk_id] = index if bloom else replace(index, bloom=index.bloom[:0].copy())
         return index
@@ -193,11 +193,11 @@ class Indexes:
         return self._fresh.get(chunk.id)
 
     def forget(self) -> None:
-        """Drops what the transaction wrote: its ids may be used again."""
+        """Drops the indexes of the open transaction: its ids may be reused."""
         self._fresh = {}
 
     def commit(self, ids: set[int]) -> None:
-        """Gives what the transaction wrote to the readers; `ids` are the chunks that there are now."""
+        """Gives the transaction's indexes to readers, and drops those of chunks that are not in `ids`."""
         self._committed = max(self._committed, *ids, 0)
         fresh, self._fresh = self._fresh, {}
         for chunk_id in fresh.keys() & ids:
@@ -207,7 +207,7 @@ class Indexes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all of them take in RAM."""
+        """Bytes in RAM, without those of the open transaction."""
         return sum(index.nbytes for index in list(self._kept.values()))
 
 
@@ -250,17 +250,17 @@ class Catalog:
         self.committed()
 
     def load(self, *, forget: bool = False) -> None:
-        """Reads segments and chunks again; `forget` drops what a rolled back transaction wrote."""
+        """Reads segments and chunks again; `forget` drops the indexes of a rolled back transaction."""
         self.segments = read_segments(self._connection, self.path)
         self._loaded(set() if forget else self._ids())
         if forget:
             self.indexes.forget()
 
     def follow(self) -> None:
-        """Does what `load` does after writing of one's own; it reads what is new, not the whole list.
+        """Updates the catalog after its own process has written; reads only new chunks, not the whole list.
 
-        That writing adds chunks, and takes blocks away from the beginning of a segment, but nowhere else.
-        (To read the list of 10^8 nodes, on 3,000 pages, would take 16 ms for each step.)
+        Such writes add chunks, and remove blocks only from the beginning of a segment. (Reading the list of
+        10^8 nodes, on 3,000 pages, would take 16 ms for each step.)
         """
         before = {segment.id: segment.chunks for segment in self.segments}
         newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))
@@ -277,7 +277,7 @@ class Catalog:
         self._directory = None
 
     def committed(self) -> None:
-        """Notes that what was loaded is committed: its indexes may be kept, and seen by readers."""
+        """Gives the indexes of the loaded chunks to readers, after a commit."""
         self.indexes.commit(self._ids())
 
     def _ids(self) -> set[int]:
@@ -285,7 +285,7 @@ class Catalog:
 
     @property
     def directory(self) -> Directory:
-        """Which chunks may hold a sort key."""
+        """The directory of all chunks, built on first use."""
         if self._directory is None:
             self._directory = Directory(self.segments)
         return self._directory
@@ -299,7 +299,7 @@ class Catalog:
         """Returns the index of a chunk, read on first use and kept; its filter may be missing.
 
         Raises:
-          CorruptRecordError: if it is not what was written.
+          CorruptRecordError: if it is missing or damaged.
         """
         found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
         return found or self.indexes.keep(chunk.id, read_index(self._connection, self.path, chunk))
@@ -308,7 +308,7 @@ class Catalog:
         """Returns the index of a chunk with its filter, read on first use and kept.
 
         Raises:
-          CorruptRecordError: if it is not what was written.
+          CorruptRecordError: if it is missing or damaged.
         """
         found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
         if found is None or not len(found.bloom):
@@ -317,14 +317,14 @@ class Catalog:
         return found
 
     def name(self, chunk: Chunk, block: int | None = None) -> str:
-        """Returns how messages call a chunk or a block."""
+        """Returns the name of a chunk or a block in messages."""
         return chunk_name(self.path, chunk, block)
 
     def dictionary(self, chunk: Chunk) -> bytes:
         """Returns the dictionaries of a chunk as stored.
 
         Raises:
-          CorruptRecordError: if they are none; looked at once.
+          CorruptRecordError: if they are damaged; checked once for each chunk.
         """
         stored = self.index(chunk).dictionary
         if chunk.id not in self._sound:
@@ -333,10 +333,10 @@ class Catalog:
         return stored
 
     def dictionaries(self, chunk: Chunk) -> Dictionaries:
-        """Returns the dictionaries of a chunk, of those last used without loading them again.
+        """Returns the loaded dictionaries of a chunk; the last KEPT_DICTIONARIES used stay loaded.
 
         Raises:
-          CorruptRecordError: if they are none.
+          CorruptRecordError: if they are damaged.
         """
         found = self._dictionaries.pop(chunk.id, None)
         if found is None:

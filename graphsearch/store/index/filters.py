@@ -1,4 +1,4 @@
-"""The index of segments as flat arrays that kernels read: where a position may be, and in which blocks."""
+"""The index of segments as flat arrays for kernels: the chunks and blocks that may hold a position."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Addresses(bytearray):
 
 
 def _addresses(arrays: Sequence[Bits]) -> NDArray[np.int64]:
-    """Returns the addresses of some arrays, `[A]`. The arrays live as long as it, or a view of it, does."""
+    """Returns the addresses of some arrays, `[A]`. The result, or a view of it, keeps the arrays alive."""
     return _keeping(arrays, [array.__array_interface__["data"][0] for array in arrays])
 
 
@@ -42,12 +42,12 @@ class Index:
     """All segments of one state of a file, newest first; immutable.
 
     Attributes:
-      chunks: their chunks in the order of the arrays, those that cannot be read left out.
+      chunks: their chunks in the order of the arrays, except those that cannot be read.
       filter: sort keys and bloom filters of the chunks.
       blocks: sort keys of their blocks.
-      shifts: `[chunks]` what leads from the index of a block of the chunk to its row.
+      shifts: `[chunks]` the row of a block minus its index in `blocks`, for the blocks of each chunk.
       dictionaries: those of each chunk, as stored.
-      blooms: the bloom filter of each chunk; an older and a newer index share those of the same chunks.
+      blooms: the bloom filter of each chunk; an older and a newer index share them.
       lost: ids of the chunks that were left out.
     """
 
@@ -60,12 +60,12 @@ class Index:
     lost: frozenset[int]
 
     def owners(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns which chunk each block is of."""
+        """Returns the index of each block's chunk."""
         return np.searchsorted(self.blocks.starts, blocks, "right") - 1
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take."""
+        """Bytes of the arrays."""
         arrays: list[NDArray[Any]] = [*self.filter, *self.blocks, self.shifts, *self.blooms]
         return sum(int(array.nbytes) for array in arrays)
 
@@ -77,7 +77,7 @@ def no_index() -> Index:
 
 
 def filter_of_any(filters: Sequence[FilterArrays]) -> FilterArrays:
-    """Returns the filter of several files together."""
+    """Returns one filter over several files."""
     blooms = [found.blooms for found in filters]
     chunks = _offsets([len(found.firsts) for found in filters])[:-1]
     ends = [found.segments[1:] + first for found, first in zip(filters, chunks, strict=True)]
@@ -92,7 +92,7 @@ def filter_of_any(filters: Sequence[FilterArrays]) -> FilterArrays:
 def filter_of(
     firsts: NDArray[np.uint64], segments: NDArray[np.int64], blooms: Sequence[Bits]
 ) -> FilterArrays:
-    """Returns the filter of some chunks: `firsts` and `segments` as it has them, and their bloom filters."""
+    """Returns the filter of some chunks with their bloom filters; the other arguments as `FilterArrays`."""
     sizes = np.array([len(bloom) for bloom in blooms], np.int64)
     return FilterArrays(firsts, segments, _addresses(blooms), sizes)
 
@@ -106,14 +106,14 @@ def build(
 ) -> Index:
     """Returns the index of some segments, newest first.
 
-    Filters are shared with `old` where it has them, so that only new chunks are looked at.
+    It shares the filters of `old`, and so examines only new chunks.
 
     Args:
       segments: the segments.
       old: an index of an earlier state.
-      indexes: what is known of chunks; filters kept there are dropped, as the index holds them now.
+      indexes: the cached indexes of chunks; their filters are dropped, since the new index holds them.
       read: reads the index of a chunk from the file.
-      on_damage: called with the error of each chunk that is left out, each once.
+      on_damage: called with the error of each chunk that is newly left out.
     """
     filters = dict(zip((chunk.id for chunk in old.chunks), old.blooms, strict=True))
     lost = set(old.lost)
@@ -135,7 +135,7 @@ def build(
 
 
 def _index_of(chunk: Chunk, filters: dict[int, Bits], indexes: Indexes, read: Read) -> ChunkIndex:
-    """Returns the index of a chunk, with its filter unless that is known; the filter is kept no more."""
+    """Returns a chunk's index, with its filter unless `filters` has it; drops the filter from `indexes`."""
     found = indexes.get(chunk)
     if found is None or not (len(found.bloom) or chunk.id in filters):
         found = read(chunk)

@@ -1,4 +1,4 @@
-"""Where in the file a position may be: the order of segments and the bloom filters, as kernels ask them.
+"""Finds where in the file a position may be, by the order of segments and the bloom filters, for kernels.
 
 The formulas are those of `store/order.py` and `bloom.py`, compiled.
 """
@@ -32,7 +32,7 @@ class FilterArrays(NamedTuple):
       firsts: `[chunks]` uint64, sort key of the first record of each chunk, segment by segment, newest first.
       segments: `[segments + 1]` int64, index in these lists of each segment's first chunk.
       blooms: `[chunks]` int64, address of each chunk's bloom filter, which the array keeps alive.
-      sizes: `[chunks]` int64, its bytes; 0 for a filter that is lost.
+      sizes: `[chunks]` int64, its bytes; 0 for a lost filter.
     """
 
     firsts: NDArray[np.uint64]
@@ -52,7 +52,7 @@ class FilterPointers(NamedTuple):
 
 
 def no_filter() -> FilterArrays:
-    """Returns the filter of no file, which holds nothing."""
+    """Returns an empty filter."""
     return FilterArrays(
         np.zeros(0, np.uint64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
     )
@@ -68,7 +68,7 @@ def filter_pointers(F: FilterArrays) -> FilterPointers:
 
 @inner
 def _with_kind(key: uint64, s: Position, kind: int64, bits: int64) -> uint64:
-    """Returns a sort key with the hash of the men of a kind behind it."""
+    """Returns a sort key with the hash of the men of a kind appended."""
     return (key << U(bits)) | _pair_hash(s[kind] & s[WHITE], s[kind] & s[BLACK], bits)
 
 
@@ -91,7 +91,7 @@ def sort_key(s: Position) -> uint64:
 
 @inner
 def meta_of_identity(s: Position) -> uint64:
-    """Returns the meta word, with its clock only above 75."""
+    """Returns the meta word, without its clock unless it is above 75."""
     return s[META] if clock_of(s) > FREE_CLOCK else s[META] & PLACE
 
 
@@ -106,7 +106,7 @@ def is_same(a: Pointer[uint64], b: Pointer[uint64]) -> bool:
 
 @inner
 def _below(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
-    """Returns the end of the keys below `key` among the sorted ones `low` to `high`."""
+    """Returns the end of the keys below `key` among the sorted keys `low` to `high`."""
     while low < high:
         middle = (low + high) >> 1
         if keys[middle] < key:
@@ -118,7 +118,7 @@ def _below(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64
 
 @inner
 def first_piece(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
-    """Returns the first of the pieces `low` to `high`, which begin with `keys`, that may hold a key."""
+    """Returns the first of the pieces `low` to `high` that may hold a key; `keys`: the first key of each."""
     at = _below(keys, low, high, key)
     return at - 1 if at > low else at
 
@@ -141,7 +141,7 @@ def in_bloom(F: FilterPointers, c: int64, key: uint64) -> bool:
 
 @inner
 def next_chunk(F: FilterPointers, c: int64, end: int64, order: uint64, key: uint64) -> int64:
-    """Returns the first chunk from `c` on that may hold a key of a sort key; `end` if none before it may."""
+    """Returns the first chunk from `c` on that may hold a key with sort key `order`, `end` if none may."""
     while c < end and F.firsts[c] <= order:
         if in_bloom(F, c, key):
             return c
@@ -199,8 +199,8 @@ def find_blocks(
       T: the table of `position/tables.py`.
       F: `FilterArrays`. B: `BlockArrays`.
       words: `[10 K]` uint64, positions.
-      left: int64, which of them to look for.
-      segments: `[K]` int64, the first segment to look into; moved on behind the segment that was found.
+      left: int64, indices of the positions to look for.
+      segments: `[K]` int64, the first segment to search; advanced past the segment that was found.
       asked, blocks: int64, filled with positions and indices in `B.keys`.
     """
     Fp = filter_pointers(F)
@@ -240,10 +240,10 @@ def match(
     lasts: NDArray[np.int64],
     places: NDArray[np.int64],
 ) -> None:
-    """Finds positions among the records of a block each.
+    """Finds each position among the records of one block.
 
     Args:
-      words: `[10 K]` uint64, positions; asked: `[n]` int64, which of them.
+      words: `[10 K]` uint64, positions; asked: `[n]` int64, indices of those to find.
       stored: `[10 R]` uint64, positions of records.
       firsts, lasts: `[n]` int64, the records (end exclusive) to compare each with.
       places: `[n]` int64, filled with the record, or -1.

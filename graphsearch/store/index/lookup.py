@@ -1,4 +1,4 @@
-"""Finding one record by position, without Numba; `reading.py` finds many."""
+"""Finds one record by position, without Numba; `reading.py` finds many."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ U64s = NDArray[np.uint64]
 
 
 def _range(keys: U64s, key: int) -> range:
-    """Returns which of several sorted pieces may hold a key, given the first key of each."""
+    """Returns the sorted pieces that may hold a key, given the first key of each piece."""
     first = int(np.searchsorted(keys, np.uint64(key), "left")) - 1
     return range(max(first, 0), int(np.searchsorted(keys, np.uint64(key), "right")))
 
@@ -36,7 +36,7 @@ def read(store: OpenStore, board: chess.Board) -> NodeRecord | None:
 
     Raises:
       CorruptRecordError: if a block that may hold it is damaged.
-      UnsoundRecordError: if its record cannot be.
+      UnsoundRecordError: if its record is unsound.
     """
     check_time()
     with store.reading() as connection, store.snapshot():
@@ -44,7 +44,7 @@ def read(store: OpenStore, board: chess.Board) -> NodeRecord | None:
 
 
 def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> NodeRecord | None:
-    """Returns the newest record of a packed position, whole positions compared, or None."""
+    """Returns the newest record of a packed position, or None; compares whole positions, not only keys."""
     row = words.reshape(1, -1)
     wanted = tuple(order.identities(row)[0].tolist())
     sort_key, key = int(order.sort_keys(row)[0]), int(keys_of(row)[0])
@@ -62,7 +62,7 @@ def _sound(catalog: Catalog, chunk: Chunk, block: int, record: NodeRecord) -> No
     return record
 
 
-_fault = lru_cache(maxsize=1024)(fault_of)  # the same record is the same object, as `find_in_block` has it
+_fault = lru_cache(maxsize=1024)(fault_of)  # `find_in_block` returns the same object for the same record
 
 
 def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chunk, int]]:
@@ -86,7 +86,7 @@ def _find_in(
 
 
 def may_hold(store: OpenStore, words: U64s, keys: U64s) -> NDArray[np.bool_]:
-    """Returns which positions the file may hold, `[K]`: by filters alone, without Numba; about 0.5 % err.
+    """Returns which positions the file may hold, `[K]`, by filters alone; about 0.5 % false positives.
 
     Args:
       words: `[K, 10]` packed positions; their clocks and keys are not read.

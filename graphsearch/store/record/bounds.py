@@ -1,19 +1,19 @@
 """Proven results of positions, and their encoding in an edge. Pure, without Numba.
 
 A node's bounds [L, H] come from the rules, from tablebases, and from its edges: L is the largest lower bound
-of a move, H the largest upper bound if every move has been visited. An edge carries the proof of the node
-behind it, seen from its own side, in the field that holds the draw share of an unproven one:
+of a move, H the largest upper bound if every move has been visited. An edge stores the proof of its child,
+seen by the side to move at the edge's node, in its draw field d, which otherwise holds the draw share:
 
-    |q| = 1  d 1..500      a mate in d plies, this move included, wins (q = 1) or is suffered (q = -1)
-             d 501..1000   won or lost, the mate unknown: d - 500 plies to a move that no clock survives
+    |q| = 1  d 1..500      mate in d plies, this move included, by (q = 1) or against (q = -1) that side
+             d 501..1000   won or lost, mate unknown: d - 500 plies until the clock resets or the game ends
     q = 0    d 1001        drawn
              d 1002..1011  at least a draw; the draw share is 100 (d - 1002) per mille
              d 1012..1021  at most a draw; 100 (d - 1012)
     else     d 0..1000     nothing proven; the draw share per mille
 
-So a record is complete without its neighbours, and recomputing it changes nothing. A decisive proof holds for
-a path only if the mate, or the move that resets the clock, comes before the 50-move rule: clock + plies <=
-100. `bounds_kernel.py` has the bounds and codes of records in the arena.
+A record is therefore complete without its neighbours, and recomputing it changes nothing. A decisive proof
+holds for a path only if the mate, or the move that resets the clock, comes before the 50-move rule: clock +
+plies <= 100. `bounds_kernel.py` computes the bounds and codes of records in the arena.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DRAWN = 1001
 AT_LEAST, AT_MOST, STEPS = 1002, 1012, 10
 MOST_CODE = AT_MOST + STEPS - 1
 STEP = 100  # per mille
-AS_GOOD_AS_WON = 0.99  # value of a move from which one of value 1 that has fewer visits is no better
+AS_GOOD_AS_WON = 0.99  # a less visited move of value 1 does not outrank a move of at least this value
 
 Bounds = tuple[int, int]
 UNPROVEN: Bounds = (-1, 1)
@@ -41,7 +41,7 @@ class Proof:
     Attributes:
       result: 1, 0 or -1 for the side to move.
       mate: plies to the mate; None for a draw, and if the mate is unknown.
-      plies: how many may pass before the clock is reset or the game is over; 0 for a draw.
+      plies: most plies until the clock is reset or the game is over; 0 for a draw.
     """
 
     result: int
@@ -49,7 +49,7 @@ class Proof:
     plies: int
 
     def holds_at(self, clock: int) -> bool:
-        """Returns whether it holds for a path that reaches the position with this halfmove clock."""
+        """Returns whether the proof holds for a path that reaches the position with this halfmove clock."""
         return self.result == 0 or clock + self.plies <= CLOCK_DRAW
 
     @property
@@ -59,7 +59,7 @@ class Proof:
 
 
 def moves_of(result: int, plies: int) -> int:
-    """Returns the moves of a mate of so many plies, negative if the side to move is mated.
+    """Returns the length of a mate in moves, negative if the side to move is mated.
 
     >>> moves_of(1, 5), moves_of(-1, 4), moves_of(-1, 0)
     (3, -2, 0)
@@ -94,7 +94,7 @@ def bounds_of(q: float, d: int) -> Bounds:
 
 
 def proof_of(q: float, d: int) -> Proof | None:
-    """Returns the exact proof of an edge, None if it leaves more than one result.
+    """Returns the exact proof of an edge, None if more than one result is possible.
 
     >>> proof_of(1.0, 5)
     Proof(result=1, mate=5, plies=5)
@@ -113,7 +113,7 @@ def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> Bounds:
     """Returns the bounds of a node computed from its edges.
 
     Args:
-      edges: (n - r, q, d) of each. moves: legal moves, > 0.
+      edges: (n - r, q, d) of each edge. moves: number of legal moves, > 0.
     """
     lower, upper, proven = -1, -1, 0
     for valued, q, d in edges:
@@ -128,12 +128,13 @@ def node_proof(
 ) -> Proof | None:
     """Returns the proof of a node whose result is exact, None if it is not.
 
-    It is the shortest win, or the longest loss. A win that no edge supports is from a tablebase: it holds for
-    the clock of the record and those below.
+    The proof is the shortest win, or the longest loss. A result with neither proven edges nor a known mate
+    comes from a tablebase: it holds at the record's clock and below.
 
     Args:
-      bounds: of the node. edges, moves: as for `edge_bounds`. clock: at which the record was evaluated.
-      known: plies of a mate that the record itself holds, 0 for none.
+      bounds: of the node. edges, moves: as for `edge_bounds`.
+      clock: halfmove clock at which the record was evaluated.
+      known: plies of the mate that the record itself holds, 0 if it holds none.
     """
     if bounds[0] != bounds[1]:
         return None

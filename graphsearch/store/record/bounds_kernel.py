@@ -1,8 +1,9 @@
 """Proven results in the arena: encoding in edges, and the bounds that follow. `bounds.py` explains them.
 
-A node's code is that of an edge that led to it, before the ply of the move itself is counted:
+A node's code is the draw field of an edge that leads to it; `turned` changes the side, and adds the move's
+own ply if the mate is unknown:
 
-    won or lost   1 + plies to the mate, at most 500 | 500 + plies that the clock must still bear
+    won or lost   1 + plies to the mate, at most 500 | 500 + plies until the clock resets or the game ends
     else          DRAWN, AT_LEAST + step, AT_MOST + step, or the draw share per mille
 """
 
@@ -49,19 +50,19 @@ bounds_of = inner(bounds.bounds_of)
 
 @inlined
 def is_special(q: float32 | float64, d: int64) -> bool:
-    """Returns whether a value and draw field of an edge carry a proof."""
+    """Returns whether the value and draw field of an edge encode a proof."""
     return d >= DRAWN or (d > 0 and (q >= 1.0 or q <= -1.0))
 
 
 @inlined
 def plies_of(code: int64) -> int64:
-    """Returns how many plies the clock must bear for a decisive edge."""
+    """Returns the plies of a decisive edge until the clock resets or the game ends."""
     return code - MOST_MATE if code > MOST_MATE else code
 
 
 @inlined
 def is_closed(q: float32, d: int64, clock: int64) -> bool:
-    """Returns whether an edge's result is proven for a path that stands at its node with this clock."""
+    """Returns whether an edge's result is proven for a path that reaches its node with this clock."""
     if d == 0:
         return False
     if d == DRAWN:
@@ -71,7 +72,11 @@ def is_closed(q: float32, d: int64, clock: int64) -> bool:
 
 @inner
 def no_tally() -> tuple[int64, int64, int64, int64, int64]:
-    """Returns the tally of no edges: (L, H, least code of a win, most of a mate suffered, of a loss)."""
+    """Returns the tally of no edges: (L, H, win, mated, lost).
+
+    `win`: least code of a win, NO_CODE without one. `mated`: greatest code of a mate suffered, `lost`:
+    greatest number of plies of another loss; 0 without one.
+    """
     return int64(-1), int64(-1), int64(NO_CODE), int64(0), int64(0)
 
 
@@ -79,7 +84,7 @@ def no_tally() -> tuple[int64, int64, int64, int64, int64]:
 def tallied(
     tally: tuple[int64, int64, int64, int64, int64], valued: int64, q: float32, d: int64
 ) -> tuple[int64, int64, int64, int64, int64]:
-    """Returns a tally with one more edge; `valued`: visits of it that have a value."""
+    """Returns a tally with one more edge; `valued`: the edge's visits that have a value."""
     lower, upper, win, mated, lost = tally
     low, high = int64(-1), int64(1)
     if valued:
@@ -96,10 +101,10 @@ def tallied(
 
 @inner
 def tightened(flags: int64, tally: tuple[int64, int64, int64, int64, int64], covers: bool) -> int64:
-    """Returns a record's flags with the bounds of its edges; `covers`: whether they are all its moves."""
+    """Returns flags tightened by the bounds of the edges; `covers`: whether every move has an edge."""
     lower, upper = lower_in(flags), upper_in(flags)
     low, high = max(lower, tally[0]), min(upper, tally[1] if covers else int64(1))
-    if low > high:  # what is contradictory proves nothing more
+    if low > high:  # contradictory bounds prove nothing more
         return flags
     return (flags & KIND_BITS) | ((low + 1) << LOWER_SHIFT) | ((high + 1) << UPPER_SHIFT)
 
@@ -108,9 +113,9 @@ def tightened(flags: int64, tally: tuple[int64, int64, int64, int64, int64], cov
 def decisive_code(
     won: bool, tally: tuple[int64, int64, int64, int64, int64], covers: bool, clock: int64, known: int64
 ) -> int64:
-    """Returns the code of a won or lost node with moves; without support by edges it is a tablebase's.
+    """Returns the code of a won or lost node with moves, from its edges, a known mate, or a tablebase.
 
-    `known`: plies of a mate that the record itself holds, 0 for none.
+    `known`: plies of the mate that the record itself holds, 0 if it holds none.
     """
     _, _, win, mated, lost = tally
     if won and known:
@@ -130,7 +135,7 @@ def decisive_code(
 
 @inner
 def mate_kept(value: float32, draws: int64) -> int64:
-    """Returns the plies of the mate that a record holds in V and D, 0 if that is no mate."""
+    """Returns the plies of the mate that V and D of a record encode, 0 if they encode none."""
     return int64(draws) if value >= 1.0 or value <= -1.0 else int64(0)
 
 
@@ -149,7 +154,7 @@ def open_code(flags: int64, share: int64) -> int64:
 
 @inner
 def is_decisive(flags: int64) -> bool:
-    """Returns whether flags leave a win or a loss only."""
+    """Returns whether flags prove a win or a loss."""
     return lower_in(flags) == upper_in(flags) != 0
 
 
@@ -157,7 +162,7 @@ def is_decisive(flags: int64) -> bool:
 def turned(q: float32, code: int64, resets: bool) -> int64:
     """Returns the draw field of an edge to a node of this code.
 
-    `q`: of the edge. `resets`: its move sets the clock back.
+    `q`: of the edge. `resets`: whether its move resets the clock.
     """
     if code >= AT_LEAST:
         return code + STEPS if code < AT_MOST else code - STEPS
@@ -170,7 +175,7 @@ def turned(q: float32, code: int64, resets: bool) -> int64:
 
 @inner
 def merged(q: float32, old: int64, new: int64) -> int64:
-    """Returns the draw field of an edge that had `old`: bounds that it knew stay, if its child was lost."""
+    """Returns the draw field that replaces `old`; proven bounds stay, even if the child was lost since."""
     if old < AT_LEAST or new == DRAWN or (is_special(q, new) and new < DRAWN):
         return new
     if new >= AT_LEAST:
@@ -181,7 +186,7 @@ def merged(q: float32, old: int64, new: int64) -> int64:
 
 @inner
 def tally_of(A: RecordArena, rec: int64) -> tuple[tuple[int64, int64, int64, int64, int64], bool]:
-    """Returns the tally of a record's edges, and whether they are all its moves."""
+    """Returns the tally of a record's edges, and whether every move has an edge."""
     tally = no_tally()
     if not has_block(A, rec):
         return tally, False
@@ -197,7 +202,7 @@ def tally_of(A: RecordArena, rec: int64) -> tuple[tuple[int64, int64, int64, int
 
 @inner
 def tighten(A: RecordArena, rec: int64) -> None:
-    """Gives a record the bounds that its edges prove."""
+    """Tightens a record's bounds to those that its edges prove."""
     tally, covers = tally_of(A, rec)
     flags = tightened(flags_of(A, rec), tally, covers)
     set_draws_and_flags(A, rec, value_draws(A, rec), flags)
@@ -228,7 +233,7 @@ def resets_clock(s: Position, move: uint16) -> bool:
 def holds_here(A: RecordArena, edge: int64, s: Position) -> bool:
     """Returns whether the result of a visited edge is proven at the position `s` of its node.
 
-    Behind a move that sets the clock back a mate has a hundred plies.
+    After a move that resets the clock, a mate may take a hundred plies.
     """
     q, d = edge_q(A, edge), edge_draws(A, edge)
     clock = clock_of(s)
@@ -241,7 +246,7 @@ def holds_here(A: RecordArena, edge: int64, s: Position) -> bool:
 
 @inner
 def _edges_settle(A: RecordArena, rec: int64, s: Position, won: bool) -> bool:
-    """Returns whether edges prove a win or a loss at a position: one of them, or all moves."""
+    """Returns whether edges prove a win (one suffices) or a loss (it takes every move) at a position."""
     if not has_block(A, rec):
         return False
     m = materialised(A, rec)

@@ -32,11 +32,11 @@ TERMINAL_MASK = KIND_BITS
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The visited numbers of one edge; a value is seen by the side to move at the node that holds it.
+    """The visits and value of one edge; the value is seen by the side to move at the edge's node.
 
     Attributes:
       n: completed visits, u32.
-      r: those of n that ended in a draw that belongs to the path (repetition, clock), r <= n.
+      r: visits of the n that ended in a draw of the path (repetition, clock), r <= n.
       q: value of the other n - r visits in [-1, 1], float32; 0 where n = r.
       d: their draw probability per mille, 0..1000, or the proof of the move (`bounds.py`), up to 1021;
         0 where n = r.
@@ -78,12 +78,12 @@ class NodeRecord:
     Attributes:
       words: packed position, 10 integers (see `position/words.py`).
       v: the evaluator's value in [-1, 1] for the side to move, float32.
-      d: the evaluator's draw probability per mille; where V is 1 or -1 by a known mate, its plies.
+      d: the evaluator's draw probability per mille; the plies of the mate if V is 1 or -1 by a known mate.
       evaluator: number of the evaluator in its file, 0..255.
       flags: terminal kind and bounds.
       codes: P codes 1..63 in canonical move order, one per legal move.
       edges: the visited prefix of the edges in descending P (ties in canonical order).
-      run: number of the run of its file in which the evaluator (or the rules) answered, 0..2**20 - 1; 0 if
+      run: number of the file's run in which the evaluator (or the rules) answered, 0..2**20 - 1; 0 if
         unknown, and in a graph without a file.
     """
 
@@ -123,8 +123,8 @@ class NodeRecord:
     def bounds_at(self, clock: int) -> tuple[int, int]:
         """Returns the bounds that hold for a path that reaches the position with this halfmove clock.
 
-        A win or a loss holds as far as the mate, or the next move that resets the clock, comes before the
-        50-move rule. A draw, and the end of a game, hold at every clock.
+        A win or a loss holds if the mate, or the next move that resets the clock, comes before the 50-move
+        rule. A draw, and the end of a game, hold at every clock.
         """
         lower, upper = self.bounds
         proof = self.proof
@@ -159,7 +159,7 @@ class NodeRecord:
 
 
 def flags_of(bounds: NDArray[np.int8]) -> NDArray[np.uint8]:
-    """Returns the flags of open positions with these bounds, `[R, 2]`.
+    """Returns the flags of non-terminal positions with these bounds, `[R, 2]`.
 
     >>> flags_of(np.array([[-1, 1], [0, 0]], np.int8)).tolist()
     [32, 20]
@@ -203,7 +203,7 @@ def prior_order(codes: bytes | Sequence[int]) -> list[int]:
     return sorted(range(len(codes)), key=lambda i: -codes[i])
 
 
-# the columns of a batch: an entry for each record, P code or edge; and where those of a record begin
+# the columns of a batch: one entry per record, P code or edge; then the offsets of each record's entries
 _BY_RECORD = {"words": "u8", "v": "f4", "d": "u2", "evaluator": "u1", "run": "u4", "flags": "u1"}
 _BY_CODE = {"codes": "u1"}
 _BY_EDGE = {"n": "u4", "r": "u4", "q": "f4", "edge_d": "u2"}
@@ -261,7 +261,7 @@ class RecordBatch:
 
     @classmethod
     def from_records(cls, records: Sequence[NodeRecord]) -> RecordBatch:
-        """Returns the columns of some records."""
+        """Returns records as columns."""
         edges = [edge for record in records for edge in record.edges]
         columns = {name: np.array([getattr(r, name) for r in records], COLUMNS[name]) for name in _BY_RECORD}
         columns["words"] = columns["words"].reshape(-1, POSITION_WORDS)
@@ -276,7 +276,7 @@ class RecordBatch:
 
     @classmethod
     def empty(cls, records: int, codes: int, edges: int) -> RecordBatch:
-        """Returns zeroed columns with room for so many records, codes and edges."""
+        """Returns zeroed columns for these numbers of records, codes and edges."""
         batch = cls.room(records, codes, edges)
         for name in COLUMNS:
             getattr(batch, name)[:] = 0
@@ -284,7 +284,7 @@ class RecordBatch:
 
     @classmethod
     def room(cls, records: int, codes: int, edges: int) -> RecordBatch:
-        """Returns columns that are filled next: they hold anything, but the offsets begin at 0."""
+        """Returns uninitialised columns; only the first offsets are set, to 0."""
         sizes = dict.fromkeys(_BY_RECORD, records) | dict.fromkeys(_BY_CODE, codes)
         sizes |= dict.fromkeys(_BY_EDGE, edges) | dict.fromkeys(_OFFSETS, records + 1)
         columns: dict[str, NDArray[Any]] = {name: np.empty(sizes[name], COLUMNS[name]) for name in COLUMNS}
@@ -295,7 +295,7 @@ class RecordBatch:
 
     @classmethod
     def concat(cls, batches: Sequence[RecordBatch]) -> RecordBatch:
-        """Returns the records of some batches, one after the other."""
+        """Returns the records of all batches in one."""
         if len(batches) < 2:
             return batches[0] if batches else cls.empty(0, 0, 0)
         columns = {name: np.concatenate([getattr(b, name) for b in batches]) for name in COLUMNS}
@@ -305,7 +305,7 @@ class RecordBatch:
         return cls(**columns)
 
     def copied(self) -> RecordBatch:
-        """Returns the records in arrays of their own, which keep nothing else in memory."""
+        """Returns a copy whose arrays keep no larger ones in memory."""
         return RecordBatch(**{name: getattr(self, name).copy() for name in COLUMNS})
 
     def part(self, first: int, last: int) -> RecordBatch:
@@ -332,7 +332,7 @@ def node_value(v: float, edges: Sequence[Edge], bounds: tuple[int, int] = (-1, 1
 
 
 def problems(record: NodeRecord) -> list[str]:
-    """Returns every invariant of design that one record breaks on its own; empty if it is sound."""
+    """Returns a message for each invariant that the record alone breaks; empty if it is sound."""
     found = []
     lower, upper = record.bounds
     if lower > upper or max(lower, upper) > 1:
@@ -368,7 +368,7 @@ def _edge_problems(k: int, edge: Edge) -> list[str]:
 def _value_problems(name: str, q: float, d: int) -> list[str]:
     if not -1.0 <= q <= 1.0:
         return [f"{name} has Q = {q}"]
-    # d is rounded to the per mille, so it may pass 1 - |q| by half a unit
+    # d is rounded to the per mille, so it may exceed 1 - |q| by half a unit
     if not 0 <= d <= D_SCALE * (1.0 - abs(q)) + 1:
         return [f"{name} has Q = {q} with draws {d} per mille"]
     return []

@@ -1,7 +1,7 @@
 """Named access to the fields of a node record in memory: each is a load or a store.
 
-The layout is `node_layout.py`. `A` has the pointers `records`, `blocks`, `values` and `ints` of an arena
-(`graph/arena_kernel.py`). A record is named by its slot, a block or an edge by the index of its first
+The layout is in `node_layout.py`. `A` has the pointers `records`, `blocks`, `values` and `ints` of an arena
+(`graph/arena_kernel.py`). A record is identified by its slot, a block or an edge by the index of its first
 word:
 
     rec  -> records  | key | block, V | moves, class, best code, state, clock, source, D, flags | P codes ...
@@ -24,7 +24,7 @@ CODE_SCALE, HALF = float32(layout.CODE), float32(0.5)
 
 
 class RecordArena(Protocol):
-    """The pointers of an arena that records are read and written with; `graph.arena_kernel` has them all."""
+    """The pointers of an arena that these accessors use; `graph.arena_kernel` has all of them."""
 
     @property
     def records(self) -> Pointer[uint64]:
@@ -40,13 +40,13 @@ class RecordArena(Protocol):
 
     @property
     def ints(self) -> Pointer[int64]:
-        """Edges by block class, at the beginning."""
+        """The numbers of edges by block class, then other tables."""
 
 
 # ------------------------------------------------------------------ header
 @inner
 def header_bytes(A: RecordArena, rec: int64) -> Pointer[uint8]:
-    """Returns the 8 single bytes of a record's third word, `MOVES_BYTE` to `SOURCE_BYTE` and four more."""
+    """Returns the 8 bytes of a record's third word: `MOVES_BYTE` to `SOURCE_BYTE`, then D and flags."""
     return as_u8(adv(A.records, rec + layout.MISC_WORD))
 
 
@@ -58,19 +58,19 @@ def key_at(A: RecordArena, rec: int64) -> uint64:
 
 @inner
 def move_count(A: RecordArena, rec: int64) -> int64:
-    """Returns how many legal moves a record has; 0 for a terminal one."""
+    """Returns the number of legal moves of a record; 0 for a terminal one."""
     return int64(header_bytes(A, rec)[layout.MOVES_BYTE])
 
 
 @inner
 def record_words(moves: int64) -> int64:
-    """Returns the words of a record of so many moves."""
+    """Returns the size of a record with this number of moves, in words."""
     return layout.HEADER_WORDS + ((int64(moves) + 7) >> 3)
 
 
 @inner
 def fill_header(A: RecordArena, rec: int64, key: uint64, moves: int64, state: int64, clock: int64) -> None:
-    """Writes the header of a new record without block, V, D, flags and source."""
+    """Writes the header of a new record: no block, and V, D, flags and source 0."""
     A.records[rec] = key
     A.records[rec + layout.BLOCK_AND_V] = ZERO
     A.records[rec + layout.MISC_WORD] = ZERO
@@ -119,7 +119,7 @@ def value_of(A: RecordArena, rec: int64) -> float32:
 
 @inner
 def value_draws(A: RecordArena, rec: int64) -> int64:
-    """Returns D per mille; of a known mate its plies."""
+    """Returns D per mille, or the plies of a known mate."""
     return _draw_word(A, rec) & layout.DRAW_BITS
 
 
@@ -172,7 +172,7 @@ def is_exact(A: RecordArena, rec: int64) -> bool:
 def prior_code(p: float32) -> uint8:
     """Returns the 6-bit code of a prior, as `store.record.node.prior_codes` does for arrays.
 
-    Single precision throughout: the processor then takes 16 priors at a time.
+    Single precision throughout lets the processor compute 16 priors at a time.
     """
     return uint8(max(int32(1), int32(CODE_SCALE * np.sqrt(np.sqrt(p)) + HALF)))
 
@@ -211,7 +211,7 @@ def _gathered(word: uint64) -> int64:
 
 @inner
 def set_source(A: RecordArena, rec: int64, evaluator: int64 | uint8, session: int64 | uint32) -> None:
-    """Sets the source of a record; its P codes must be there already, for they share their bytes."""
+    """Sets a record's evaluator and session. Write its P codes first: the session shares their bytes."""
     hb = header_bytes(A, rec)
     hb[layout.SOURCE_BYTE] = uint8(int64(evaluator) | ((int64(session) >> 16) << 4))
     if hb[layout.MOVES_BYTE]:
@@ -262,7 +262,7 @@ def block_of(A: RecordArena, rec: int64) -> int64:
 
 @inner
 def prefetch_block(A: RecordArena, rec: int64) -> None:
-    """Asks for the first edges of a record's block, if there is one; slot 0 is no record."""
+    """Prefetches the first edges of a record's block, if it has one; slot 0 is no record."""
     if rec and has_block(A, rec):
         block = block_of(A, rec)
         prefetch(A.blocks, block)
@@ -297,7 +297,7 @@ def stride_at(A: RecordArena, rec: int64) -> int64:
 
 @inner
 def materialised(A: RecordArena, rec: int64) -> int64:
-    """Returns how many edges of a record are in its block."""
+    """Returns the number of a record's edges in its block."""
     block_class = block_class_of(A, rec)
     if block_class == layout.NO_BLOCK:
         return int64(0)

@@ -48,12 +48,12 @@ CAPACITIES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
 LARGEST_BLOCK = BLOCK_HEADER + 4 * CAPACITIES[-1]  # words, its edges with r
 WIDE = 16  # added to the class of a block whose edges carry r
 NO_BLOCK = 255
-CAPACITY = 0  # where the `ints` of an arena hold the number of edges by block class
+CAPACITY = 0  # index in the `ints` of an arena of the numbers of edges by block class
 
-# state bits: not yet in the file as it is | in no version in the file | block header out of date
-# | being written | visited since the clock hand passed | part of a wave under way | noted in the overlay
-# | no record, but free words
-# (typed, for as literals each would compile another variant of its callers)
+# state bits: this version is not in the file | no version is in the file | block header out of date
+# | being written | visited since the clock hand passed | part of a wave under way | named in the overlay
+# | free words instead of a record
+# (typed: as a literal, each would compile another variant of its callers)
 DIRTY, FRESH, STALE, SAVING, USED, PINNED, HELD, FREE = (int64(1 << bit) for bit in range(8))
 CODE = 63  # bits of a P code in its byte
 

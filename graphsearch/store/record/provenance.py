@@ -13,8 +13,7 @@ BRIEF_DIGEST = 8  # characters of a digest in messages, if they are enough to di
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorIdentity:
-    """Identity of an evaluator: equal identities give equal answers; a file is bound to one and refuses
-    others.
+    """The identity of an evaluator; equal ones give equal answers. A file is bound to one and refuses others.
 
     Attributes:
       kind: `builtin`, `uniform`, `table`, ...
@@ -34,7 +33,7 @@ class EvaluatorIdentity:
 
     @classmethod
     def from_json(cls, text: str) -> EvaluatorIdentity:
-        """Returns the identity of `as_json`'s text.
+        """Returns the identity parsed from `as_json`'s text.
 
         Raises:
           InputFileError: if the text is not an identity.
@@ -44,13 +43,13 @@ class EvaluatorIdentity:
         return cls(**declared(Identity, text).model_dump())
 
     def describe(self) -> str:
-        """Returns the identity for people: `builtin (1a2b3c4d)`."""
+        """Returns the identity in short form, for messages: `builtin (1a2b3c4d)`."""
         options = ", ".join(f"{k}={_shown(k, v)}" for k, v in sorted(self.options.items()))
         details = "; ".join(part for part in (self.digest[:8], options, self.mapping) if part)
         return f"{self.kind} ({details})" if details else self.kind
 
     def fields(self) -> dict[str, object]:
-        """Returns all parts of the identity, under their names in messages."""
+        """Returns all parts of the identity by their names in messages."""
         return {"evaluator": self.kind, "digest": self.digest, "mapping": self.mapping, **_flat(self.options)}
 
 
@@ -88,7 +87,7 @@ def _text(name: str, fields: Mapping[str, object]) -> str:
 
 
 def _told(name: str, fields: Mapping[str, object], others: Mapping[str, object]) -> str:
-    """Returns the value of a field, shortened as far as it still differs from another one."""
+    """Returns the value of a field, shortened unless it then equals the shortened other one."""
     brief = _brief(name, fields)
     return brief if brief != _brief(name, others) else _text(name, fields)
 
@@ -111,7 +110,7 @@ def _brief(name: str, fields: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One search, as listed by `store info`. Times are ISO 8601 in UTC; counts are its additions.
+    """One search, as listed by `store info`. Times are ISO 8601 in UTC; counts are of its own additions.
 
     `kind` is `search`, or another reason to ask an evaluator, such as `reevaluate`; `evaluator` is its number
     in the table `evaluator`; `program` is the version that ran, None if unknown.

@@ -15,7 +15,7 @@ from ...position.values import negate
 from .bounds import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
 from .node import Edge, NodeRecord, node_value
 
-LOST = 3  # the class of moves that come last
+LOST = 3  # the class of the moves ranked last
 
 
 def edge_of(record: NodeRecord, k: int) -> Edge:
@@ -24,15 +24,16 @@ def edge_of(record: NodeRecord, k: int) -> Edge:
 
 
 def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
-    """Returns the edges, by place in descending P, best first.
+    """Returns the edges, as places in descending P, best first.
 
-    A proven win (the shortest first), then visits, value and P; last a proven loss (the longest first). A
-    proven draw comes before all others if the most visited of them is worth less, and so does a move of value
-    1, a win by tablebases, unless the most visited one is as good as won: evaluators round to 1, too. In a
-    position that is mated in a known number of plies the moves that last so long come first.
+    Proven wins come first (the shortest first), then the other moves by visits, value and P, and last proven
+    losses (the longest first). Proven draws come before the unproven moves if the most visited of these is
+    worth less. So do moves of value 1, which are tablebase wins, unless the most visited unproven move is as
+    good as won: evaluators round to 1, too. If the position is mated in a known number of plies, the moves
+    that last this long come first.
 
     Args:
-      clock: the halfmove clock of the path; default: that at which the record was evaluated.
+      clock: the halfmove clock of the path; default: the clock at which the record was evaluated.
       resets: whether each move resets the clock, in the order of the edges; default: none does.
     """
     edges = record.edges
@@ -71,7 +72,7 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
 
 
 def may_be_proven(record: NodeRecord) -> bool:
-    """Returns whether an edge of a record may be proven, or be as good as won; else visits rank them."""
+    """Returns whether an edge may be proven or as good as won; otherwise visits rank the moves."""
     return any(edge.d >= DRAWN or abs(edge.q) == 1.0 for edge in record.edges)
 
 
@@ -87,7 +88,7 @@ def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move
 
 
 def proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:
-    """Returns the proof of a move at a clock; after a move that resets the clock a hundred plies are left."""
+    """Returns the proof of a move at a clock; a move that resets the clock leaves a hundred plies."""
     proof = edge.proof
     if proof is None or proof.result == 0:
         return proof
@@ -115,6 +116,6 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
     moves, edges = legal_moves(board), record.edges
     if may_be_proven(record):
         best = ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]
-    else:  # nothing is proven, or as good as won: the most visited one, as `ranking` has it
+    else:  # nothing is proven or as good as won: the most visited move, as in `ranking`
         best = max(range(len(edges)), key=lambda k: (edges[k].n, edges[k].value), default=0)
     return moves[record.order[best]]

@@ -32,11 +32,11 @@ class Entry:
 
     Attributes:
       value: thousandths of a pawn for the side to move; MATE - n: it mates in n plies; n - MATE: it is mated.
-      depth: plies of full width below; PROOF: it holds at every depth.
+      depth: full-width plies searched; PROOF: the entry holds at every depth.
       bound: `exact`, `lower` (at least the value), `upper` (at most), or empty if only the move is known.
       move: best move; None if none is known.
       kind: expected node type: `pv`, `cut`, `all` or empty.
-      cut: which move in order made the cut, from 1, at most 7; 0: none did.
+      cut: number, from 1, of the move in order that caused the cutoff, at most 7; 0: no cutoff.
     """
 
     value: int
@@ -101,7 +101,7 @@ def check_of(board: chess.Board) -> int:
 
 
 class EntryTable:
-    """Entries in memory: a fixed number of places; the least valuable gives way. One writer."""
+    """Entries in memory, in a fixed number of places; the least valuable are evicted. One writer."""
 
     def __init__(self, size: int) -> None:
         """Creates an empty table of at most `size` bytes (a power of two entries)."""
@@ -112,7 +112,7 @@ class EntryTable:
 
     @property
     def places(self) -> int:
-        """How many entries fit."""
+        """Capacity in entries."""
         return len(self.arrays.keys)
 
     @property
@@ -126,7 +126,7 @@ class EntryTable:
         return int(self.arrays.counters[kernel.DIRTY_ENTRIES])
 
     def next_search(self) -> None:
-        """Begins a search: entries of earlier ones are replaced first."""
+        """Begins a search; entries of earlier searches are evicted first."""
         counters = self.arrays.counters
         counters[kernel.GENERATION] = counters[kernel.GENERATION] % kernel.AGE + 1
 
@@ -136,19 +136,19 @@ class EntryTable:
         return decoded(data) if data else None
 
     def put(self, board: chess.Board, entry: Entry) -> None:
-        """Writes an entry, to be saved."""
+        """Writes an entry and marks it dirty."""
         kernel.write(self.arrays, uint64(key_of(board)), uint64(encoded(entry, board)))
 
     def enter(self, keys: Words, data: Words) -> None:
-        """Adds entries of a file; deeper existing ones stay."""
+        """Adds entries read from a file; existing entries that are at least as deep stay."""
         kernel.enter(self.arrays, keys, data)
 
     def take_dirty(self) -> tuple[Words, Words]:
-        """Returns (keys, data) of the entries that are not in the file; they count as saved from now on."""
+        """Returns (keys, data) of the dirty entries and marks them clean."""
         keys, data = np.zeros(self.dirty_count, np.uint64), np.zeros(self.dirty_count, np.uint64)
         kernel.take_dirty(self.arrays, keys, data)
         return keys, data
 
     def touch_again(self, keys: Words, data: Words) -> None:
-        """Marks entries of `take_dirty` dirty again: they were not saved."""
+        """Marks entries from `take_dirty` dirty again after saving failed."""
         kernel.touch_again(self.arrays, keys, data)

@@ -4,7 +4,7 @@
     data  uint64, the entry: `transposition_layout.py` has the fields
     ages  uint8, UNSAVED | the search that wrote or used the entry last
 
-    bucket  | place | place | place | place |   a key may stand in one of four; the least valuable gives way
+    bucket  | place | place | place | place |   a key is in one of four; the least valuable entry is evicted
 
 A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
 mated in n plies, counted from the entry's position. `schema/entries.md` is the reference of the file's
@@ -26,7 +26,7 @@ from ...position.scores import LEAST_MATE
 from . import transposition_layout as layout
 from .transposition_layout import VALUE_BIAS
 
-# as kernels take them: uint64 where they meet words, else int64
+# typed for kernels: uint64 where they are combined with words, else int64
 UPPER, LOWER, EXACT = int64(layout.UPPER), int64(layout.LOWER), int64(layout.EXACT)
 NO_TYPE, PV, CUT, ALL = (int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
 PROOF, MOST_CUT = int64(layout.PROOF), int64(layout.MOST_CUT)
@@ -36,7 +36,7 @@ CHECK_MASK = U(layout.CHECK_MASK)
 MOVE_AT, DEPTH_AT, BOUND_AT = U(layout.MOVE_AT), U(layout.DEPTH_AT), U(layout.BOUND_AT)
 TYPE_AT, CUT_AT, CHECK_AT = U(layout.TYPE_AT), U(layout.CUT_AT), U(layout.CHECK_AT)
 
-BUCKET = 4  # entries that a position may stand in
+BUCKET = 4  # places that a position's entry may take
 UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
 
 # counters
@@ -50,7 +50,7 @@ class EntryArrays(NamedTuple):
     Attributes:
       keys: uint64[S], S a power of two; 0: no entry. data: uint64[S]. ages: uint8[S].
       counters: int64[ENTRY_COUNTERS]: entries | not in the file | replaced | replaced before they were in the
-        file | met with another position of the same key | the present search, 1..127.
+        file | lookups that met another position of the same key | number of the current search, 1..127.
     """
 
     keys: NDArray[np.uint64]
@@ -60,7 +60,7 @@ class EntryArrays(NamedTuple):
 
 
 class EntryPointers(NamedTuple):
-    """Pointers to them, and the mask of an index."""
+    """Pointers to `EntryArrays`, and the mask of an index."""
 
     keys: Pointer[uint64]
     data: Pointer[uint64]
@@ -142,7 +142,7 @@ def check_in(data: uint64) -> uint64:
 
 @inner
 def is_of(data: uint64, check: uint64) -> bool:
-    """Returns whether an entry of a position's key is of that position, going by its check hash."""
+    """Returns whether an entry with a position's key belongs to that position, by its check hash."""
     return check_in(data) == (U(check) & CHECK_MASK)
 
 
@@ -166,7 +166,7 @@ def find_entry(P: EntryPointers, key: uint64, check: uint64) -> int64:
 
 @inner
 def _worth(P: EntryPointers, i: int64) -> int64:
-    """Returns the replacement priority of an entry: those of this search before others, then by depth."""
+    """Returns the worth of a place, -1 if empty: proofs first, then entries of this search, then depth."""
     if P.keys[i] == ZERO:
         return int64(-1)
     fresh = 256 if int64(P.ages[i]) & AGE == P.counters[GENERATION] else 0
@@ -175,7 +175,7 @@ def _worth(P: EntryPointers, i: int64) -> int64:
 
 @inner
 def place_for(P: EntryPointers, key: uint64, check: uint64) -> int64:
-    """Returns the place of a position's entry, or else that of the one of its bucket worth least."""
+    """Returns the place of a position's entry; without one, the least valuable place of its bucket."""
     found = find_entry(P, key, check)
     if found >= 0:
         return found
@@ -189,7 +189,7 @@ def place_for(P: EntryPointers, key: uint64, check: uint64) -> int64:
 
 @inner
 def put_entry(P: EntryPointers, at: int64, key: uint64, data: uint64, dirty: bool) -> None:
-    """Writes an entry to a place that `place_for` gave."""
+    """Writes an entry to a place that `place_for` returned; ignores key 0."""
     if key == ZERO:
         return
     counters = P.counters
@@ -210,7 +210,7 @@ def put_entry(P: EntryPointers, at: int64, key: uint64, data: uint64, dirty: boo
 
 @kernel
 def enter(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
-    """Enters entries of the file, clean; an entry that is there already stays if it is as deep.
+    """Adds entries read from the file as clean; an existing entry stays if it is at least as deep.
 
     Args:
       keys, data: uint64[K].
@@ -233,14 +233,14 @@ def look_up(E: EntryArrays, key: uint64, check: uint64) -> uint64:
 
 @kernel
 def write(E: EntryArrays, key: uint64, data: uint64) -> None:
-    """Writes one entry, to be saved."""
+    """Writes one entry and marks it dirty."""
     P = entry_pointers(E)
     put_entry(P, place_for(P, key, check_in(data)), key, data, True)
 
 
 @kernel
 def take_dirty(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> int64:
-    """Copies the entries that are not in the file, which then count as saved; returns how many there were.
+    """Copies the dirty entries and marks them clean; returns their number.
 
     Args:
       keys, data: uint64, with room for `counters[DIRTY_ENTRIES]`.
@@ -259,7 +259,7 @@ def take_dirty(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64
 
 @kernel
 def touch_again(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
-    """Makes entries that `take_dirty` gave dirty again, as far as they are still there: saving failed."""
+    """Marks entries from `take_dirty` dirty again after saving failed, if they are still in the table."""
     P = entry_pointers(E)
     for i in range(keys.size):
         at = find_entry(P, keys[i], check_in(data[i]))

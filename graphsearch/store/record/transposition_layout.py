@@ -9,7 +9,7 @@
          48-63  low bits of the check hash
 
 `schema/entries.md` is the reference. `transposition.py` has entries as values, `transposition_kernel.py`
-reads and writes words in compiled code; columns of words are read by `field`.
+reads and writes words in compiled code; `field` reads columns of words.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Words = NDArray[np.uint64]
 
 
 def field(data: Words, at: int, mask: int) -> NDArray[np.int64]:
-    """Returns one field of data words, as the bits that it has.
+    """Returns the raw bits of one field of data words.
 
     >>> field(np.array([5 << DEPTH_AT], np.uint64), DEPTH_AT, DEPTH_MASK).tolist()
     [5]
@@ -69,5 +69,5 @@ def values(data: Words) -> NDArray[np.int64]:
 
 
 def checks(data: Words) -> Words:
-    """Returns the check bits of data words, as words: they distinguish positions with one key."""
+    """Returns the check bits of data words, as words: they distinguish positions with the same key."""
     return data >> np.uint64(CHECK_AT)

@@ -1,1 +1,1 @@
-"""A cluster's folder: its files, the owner of each position, and all of them read as one store."""
+"""A cluster's folder: its files, the owner of each position, and a store that reads them as one."""

@@ -1,4 +1,4 @@
-"""The files of a cluster: whether they belong together, and reading them as one, records and plain tables."""
+"""The files of a cluster: checks that they belong together, and reads records and plain tables as one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ShardedReader(Reader):
     may_read_inside = False
 
     def __init__(self, readers: Sequence[Reader], owners: Owners) -> None:
-        """Takes the readers of all files, which it closes; owners: as the manifest has them."""
+        """Takes ownership of the readers of all files; `owners` is the table of the manifest."""
         self._readers = readers
         self._owners = owners
         self.closed = False
@@ -59,11 +59,11 @@ class ShardedReader(Reader):
         return sum(reader.ram_bytes for reader in self._readers)
 
     def filter(self) -> FilterArrays:
-        """Returns the filter of what is committed now: what any file may hold."""
+        """Returns the filter of the last committed states, for positions in any file."""
         return filter_of_any([reader.filter() for reader in self._readers])
 
     def find(self, words: Words, *, strict: bool = False) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which packed positions have a record, and the records of those, in order."""
+        """Returns which packed positions have a record, and these records in order; see `Reader.find`."""
         have = np.zeros(len(words), np.bool_)
         places, batches = [], []
         for mine, (found, batch) in self._ask(words, lambda reader, some: reader.find(some, strict=strict)):
@@ -74,14 +74,14 @@ class ShardedReader(Reader):
         return have, take(RecordBatch.concat(batches), order)
 
     def find_any(self, words: Words) -> list[RecordBatch]:
-        """Returns the records of some packed positions, as far as there are any, in any order."""
+        """Returns the records of those packed positions that have one, in any order."""
         answers = self._ask(words, lambda reader, some: reader.find_any(some))
         return [batch for _, batches in answers for batch in batches]
 
     def _ask(
         self, words: Words, ask: Callable[[Reader, Words], _Answer]
     ) -> list[tuple[NDArray[np.int64], _Answer]]:
-        """Returns which positions each owner was asked for, and what it answers."""
+        """Calls `ask` for each owner's positions; returns their indices and the answer, per owner."""
         owners = owners_of(keys_of(words), self._owners)
         answers = []
         for number, reader in enumerate(self._readers):
@@ -94,10 +94,10 @@ class ShardedReader(Reader):
 
 
 def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
-    """Returns the file of a shard.
+    """Returns the path of a shard's file.
 
     Raises:
-      StoreError: if it is missing.
+      StoreError: if the file is missing.
     """
     path = folder / manifest.files[number]
     if path.exists() and not path.is_file():
@@ -111,7 +111,7 @@ def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
 
 
 def check_shard(store: Store, manifest: Manifest, number: int) -> None:
-    """Raises StoreError unless a file is the one that the manifest means."""
+    """Raises StoreError unless the store is the shard `number` of the manifest."""
     text = store.read_fact(FACT)
     if text == manifest.fact(number):
         if store.is_bound and store.identity != manifest.identity:
@@ -134,17 +134,17 @@ def check_shard(store: Store, manifest: Manifest, number: int) -> None:
 
 
 def check_files(folder: Path, manifest: Manifest) -> None:
-    """Raises StoreError unless all files are there, can be read, and are those that the manifest means."""
+    """Raises StoreError unless all files of the manifest exist, are readable, and are the right shards."""
     for number in range(manifest.shards):
         with Store.open(shard_path(folder, manifest, number), read_only=True) as store:
             check_shard(store, manifest, number)
 
 
 class ShardedStore(Store):
-    """The files of a cluster, open for reading: records by their owners, plain tables of the first file."""
+    """The files of a cluster, open for reading: records from all files, plain tables of the first one."""
 
     def __init__(self, folder: Path, manifest: Manifest, parts: list[Store]) -> None:
-        """Takes open stores, which it closes."""
+        """Takes ownership of the open stores."""
         first = parts[0]
         self.path, self.identity = folder, first.identity
         self._parts = parts
@@ -181,7 +181,7 @@ class ShardedStore(Store):
         return found
 
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
-        """Yields every record once, in the order of one file; see `Store.scan`."""
+        """Yields every record once, in segment order over all files; see `Store.scan`."""
         yield from in_file_order([part.scan(on_corrupt=on_corrupt) for part in self._parts])
 
     @property
@@ -190,10 +190,10 @@ class ShardedStore(Store):
         return sum(part.node_count for part in self._parts)
 
     def roots(self) -> list[RootInfo]:
-        """Returns the roots of all shards, the last searched first, each as it was searched last."""
+        """Returns the roots of all shards, the last searched first; of each root its latest row."""
         every = [root for part in self._parts for root in part.roots()]
         found = {root.key: root for root in sorted(every, key=lambda root: root.last_searched)}
-        by_key = sorted(found.values(), key=lambda root: root.key)  # those of one second, as in one file
+        by_key = sorted(found.values(), key=lambda root: root.key)  # order within one second, as in one file
         return sorted(by_key, key=lambda root: root.last_searched, reverse=True)
 
     @contextmanager
@@ -216,17 +216,17 @@ class ShardedStore(Store):
         return self.reader_of([part.reader(threads=threads) for part in self._parts])
 
     def reader_of(self, readers: Sequence[Reader]) -> Reader:
-        """Returns readers of all files as one, which closes them."""
+        """Returns one reader that combines the readers of all files, and closes them when it is closed."""
         return ShardedReader(readers, self._manifest.owners)
 
-    # what would look at the first file alone
+    # the inherited versions would read the first file only
     @property
     def catalog(self) -> Catalog:
-        """There is none: each file has its own."""
+        """Raises StoreError: each file has its own catalog."""
         self._refuse()
 
     def fetch_portion(self, start: int = 0) -> Portion:
-        """Refuses: a portion is of one file."""
+        """Raises StoreError: a portion belongs to one file."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -246,10 +246,10 @@ def open_to_read(path: str | os.PathLike[str]) -> Store:
 
 
 def open_parts(stack: ExitStack, folder: Path, manifest: Manifest, *, read_only: bool) -> list[Store]:
-    """Returns the open files of all shards, which `stack` closes.
+    """Opens the files of all shards; `stack` closes them.
 
     Raises:
-      StoreError: if one is missing or another's, or cannot be opened.
+      StoreError: if a file is missing, belongs to another shard, or cannot be opened.
     """
     parts = []
     for number in range(manifest.shards):
@@ -263,7 +263,7 @@ def open_sharded(folder: Path) -> ShardedStore:
     """Returns a cluster, open for reading.
 
     Raises:
-      StoreError: if it is none, a file of it is missing or another's, or cannot be read.
+      StoreError: if the folder is not a cluster, or a file is missing, misplaced or unreadable.
     """
     manifest = read_manifest(folder)
     with ExitStack() as stack:
@@ -273,7 +273,7 @@ def open_sharded(folder: Path) -> ShardedStore:
 
 
 def file_of_tables(path: str | os.PathLike[str]) -> Path:
-    """Returns the file that has the plain tables of a graph: it itself, or the first one of a cluster."""
+    """Returns the file with the plain tables of a graph: the graph file, or the first file of a cluster."""
     real = real_path(path)
     return shard_path(real, read_manifest(real), 0) if is_sharded(real) else real
 
@@ -282,14 +282,14 @@ def files_of(folder: str | os.PathLike[str]) -> list[Path]:
     """Returns the files of a cluster.
 
     Raises:
-      StoreError: if it is none, or one of them is missing.
+      StoreError: if the folder is not a cluster, or a file is missing.
     """
     manifest = read_manifest(folder)
     return [shard_path(Path(folder), manifest, number) for number in range(manifest.shards)]
 
 
 def sharded_bytes(folder: str | os.PathLike[str]) -> int:
-    """Returns the size of all files of a cluster, write-ahead logs included."""
+    """Returns the size of all files of a cluster in bytes, write-ahead logs included."""
     return sum(file_bytes(file) for file in files_of(folder))
 
 
@@ -299,10 +299,10 @@ Progress = Callable[[int, int], None]
 
 
 def in_turn(files: Sequence[Path], progress: Progress | None) -> Iterator[tuple[Path, Progress | None]]:
-    """Yields files, each with what takes its own progress and tells that of all, in per cent.
+    """Yields each file with a callback for its own progress, which reports that of all files in per cent.
 
-    A file has the share of its bytes. What begins anew within a file, such as a second pass, is told when it
-    is further than what was told before.
+    A file counts by its bytes. When the progress within a file starts again, such as for a second pass, the
+    callback reports nothing until it passes the last report.
     """
     sizes = [file_bytes(file) for file in files]
     whole, before, told = max(1, sum(sizes)), 0, -1
@@ -324,19 +324,19 @@ def in_turn(files: Sequence[Path], progress: Progress | None) -> Iterator[tuple[
         tell(before)
 
 
-TOP_TABLES = ("top_position", "top_edge")  # a position is with its record
-ROOT_TABLES = ("root", "root_history", *TOP_TABLES)  # a root is with its owner
+TOP_TABLES = ("top_position", "top_edge")  # each row is in the file of the position's record
+ROOT_TABLES = ("root", "root_history", *TOP_TABLES)  # each row is in the file of the root's owner
 _VIEW = re.compile(r"^CREATE (VIEW \w+ AS\n.*?);$", re.MULTILINE | re.DOTALL)
 
 
 def gather_tables(connection: sqlite3.Connection, parts: Sequence[Store], path: Path) -> None:
-    """Has a connection to the first file find the rows of all files in the tables of roots, and in the views.
+    """Makes a connection to the first file see the rows of all files in the tables of roots and in the views.
 
-    Temporary tables and views of the same names hide those of the file; they come from this program, since
-    SQLite trusts what is temporary.
+    Temporary tables and views of the same names hide those of the file. Their SQL comes from this program,
+    because SQLite trusts temporary objects.
 
     Args:
-      parts: the open files; their rows are copied, some hundred for each root. path: of the cluster.
+      parts: the open files; it copies their rows, some hundred for each root. path: of the cluster.
     """
     with sql_errors(path, "read it"):
         connection.execute("PRAGMA query_only = 0")
@@ -348,7 +348,7 @@ def gather_tables(connection: sqlite3.Connection, parts: Sequence[Store], path: 
 
 
 def _gather(connection: sqlite3.Connection, parts: Sequence[Store], table: str) -> None:
-    """Makes the temporary table; of two rows with one key that of the later file counts, as in a merge."""
+    """Creates the temporary table; of two rows with one key it keeps the later file's, as a merge does."""
     shape = TABLES[table]
     columns = shape.columns
     kinds = ", ".join(f"{name} {column.kind}" for name, column in columns.items())

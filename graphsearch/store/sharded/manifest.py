@@ -1,4 +1,4 @@
-"""The manifest of a cluster: its files, who owns what, whose values they are (`schema/cluster.md`)."""
+"""The manifest of a cluster: its files, the owners of positions, the evaluator (`schema/cluster.md`)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .ownership import VIRTUAL_SHARDS, Owners, even_owners
 
 NAME = "manifest.json"
 FORMAT_VERSION = 1
-FACT = "cluster"  # row of a file's store_info: which shard of which cluster it is
+FACT = "cluster"  # row of a file's store_info that names its cluster and its shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a cluster is made of.
+    """The files of a cluster and their owners.
 
     Attributes:
-      cluster: its number, 32 hex digits, which every file repeats.
+      cluster: its id, 32 hex digits, which every file repeats.
       identity: the evaluator that it is bound to.
       files: names of the shards' files, in its folder.
       owners: the shard of each virtual shard, `[4096]`.
@@ -47,15 +47,15 @@ class Manifest:
 
     @property
     def shards(self) -> int:
-        """How many shards there are."""
+        """Number of shards."""
         return len(self.files)
 
     def fact(self, number: int) -> str:
-        """Returns what the file of a shard says it is."""
+        """Returns the value of the row `FACT` in the file of a shard."""
         return json.dumps({"cluster": self.cluster, "shard": number, "of": self.shards})
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the manifest as JSON has it."""
+        """Returns the manifest as a JSON object."""
         return {
             "format": FORMAT_VERSION,
             "program": f"graphsearch {__version__}",
@@ -66,7 +66,7 @@ class Manifest:
         }
 
     def write(self, folder: Path) -> None:
-        """Writes the manifest of a folder; there is never half of one."""
+        """Writes the manifest into a folder, atomically."""
         part = folder / f"{NAME}.part"
         try:
             part.write_text(json.dumps(self.as_dict(), indent=1) + "\n", encoding="utf-8")
@@ -84,8 +84,8 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     """Returns the manifest of a folder.
 
     Raises:
-      SchemaVersionError: if its format is another one.
-      StoreError: if there is none, or it is none.
+      SchemaVersionError: if it has another format number.
+      StoreError: if it is missing, unreadable or invalid.
     """
     path = Path(folder) / NAME
     if not path.is_file():
@@ -122,13 +122,13 @@ def _parsed(text: bytes, path: Path) -> Manifest:
 
 
 def _runs(owners: Owners) -> list[list[int]]:
-    """Returns a table of owners as pairs: first virtual shard, shard; each holds up to the next."""
+    """Returns a table of owners as runs: first virtual shard, shard; each run extends to the next."""
     first = np.flatnonzero(np.diff(owners, prepend=-1))
     return [[int(v), int(owners[v])] for v in first]
 
 
 def _owners(runs: Sequence[tuple[int, int]], shards: int) -> Owners:
-    """Returns the table of `_runs`."""
+    """Returns the table of owners from its runs, as `_runs` returns them."""
     firsts, numbers = zip(*runs, strict=True)
     if firsts[0] != 0 or sorted(set(firsts)) != list(firsts):
         raise InputFileError("owners must be in order, from virtual shard 0 on")

@@ -1,8 +1,8 @@
-"""Which shard owns a position: by the top bits of its mixed key, through a table of virtual shards.
+"""The owner shard of a position: the top bits of its mixed key select it in a table of virtual shards.
 
     key of the position -> mixed -> top 12 bits: virtual shard, 0 to 4,095 -> table of the manifest -> shard
 
-The table makes it possible to give a shard to another machine, or to have more of them, without another hash.
+With the table, shards can move to other machines or grow in number without a new hash.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def virtual_shard(key: int) -> int:
 
 
 def even_owners(shards: int) -> Owners:
-    """Returns the table of `shards` shards that own equally many virtual ones, `[4096]`.
+    """Returns the table that divides the virtual shards evenly among `shards` shards, `[4096]`.
 
     >>> even_owners(3)[[0, 1365, 1366, 4095]].tolist()
     [0, 0, 1, 2]
@@ -41,10 +41,10 @@ def even_owners(shards: int) -> Owners:
 
 
 def owners_of(keys: NDArray[np.uint64], owners: Owners) -> NDArray[np.int64]:
-    """Returns the shard of each key."""
+    """Returns the owner shard of each key."""
     return owners[((keys * np.uint64(MIXER)) >> np.uint64(64 - VIRTUAL_BITS)).astype(np.int64)]
 
 
 def owner_of(board: chess.Board, owners: Owners) -> int:
-    """Returns the shard of a position."""
+    """Returns the owner shard of a position."""
     return int(owners[virtual_shard(key_of(board))])

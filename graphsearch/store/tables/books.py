@@ -1,4 +1,4 @@
-"""Which opening books a file has, and what they say of one position."""
+"""The opening books of a file, and their rows for one position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rows import checked, listed
 
 @dataclass(frozen=True, slots=True)
 class BookRow:
-    """A row of the table `book`: `config` is the TOML text by which all of it was decided."""
+    """A row of the table `book`; `config` is the TOML text with all its settings."""
 
     id: int
     name: str
@@ -28,7 +28,7 @@ def books(store: Store) -> list[BookRow]:
 
 
 def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
-    """Returns the rows of a statement, held to these columns (`TABLE.COLUMN`)."""
+    """Returns the rows of a statement, checked against these columns (`TABLE.COLUMN`)."""
     with store.reading() as connection:
         return list(checked(connection.execute(sql, values), *columns))
 
@@ -37,7 +37,7 @@ def book_named(store: Store, name: str) -> BookRow:
     """Returns the book of a name.
 
     Raises:
-      InvalidParameterError: naming those that there are, if there is none of this name.
+      InvalidParameterError: if there is none; it lists the books of the file.
     """
     there = books(store)
     found = next((row for row in there if row.name == name), None)
@@ -55,7 +55,7 @@ def book_keys(store: Store, number: int) -> list[str]:
 
 
 def book_roots(store: Store, number: int) -> list[str]:
-    """Returns the FENs where a book begins, the first plies first."""
+    """Returns the FENs of the root positions of a book, in the order of their plies."""
     statement = (
         "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
         " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key"
@@ -74,14 +74,14 @@ class BookStep:
 
 
 def book_node(store: Store, number: int, key: str) -> tuple[int, float | None, str] | None:
-    """Returns node N, value and state of a position of a book; None if the book does not have it."""
+    """Returns node N, value and state of a position of a book, None if it is not in the book."""
     where = "WHERE book = ? AND key = ?"
     found = listed(store, "book_position", where, (number, key), names=("n", "value", "state"))
     return next(((n, value, state) for n, value, state in found), None)
 
 
 def book_steps(store: Store, number: int, key: str) -> list[BookStep]:
-    """Returns the moves of a book in a position, the best first as far as it is known."""
+    """Returns the moves of a book in a position, the best first; moves of unknown value come last."""
     statement = (
         "SELECT m.move, m.n, m.p, -coalesce(c.value, -m.value) FROM book_move m"
         " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key = ?"

@@ -1,4 +1,4 @@
-"""What a column of the plain tables may hold: kinds of values, each with the form that messages name."""
+"""The kinds of columns of the plain tables: their valid values, and a description for messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..record.node import MAX_EVALUATOR, MAX_RUN
 
 MOST = (1 << 63) - 1  # SQLite's largest integer
 DEEPEST = 32  # objects and lists within each other in a JSON object
-ROUNDING = 1e-6  # by which a number of single precision may pass its range
+ROUNDING = 1e-6  # a single-precision number may exceed its range by this much
 
 _KEY = re.compile(r"(?:[0-9a-f]{4}){4,5}\Z")
 _MOVE = re.compile(r"(?:[a-h][1-8][a-h][1-8][nbrq]?|0000)\Z")
@@ -28,14 +28,14 @@ _FEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a column may hold.
+    """The valid values of a column.
 
     Attributes:
-      kind: SQLite's type, as declared. form: what messages say that a value must be.
-      fits: returns whether a value that is not NULL is one.
-      nullable: whether it may be NULL. most: bytes of a BLOB.
-      all_fit: returns True only if all of some values, none of them NULL, fit; it is faster, and may be
-        wrong about what is False.
+      kind: SQLite's type, as declared. form: description of a valid value, for messages.
+      fits: returns whether a value that is not NULL is valid.
+      nullable: whether NULL is valid. most: most bytes of a BLOB.
+      all_fit: returns True only if all given values, none of them NULL, are valid; it is faster than `fits`,
+        but may return False for valid values.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Column:
         return self.nullable if value is None else self.fits(value)
 
     def holds_all(self, values: Sequence[object]) -> bool:
-        """Returns True only if the column may hold all of some values; `holds` judges what is False."""
+        """Returns True only if the column may hold all given values; after False, ask `holds` for each."""
         if None in values:
             if not self.nullable:
                 return False
@@ -58,19 +58,19 @@ class Column:
         return all(map(self.fits, values)) if self.all_fit is None else self.all_fit(values)
 
     def or_null(self) -> Column:
-        """Returns the column that may be NULL, too."""
+        """Returns the same column, but nullable."""
         return replace(self, form=f"{self.form} or NULL", nullable=True)
 
 
 def _is_text(value: object) -> bool:
-    """Returns whether a value is text without NUL and without bytes that are no UTF-8."""
+    """Returns whether a value is text without NUL, decoded from valid UTF-8."""
     if not isinstance(value, str):
         return False
     return "\0" not in value and (value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value))
 
 
 def text(form: str, fits: Callable[[str], object]) -> Column:
-    """Returns a column of texts that fulfil a condition."""
+    """Returns a column of texts that satisfy a condition."""
 
     def all_fit(values: Sequence[Any]) -> bool:
         return _types(values) <= _TEXTS and _is_text("".join(values)) and all(map(fits, values))
@@ -103,7 +103,7 @@ def integer(low: int, high: int = MOST) -> Column:
 
 
 def real(low: float, high: float) -> Column:
-    """Returns a column of finite numbers; SQLite may hand whole ones over as integers."""
+    """Returns a column of finite numbers; SQLite may return whole ones as integers."""
     between = (
         "" if math.isinf(low) else f" from {low:g} on" if math.isinf(high) else f" from {low:g} to {high:g}"
     )
@@ -122,7 +122,7 @@ def real(low: float, high: float) -> Column:
 
 
 def blob(most: int) -> Column:
-    """Returns a column of BLOBs of at most so many bytes."""
+    """Returns a column of BLOBs of at most `most` bytes."""
 
     def fits(value: object) -> bool:
         return isinstance(value, bytes) and len(value) <= most
@@ -131,12 +131,12 @@ def blob(most: int) -> Column:
 
 
 def one_of(*words: str) -> Column:
-    """Returns a column of some words."""
+    """Returns a column that holds one of the given words."""
     return text("one of " + ", ".join(map(repr, words)), words.__contains__)
 
 
 def json_object(text: object) -> dict[str, Any] | None:
-    """Returns the JSON object of a text, None if it is none, or nested more deeply than any is.
+    """Returns the JSON object of a text; None if it is not one, or is nested deeper than `DEEPEST`.
 
     >>> json_object('{"depth": 2}'), json_object("nojson"), json_object("[]")
     ({'depth': 2}, None, None)

@@ -1,10 +1,10 @@
-"""Every table and column that a graph file may hold: type, range, form. `schema/store.md` describes them.
+"""Every table and column of a graph file: type, range, form. `schema/store.md` describes them.
 
-SQLite keeps any value in any column of a table that is not STRICT, and a file may come from anywhere. So
-whoever reads a row holds it to this list (`rows.py`), `store verify` holds all of them to it, and what does
-not fit is damaged.
+SQLite stores any value in any column of a table that is not STRICT, and files may come from untrusted
+sources. So `rows.py` checks every row that it reads against this list, `store verify` checks all rows, and a
+value that does not fit counts as damage.
 
-Columns, types, keys and NULL are those of schema/tables.sql. The ranges are here, by name of the column.
+Columns, types, keys and NULL are those of schema/tables.sql. The ranges are here, by column name.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _tables() -> Iterator[tuple[str, Table]]:
 
 
 TABLES: dict[str, Table] = dict(_tables())
-# files that were made before these lack them: a reader takes them for empty, a writer makes them
+# older files lack these tables: a reader treats them as empty, a writer creates them
 LATER = (
     *("study", "study_move", "note", "repertoire_position", "repertoire_move"),
     *("visit", "seen", "game_index", "game_text", "task"),

@@ -1,4 +1,4 @@
-"""The kept games as a list: filtered, sorted, page by page; their openings, positions and text.
+"""The stored games as a list: filtered, sorted, in pages; their openings, positions and text.
 
 `import --players` fills the tables `game_index` and `game_text` beside `game` (`players.py`).
 """
@@ -15,8 +15,8 @@ from .columns import MAX_TEXT_BYTES, TABLES
 from .players import GameRow, counting, games_where, numbers_text
 from .rows import checked, insert, listed
 
-Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, of Black; None: anybody
-NUMBER_BITS = 32  # of the number of a game below that of its source, in one integer; more games have no place
+Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, of Black; None: any
+NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Conditions:
     """Conditions on games; all that are not None must hold.
 
     Attributes:
-      sides: who played White and who Black, by numbers of players, in one of these ways; None: anybody.
-      eco: beginning of the code. opening: part of the name. result: as `GameRow` has it.
+      sides: players of White and of Black, by number; one of these pairs must match; None: any players.
+      eco: beginning of the code. opening: part of the name. result: as in `GameRow`.
       least_elo, most_elo: of both players. since, until: of the date, as far as it is known.
-      sources: numbers of files. among: the games themselves, as `game_number`.
+      sources: numbers of files. among: the allowed games, as `game_number` gives them.
     """
 
     sides: Sequence[Sides] | None = None
@@ -66,7 +66,7 @@ class Conditions:
 
 
 def game_number(source: int, number: int) -> int:
-    """Returns source and number of a game as one integer."""
+    """Returns the source and the number of a game, packed into one integer."""
     return source << NUMBER_BITS | number
 
 
@@ -78,20 +78,20 @@ def add_index(connection: sqlite3.Connection, source: int, rows: Iterable[IndexR
 
 
 def add_texts(connection: sqlite3.Connection, source: int, rows: Iterable[TextRow]) -> None:
-    """Adds text of a file."""
+    """Adds parts of the text of a file."""
     names = tuple(TABLES["game_text"].columns)
     insert(connection, "game_text", names, ((source, *astuple(row)) for row in rows))
 
 
 def text_end(store: Store, source: int) -> int:
-    """Returns up to which byte the text of a file is kept."""
+    """Returns the end of the stored text of a file, in bytes."""
     rest = "WHERE source = ? ORDER BY place DESC LIMIT 1"
     return sum(sum(row) for row in listed(store, "game_text", rest, (source,), names=("place", "bytes")))
 
 
 # -------------------------------------------------------------- reading
 def text_rows(store: Store, source: int, place: int, size: int) -> list[TextRow]:
-    """Returns the rows that have a part of the text of a file, each behind the other."""
+    """Returns the rows that hold `size` bytes of the text of a file from `place` on, in order."""
     names = ("place", "bytes", "data")
     rest = "WHERE source = ? AND place > ? AND place < ? ORDER BY place"
     values = (source, place - MAX_TEXT_BYTES, place + size)
@@ -120,7 +120,7 @@ _JOINS = {
 
 
 class GameList:
-    """The games of a file that fulfil conditions."""
+    """The games of a file that satisfy conditions."""
 
     def __init__(self, store: Store, conditions: Conditions) -> None:
         self._store = store
@@ -128,16 +128,15 @@ class GameList:
         self._where = " AND ".join(self._terms(conditions))
 
     def __len__(self) -> int:
-        """Returns how many games there are."""
         with self._store.reading() as connection:
             found = connection.execute(self._select("count(*)", ""), self._values)
             return int(found.fetchone()[0])
 
     def page(self, *, by: str, down: bool, first: int, most: int) -> list[GameRow]:
-        """Returns some of the games in an order; games without what they are sorted by come last.
+        """Returns a page of the sorted games; games without a value to sort by come last.
 
         Args:
-          by: of `SORTS`. first: games that are passed over. most: games to return, -1 for all.
+          by: a key of `SORTS`. first: number of games to skip. most: most games to return, -1 for all.
         """
         turn = "DESC" if down else "ASC"
         key = SORTS[by]
@@ -192,7 +191,7 @@ class GameList:
 
 
 def _like(text: str) -> str:
-    """Returns the pattern of a text anywhere in another one.
+    """Returns the LIKE pattern for texts that contain a text; `!` is the escape character.
 
     >>> _like("50%")
     '%50!%%'
@@ -209,12 +208,12 @@ _AMONG = (
 
 
 def rows_of(store: Store, games: Iterable[tuple[int, int]]) -> list[GameRow]:
-    """Returns games by source and number, in this order."""
+    """Returns the games with these sources and numbers, sorted by source and number."""
     return list(games_where(store, _AMONG, [json.dumps([game_number(*one) for one in games])]))
 
 
 def moves_of(store: Store, games: Iterable[tuple[int, int]]) -> list[tuple[int, int, str | None, bytes]]:
-    """Returns source, number, first position and moves of games, in this order."""
+    """Returns source, number, first position and moves of games, sorted by source and number."""
     wanted = json.dumps([game_number(*one) for one in games])
     names = ("source", "number", "fen", "moves")
     return [(a, b, fen, moves) for a, b, fen, moves in listed(store, "game", _AMONG, [wanted], names=names)]
@@ -241,7 +240,7 @@ def index_keys(store: Store) -> Iterator[tuple[int, int, bytes]]:
 
 
 def without_index(store: Store) -> list[tuple[int, int]]:
-    """Returns the games that count and have no row in `game_index`: imported before there was one."""
+    """Returns the games that count and have no row in `game_index`: imported by an older version."""
     chosen = numbers_text(counting(store))
     with store.reading() as connection:
         sizes = [

@@ -1,7 +1,7 @@
-"""What was imported: counts of games by position and move, and the files that they came from.
+"""Imported data: counts of games by position and move, and the files that they came from.
 
-Writing functions work inside `Store.transaction`. Keys are texts (`key_text`), moves UCI. `schema/store.md`
-has the tables.
+Call functions that write inside `Store.transaction`. Keys are texts (`key_text`), moves UCI.
+`schema/store.md` describes the tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..store import Store
 from .provenance import now
 from .rows import checked, insert, listed, rows
 
-ASKED_AT_ONCE = 500  # keys of one statement; SQLite takes 32,766 values, more gain nothing
+ASKED_AT_ONCE = 500  # keys of one statement; SQLite allows 32,766 values, but more gain nothing
 
 PositionRow = tuple[str, str, int]  # key, FEN, ply
 MoveRow = tuple[str, str, str, int, int, int, int, int]  # key, then as MoveCounts
@@ -35,9 +35,9 @@ class MoveCounts:
 
     Attributes:
       move, san: in UCI, and as people write it.
-      white, draws, black, unknown: games with it that White won, that were drawn, that Black won, without a
-        result. A game counts once, however often it repeated the position and the move.
-      variations: times that it was played in a variation, not in a game.
+      white, draws, black, unknown: games with the move that White won, that were drawn, that Black won,
+        without a result. A game counts once, even if it repeats the position and the move.
+      variations: number of times that the move occurs in a variation, not in a game.
     """
 
     move: str
@@ -50,24 +50,25 @@ class MoveCounts:
 
     @property
     def games(self) -> int:
-        """Games with this move, whatever their result; variations are none."""
+        """Games with this move, of any result; variations do not count."""
         return self.white + self.draws + self.black + self.unknown
 
     def points(self, turn: chess.Color) -> int:
-        """Returns two points for a win of the side that plays it, one for a draw, as Polyglot counts.
+        """Returns two points per win of the side that plays the move and one per draw, as Polyglot counts.
 
-        A game without a result says only that the move was played: it has the mean of a game, one point.
+        A game without a result shows only that the move was played: it counts as the mean, one point.
         """
         return 2 * (self.white if turn else self.black) + self.draws + self.unknown
 
 
 @dataclass(frozen=True, slots=True)
 class GameSource:
-    """An imported file, as the table `source` has it.
+    """An imported file: a row of the table `source`.
 
     Attributes:
-      finished: None until all of it is taken in.
-      players: games passed so far whose players are kept, those left out included; None: they are not.
+      finished: None until the import is complete.
+      players: number of games processed so far with players stored, skipped ones included; None: the import
+        stores no players.
     """
 
     id: int
@@ -83,16 +84,16 @@ class GameSource:
 
     @property
     def done(self) -> int:
-        """How many games, entries or positions were passed so far, taken in or left out."""
+        """Number of games, entries or positions processed so far, imported or skipped."""
         return self.taken + self.skipped
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How much was imported into a file: its sources, oldest first, and rows of the other tables.
+    """The imports of a file: its sources, oldest first, and row counts of the other tables.
 
     Attributes:
-      games: taken in from all PGN files. positions, moves: distinct ones of these games.
+      games: imported from all PGN files. positions, moves: distinct ones of these games.
       entries: of Polyglot books. epd_positions: of EPD files.
     """
 
@@ -104,7 +105,7 @@ class Imported:
     epd_positions: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the facts as JSON takes them."""
+        """Returns the facts as a JSON object."""
         return asdict(self)
 
 
@@ -115,7 +116,7 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     """Returns the moves of imported games in each of these positions, the most played first.
 
     Args:
-      keys: of positions. Positions without games are left out of the answer.
+      keys: of positions. Positions without games are left out of the result.
     """
     wanted = sorted(set(keys))
     found: dict[str, list[MoveCounts]] = {}
@@ -141,7 +142,7 @@ def sources(store: Store) -> list[GameSource]:
 
 
 def imported(store: Store) -> Imported:
-    """Returns how much was imported into a file; counting takes some 0.1 s for a million rows."""
+    """Returns the imports of a file; counting takes some 0.1 s for a million rows."""
     found = sources(store)
     if not found:
         return Imported([])
@@ -155,13 +156,13 @@ def imported(store: Store) -> Imported:
 
 
 def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any]) -> GameSource | None:
-    """Returns the last import of the same bytes with the same options, finished or not; else None."""
+    """Returns the last import of the same bytes with the same options, finished or not; None if none."""
     same = [s for s in sources(store) if (s.kind, s.digest, s.options) == (kind, digest, dict(options))]
     return same[-1] if same else None
 
 
 def begin_source(store: Store, kind: str, name: str, digest: str, options: Mapping[str, Any]) -> GameSource:
-    """Returns the row of an import that begins now."""
+    """Adds an import that begins now; returns its row."""
     started, text = now(), json.dumps(dict(options), sort_keys=True)
     number = store.connection.execute(
         "INSERT INTO source (kind, name, digest, options, started) VALUES (?, ?, ?, ?, ?)",
@@ -174,10 +175,10 @@ def begin_source(store: Store, kind: str, name: str, digest: str, options: Mappi
 def update_source(
     store: Store, source: GameSource, *, taken: int, skipped: int, finished: bool, players: int | None = None
 ) -> GameSource:
-    """Records how far an import is, in the transaction with what was taken: so nothing counts twice.
+    """Records the progress of an import; in the transaction that adds its data, so that no data counts twice.
 
     Args:
-      players: games whose players are kept now, those left out included; None: as before.
+      players: number of games with players stored so far, skipped ones included; None: as before.
     """
     ended = now() if finished else None
     store.connection.execute(
@@ -190,7 +191,7 @@ def update_source(
 
 
 def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[MoveRow]) -> None:
-    """Adds counts to those of the file; of a position the FEN with the fewest half-moves stays.
+    """Adds counts to those of the file; keeps the FEN with the fewest half-moves of each position.
 
     Args:
       positions: (key, FEN, ply) each.
@@ -211,13 +212,13 @@ def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[Mo
 
 
 def add_entries(store: Store, rows: Iterable[EntryRow]) -> None:
-    """Adds entries of a Polyglot book, whose positions are not known yet."""
+    """Adds entries of a Polyglot book; their positions are not known yet."""
     names = ("key", "move", "source", "place", "raw_move", "weight", "learn")
     insert(store.connection, "polyglot_entry", names, rows, otherwise="ABORT")
 
 
 def name_entries(store: Store, rows: Iterable[tuple[str, str, str | None, str, int, int]]) -> None:
-    """Writes what is known of entries: (FEN, move, SAN, key, source, place) each."""
+    """Adds positions and moves to entries: (FEN, move, SAN, key, source, place) each."""
     store.connection.executemany(
         "UPDATE polyglot_entry SET fen = ?, move = ?, san = ? WHERE key = ? AND source = ? AND place = ?",
         rows,
@@ -237,7 +238,7 @@ def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
 
 
 def known_roots(store: Store) -> list[str]:
-    """Returns the FENs of the positions that searches and books of this file begin with."""
+    """Returns the FENs of the roots of searches and books in this file."""
     return sorted(
         {
             fen
@@ -249,10 +250,10 @@ def known_roots(store: Store) -> list[str]:
 
 
 def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
-    """Yields a FEN for each of these keys under which a table of this file has one."""
+    """Yields a FEN for each of these keys for which a table of this file has one."""
     wanted = iter(keys)
     tables = ("game_position", "top_position", "epd_position", "polyglot_entry")
-    # a range, because keys of Chess960 may go on
+    # a range, because keys of Chess960 may have more digits
     statement = " UNION ALL ".join(
         f"SELECT {table}.key, fen FROM json_each(?1) AS wanted CROSS JOIN {table}"  # noqa: S608 (constants)
         f" ON {table}.key >= wanted.value AND {table}.key < wanted.value || 'g' WHERE fen IS NOT NULL"

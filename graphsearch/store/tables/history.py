@@ -1,6 +1,6 @@
-"""The tables `root_history` and `book_history`: what roots were worth at every save, over all runs of a file.
+"""The tables `root_history` and `book_history`: values of roots at every save, over all runs of a file.
 
-A position has at most `MOST_ROWS` in each, for each book; `schema/store.md` states the rule by which rows go.
+A position has at most `MOST_ROWS` in each, per book; `schema/store.md` has the rule for deleting rows.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from .columns import TABLES
 from .provenance import now
 from .rows import Row, insert, listed, rows
 
-MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; thinned to, so that this is done now and then
-PV_MOVES = 8  # of a line that is kept: 40 bytes, and 2 ms to find them
+MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; after thinning, which is therefore rare
+PV_MOVES = 8  # of a stored line: 40 bytes, and 2 ms to find them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootValues:
-    """What a root is worth at one moment; values are seen by the side to move.
+    """The values of a root at one moment, as seen by the side to move.
 
     Attributes:
-      key: of the position, as `key_text` has it. n: node N.
+      key: of the position, as `key_text` returns it. n: node N.
       q, draw: node Q and its draw probability. best_move: in UCI, None without moves.
       pv: the line of the most visits in UCI, at most `PV_MOVES` moves.
       depth: mean plies of the visits of a search, None if there was none.
@@ -43,7 +43,7 @@ class RootValues:
 
 @dataclass(frozen=True, slots=True)
 class SavedValues:
-    """A row: the values, the run that saved them, and when (ISO 8601 in UTC)."""
+    """A row: the values, the run that saved them, and the time (ISO 8601 in UTC)."""
 
     values: RootValues
     run: int
@@ -52,7 +52,7 @@ class SavedValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookValues:
-    """What a root of a book is worth at one moment, by the book.
+    """The values of a book's root at one moment, as the book computes them.
 
     Attributes:
       key: of the position. searched: positions that this build had searched. positions: of the book.
@@ -71,7 +71,7 @@ class BookValues:
 
 @dataclass(frozen=True, slots=True)
 class SavedBookValues:
-    """A row: the values, the book, the run that saved them, and when (ISO 8601 in UTC)."""
+    """A row: the values, the book, the run that saved them, and the time (ISO 8601 in UTC)."""
 
     values: BookValues
     book: int
@@ -81,7 +81,7 @@ class SavedBookValues:
 
 # -------------------------------------------------------------- writing
 def write(store: Store, run: int, root: RootValues) -> None:
-    """Enters what a root is worth now, in place of what this run saved at the same N; in a transaction."""
+    """Writes the values of a root, replacing those of this run at the same N; call it in a transaction."""
     pv = _text(root.pv)
     row = (root.key, run, root.n, now(), root.q, root.draw, root.best_move, root.depth, pv)
     _insert(store, "root_history", row)
@@ -89,7 +89,7 @@ def write(store: Store, run: int, root: RootValues) -> None:
 
 
 def write_book(store: Store, book: int, run: int, root: BookValues) -> None:
-    """Enters what a root of a book is worth now, in place of the row of as many searches; as `write`."""
+    """Writes the values of a book's root, replacing those of this run with as many searches; see `write`."""
     head = (root.key, book, run, root.searched, now(), root.positions)
     _insert(store, "book_history", (*head, root.value, root.n, root.best_move, _text(root.pv)))
     _thin(store, "book_history", "positions", {"key": root.key, "book": book})
@@ -104,10 +104,10 @@ def _insert(store: Store, table: str, row: Row) -> None:
 
 
 def _thin(store: Store, table: str, size: str, of: dict[str, object]) -> None:
-    """Takes rows of one position away if it has too many.
+    """Deletes rows of one position if it has too many.
 
     Args:
-      size: the column that grows. of: the first columns of the key, and what they are.
+      size: the column that grows. of: the first columns of the primary key, and their values.
     """
     where = "WHERE " + " AND ".join(f"{name} = ?" for name in of)
     values = tuple(of.values())
@@ -148,12 +148,12 @@ def _saved(store: Store, table: str, key: str, order: str) -> Iterator[tuple[int
         yield values.pop("run"), values.pop("saved"), values
 
 
-YOUNGEST = 60.0  # seconds: rows of one minute are of one age
+YOUNGEST = 60.0  # seconds added to every age, so that rows of one minute have similar ages
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A row as far as it matters here: its run, what grows (such as N), when it was saved, the best move."""
+    """The columns of a row that matter for thinning: run, growing size (such as N), time, best move."""
 
     run: int
     size: int
@@ -162,11 +162,11 @@ class Moment:
 
 
 def gone(moments: Sequence[Moment], left: int) -> list[int]:
-    """Returns the indexes of the rows to take away, so that `left` (at least 2) stay.
+    """Returns the indexes of the rows to delete, so that `left` (at least 2) stay.
 
-    Again and again the row goes that lies closest to its neighbours, by the logarithm of their ratio in size
-    or in age. The first and the last row stay. The last row of a run stays as long as there are others, and
-    one whose best move differs from that of the row before as long as there are even such.
+    It deletes one row at a time: the one with the closest neighbours, by the logarithm of their ratio in size
+    or in age, whichever is greater. The first and the last row stay. Rows with the same best move as the row
+    before go first, and among them those that are not the last row of their run; then the other rows go.
 
     Args:
       moments: in the order of runs, and of size in each.
@@ -181,7 +181,7 @@ def gone(moments: Sequence[Moment], left: int) -> list[int]:
 
 
 class _Chain:
-    """The rows that are still there, each with those before and after it, and the indexes that are gone."""
+    """A linked list of the remaining rows, and the indexes of the deleted ones."""
 
     def __init__(self, moments: Sequence[Moment]) -> None:
         self._moments = moments
@@ -191,14 +191,14 @@ class _Chain:
         self.gone: set[int] = set()
 
     def take(self, some: Collection[int], left: int) -> None:
-        """Takes rows of `some` away, the closest to their neighbours first, until so many are left."""
+        """Deletes rows of `some`, those with the closest neighbours first, until `left` rows remain."""
         heap = [(self._gap(i), i) for i in some if i not in self.gone]
         heapq.heapify(heap)
         among = set(some)
         while heap and len(self._moments) - len(self.gone) > left:
             gap, i = heapq.heappop(heap)
             if i in self.gone or gap != self._gap(i):
-                continue  # a neighbour has gone since: a newer entry has its gap
+                continue  # a neighbour was deleted since: a newer entry has the present gap
             self.gone.add(i)
             before, after = self._before[i], self._after[i]
             self._after[before], self._before[after] = after, before
@@ -212,7 +212,7 @@ class _Chain:
 
 
 def _ages(moments: Sequence[Moment]) -> list[float]:
-    """Returns the age of each row in seconds, of the last one a minute; of a time that is none likewise."""
+    """Returns the age of each row in seconds, a minute for the newest row and for an invalid time."""
     times = [_seconds(moment.saved) for moment in moments]
     newest = max(times, default=0.0)
     return [newest - time + YOUNGEST if time else YOUNGEST for time in times]

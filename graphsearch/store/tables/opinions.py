@@ -1,4 +1,4 @@
-"""The table `opinion`: what other evaluators than the file's own say of its positions."""
+"""The table `opinion`: values of the file's positions from evaluators other than its own."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Opinion:
     """One row; values are seen by the side to move.
 
     Attributes:
-      key: of the position. evaluator: number of the second evaluator. run: that asked it.
-      fen: the position. n: node N when the row was last brought up to date.
+      key: of the position. evaluator: number of the second evaluator. run: the run that called it.
+      fen: the position. n: node N at the last update of the row.
       q, draw: V of the file's own evaluator, and its draw probability. best_move: its first choice, UCI.
       second_q, second_draw, second_best_move: those of the second evaluator.
       policy: its P codes in canonical order of the moves, as in a record.
@@ -63,7 +63,7 @@ def known(store: Store, evaluator: int, keys: Sequence[str]) -> dict[str, Opinio
 def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opinion | None]:
     """Returns an evaluator's opinion on each packed position (`[K, 10]`), None where there is none.
 
-    One that was given at another halfmove clock does not count.
+    An opinion at another halfmove clock does not count.
     """
     positions = words.tolist()
     opinions = known(store, evaluator, [key_text_of_words(position) for position in positions])
@@ -75,20 +75,20 @@ def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opi
 
 
 def write(store: Store, opinions: Iterable[Opinion]) -> None:
-    """Enters rows, in place of those of the same position and evaluator; within a transaction."""
-    in_order = sorted(map(_row, opinions))  # of the key: then one page after the other is written
+    """Writes rows, replacing those of the same position and evaluator; call it within a transaction."""
+    in_order = sorted(map(_row, opinions))  # by key, so that SQLite writes one page after the other
     insert(store.connection, "opinion", COLUMNS, in_order)
 
 
 def counts(store: Store) -> dict[int, int]:
-    """Returns how many opinions there are of each evaluator, by number."""
+    """Returns the number of opinions of each evaluator, by evaluator number."""
     with store.reading() as connection:
         found = connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
         return dict(checked(found, "opinion.evaluator", "opinion.n"))
 
 
 def ranked(store: Store, evaluator: int, by: str, min_visits: int) -> Iterator[Opinion]:
-    """Yields the opinions of an evaluator, those first that can weigh most as far as the table knows.
+    """Yields the opinions of an evaluator, the most important first, as far as the table tells.
 
     Args:
       by: BY_VALUE: by visits times the difference of V. BY_POLICY: by visits.

@@ -1,6 +1,6 @@
-"""Who played the imported games, and the moves of each: the tables `player`, `event` and `game`.
+"""The players and moves of imported games: the tables `player`, `event` and `game`.
 
-They are filled by `import --players` only. Writing functions work inside `Store.transaction`.
+Only `import --players` fills them. Call functions that write inside `Store.transaction`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class PlayerRow(Answer):
 
 @dataclass(frozen=True, slots=True)
 class GameRow:
-    """A game that is kept.
+    """A stored game.
 
     Attributes:
       source, number: the file, 0 before the game is added, and the number of the game in it, from 1.
-      place, size: where its text is in the unpacked file, in bytes.
+      place, size: offset and size of its text in the unpacked file, in bytes.
       white, black: names, None if unknown. event, site: both None if neither is known.
-      fen: where it begins, None: the start position.
+      fen: its first position, None: the start position.
       result: `1-0`, `0-1`, `1/2-1/2` or `*`. moves: numbers in canonical order, a byte each.
     """
 
@@ -73,10 +73,10 @@ class GameRow:
 
 
 def counting(store: Store) -> list[int]:
-    """Returns the numbers of the sources whose games count: one for each digest.
+    """Returns the numbers of the sources with games that count: one for each digest.
 
-    Of several imports of the same bytes it is the one that keeps most games, then the one that has most of
-    their moves, then the last.
+    Of several imports of the same bytes it takes the one with most games stored, then the one with most moves
+    of each, then the last.
     """
     best: dict[str, GameSource] = {}
     for source in sources(store):
@@ -91,13 +91,13 @@ def _rank(source: GameSource) -> tuple[int, float]:
 
 
 def numbers_text(numbers: Iterable[int]) -> str:
-    """Returns numbers for a statement, separated by commas."""
+    """Returns numbers separated by commas, for an SQL statement."""
     return ", ".join(map(str, numbers))
 
 
 # -------------------------------------------------------------- writing
 def add(store: Store, source: int, games: Sequence[GameRow]) -> None:
-    """Adds games of a file; one that is there already is replaced."""
+    """Adds games of a file; replaces those that it already has."""
     connection = store.connection
     names = {name for game in games for name in (game.white, game.black) if name}
     players = _numbers(connection, "player", ("name",), sorted((name,) for name in names))
@@ -121,7 +121,7 @@ def _row(source: int, game: GameRow, players: dict[Any, int], events: dict[Any, 
 def _numbers(
     connection: sqlite3.Connection, table: str, columns: tuple[str, ...], wanted: Sequence[tuple[str, ...]]
 ) -> dict[tuple[str, ...], int]:
-    """Returns the numbers of texts in a table of texts, which gets those that it has not."""
+    """Returns the numbers of texts in a table of texts; adds the missing texts."""
     insert(connection, table, columns, wanted, otherwise="IGNORE")
     where = " AND ".join(f"{column} = ?" for column in columns)
     select = f"SELECT id FROM {table} WHERE {where}"  # noqa: S608 (constants)
@@ -142,7 +142,7 @@ FROM sides JOIN player ON player.id = sides.id GROUP BY player.id ORDER BY count
 
 
 def players(store: Store) -> list[PlayerRow]:
-    """Returns all players of games that count, most games first; none if no players are kept."""
+    """Returns all players of games that count, most games first; empty if no players are stored."""
     names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
     with store.reading() as connection:
         found = connection.execute(_PLAYERS.format(numbers_text(counting(store))))
@@ -176,8 +176,8 @@ def games_of(
     """Yields the games of some players, each once, by file and number.
 
     Args:
-      numbers: of the players. white, black: whether games are wanted in which one of them had this colour.
-      since: only games of this date or later, as far as their date is known; games without a date are not.
+      numbers: of the players. white, black: whether to include their games with this colour.
+      since: only games of this date or later, as far as it is known; games without a date are left out.
     """
     sides = [name for name, wanted in (("white", white), ("black", black)) if wanted]
     if not sides:
@@ -198,26 +198,30 @@ def games_of(
 
 
 def games_where(store: Store, rest: str, values: Sequence[object]) -> Iterator[GameRow]:
-    """Yields the games for which a condition holds; rest: what follows the tables in the statement."""
+    """Yields the games that a statement selects.
+
+    Args:
+      rest: the clauses after the tables. values: of its marks.
+    """
     with store.reading() as connection:
         yield from (GameRow(*row) for row in checked(connection.execute(_GAMES + rest, values), *_GAME_NAMES))
 
 
 def game(store: Store, source: int, number: int) -> GameRow | None:
-    """Returns a game that is kept, None if there is none."""
+    """Returns a stored game, None if there is none."""
     if max(source, number) > MOST:
         return None
     return next(games_where(store, "WHERE source = ? AND number = ?", (source, number)), None)
 
 
 def game_starts(store: Store) -> list[str]:
-    """Returns the FENs with which imported games begin: the start position, others of games that are kept."""
+    """Returns the first positions of imported games as FENs: the start position, others of stored games."""
     rest = "WHERE fen IS NOT NULL GROUP BY fen ORDER BY fen"
     return [chess.STARTING_FEN, *(fen for (fen,) in listed(store, "game", rest, names=("fen",)))]
 
 
 def kept(store: Store) -> int:
-    """Returns how many games are kept, those that stand under several sources once."""
+    """Returns the number of stored games; a game from several imports of one file counts once."""
     with store.reading() as connection:
         chosen = numbers_text(counting(store))
         count = f"SELECT count(*) FROM game WHERE source IN ({chosen})"  # noqa: S608 (numbers)

@@ -1,6 +1,7 @@
 """The plain tables of evaluators, runs and roots; `schema/store.md` describes them.
 
-Functions of a `Store` are its methods; those of a connection serve a file that is being opened or damaged.
+Functions that take a store are methods of `Store`; those that take a connection also work on a file that is
+being opened, or is damaged.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from .columns import TABLES
 from .rows import insert, listed, rows, shown
 from .unfinished import fact, set_fact
 
-FIRST_EVALUATOR = 1  # id of the one that a new file is bound to
+FIRST_EVALUATOR = 1  # id of the evaluator of a new file
 
 
 def now() -> str:
-    """Returns the present as ISO 8601 in UTC."""
+    """Returns the present time as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> None:
-    """Binds a file that is bound to none to its evaluator, and records its birth; one transaction."""
+    """Binds an unbound file to an evaluator and records its creation, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     write_evaluator(connection, evaluator_number(connection), identity)
     _write_birth(connection)
@@ -40,7 +41,7 @@ def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) 
 
 
 def _write_birth(connection: sqlite3.Connection) -> None:
-    """Records when the file was made and by whom, unless that is known."""
+    """Records the time and the program of the file's creation, unless they are recorded."""
     facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
     connection.executemany("INSERT OR IGNORE INTO store_info VALUES (?, ?)", facts)
 
@@ -56,16 +57,16 @@ def evaluator_number(connection: sqlite3.Connection) -> int:
     """Returns the id of the evaluator that the file is bound to.
 
     Raises:
-      CorruptRecordError: if what is written there is no number.
+      CorruptRecordError: if the stored value is not a number.
     """
     return _fact_number(connection, "evaluator", FIRST_EVALUATOR, range(1, MAX_EVALUATOR + 1))
 
 
 def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
-    """Returns the evaluator that the file is bound to; None if its making was cut short.
+    """Returns the evaluator that the file is bound to; None if it is unbound, or its creation was cut short.
 
     Raises:
-      CorruptRecordError: if what is written there is no identity.
+      CorruptRecordError: if the stored value is not an identity.
     """
     number = evaluator_number(connection)
     found = next(rows(connection, "evaluator", ("identity",), "WHERE id = ?", (number,)), None)
@@ -73,10 +74,10 @@ def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
 
 
 def identity_of(text: object) -> EvaluatorIdentity:
-    """Returns the identity that a row of `evaluator` holds.
+    """Returns the identity in a row of `evaluator`.
 
     Raises:
-      CorruptRecordError: if it is none.
+      CorruptRecordError: if it is not an identity.
     """
     found = json_object(text) or {}
     kinds = {"kind": str, "digest": str, "mapping": str, "options": dict}
@@ -89,7 +90,7 @@ def evaluators(store: OpenStore) -> dict[int, EvaluatorIdentity]:
     """Returns the evaluators that a file lists, by number.
 
     Raises:
-      CorruptRecordError: if a row holds no identity.
+      CorruptRecordError: if a row has no identity.
     """
     with store.reading() as connection:
         found = rows(connection, "evaluator", ("id", "identity"), "ORDER BY id")
@@ -97,7 +98,7 @@ def evaluators(store: OpenStore) -> dict[int, EvaluatorIdentity]:
 
 
 def add_evaluator(store: OpenStore, identity: EvaluatorIdentity) -> int:
-    """Returns the number of an evaluator in a file, which lists it from now on.
+    """Returns the number of an evaluator in a file; adds it if it is missing.
 
     Raises:
       StoreError: if the file lists 15 others already.
@@ -118,10 +119,10 @@ def add_evaluator(store: OpenStore, identity: EvaluatorIdentity) -> int:
 
 
 def bind_evaluator(store: OpenStore, number: int) -> None:
-    """Binds a file to one of the evaluators that it lists: no other may be used with it then.
+    """Binds a file to one of its listed evaluators; from then on no other may be used with it.
 
     Raises:
-      StoreError: if it lists none of this number.
+      StoreError: if it lists no evaluator of this number.
     """
     with store.writing() as connection:
         identity = evaluators(store).get(number)
@@ -142,16 +143,16 @@ def bind(
     unbound: bool,
     write: bool,
 ) -> EvaluatorIdentity:
-    """Returns the evaluator identity of the file; one that is bound to none takes the given one.
+    """Returns the evaluator identity of the file; binds an unbound file to the given one.
 
-    Without a given one it stays UNBOUND, if nothing in it is of an evaluator.
+    Without `identity`, a file without evaluator data stays UNBOUND.
 
     Args:
-      create, unbound: as `Store.open` has them. write: whether the file may be written.
+      create, unbound: as in `Store.open`. write: whether the file may be written.
 
     Raises:
-      EvaluatorMismatchError: if the file is bound to another one.
-      StoreError: if it cannot say to which, or is made for an evaluator without naming one.
+      EvaluatorMismatchError: if the file is bound to another evaluator.
+      StoreError: if its evaluator is missing, or `create` is given without `identity` and `unbound`.
     """
     found = read_identity(connection)
     if found is not None:
@@ -169,7 +170,7 @@ def bind(
 
 
 def is_blank(connection: sqlite3.Connection) -> bool:
-    """Returns whether nothing in the file is of an evaluator: no records, and none is listed."""
+    """Returns whether the file has no evaluator data: no segments and no listed evaluators."""
     return not any(
         connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 (constants)
         for table in ("evaluator", "segment")
@@ -177,7 +178,7 @@ def is_blank(connection: sqlite3.Connection) -> bool:
 
 
 def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> EvaluatorMismatchError:
-    """Returns the error that says how a file's evaluator and another one differ, and what to do about it."""
+    """Returns the error that explains how a file's evaluator and another one differ, and what to do."""
     return EvaluatorMismatchError(
         f"{path} holds values of another evaluator ({there.kind}): {differences(there, here)};"
         f" use that one, another file, or `graphsearch reevaluate {shlex.quote(str(path))} --evaluator ...`"
@@ -185,16 +186,16 @@ def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> E
 
 
 def node_count(connection: sqlite3.Connection) -> int:
-    """Returns the number of distinct records as counted by the writers.
+    """Returns the number of distinct records, as counted by the writers.
 
     Raises:
-      CorruptRecordError: if what is written there is no number.
+      CorruptRecordError: if the stored value is not a number.
     """
     return _fact_number(connection, "nodes", 0, range(MOST_COUNT))
 
 
 def _fact_number(connection: sqlite3.Connection, name: str, without: int, among: range) -> int:
-    """Returns the number that a row of `store_info` holds, `without` if there is none."""
+    """Returns the number in a row of `store_info`, `without` if there is no row."""
     text = fact(connection, name)
     if text is None:
         return without
@@ -221,12 +222,12 @@ def begin_run(
     evaluator: int | None = None,
     number: int | None = None,
 ) -> int:
-    """Returns the number of a new run, recorded as started now; records evaluated in it carry it.
+    """Records a new run that starts now; returns its number, which the records evaluated in it carry.
 
     Args:
-      kind: `search`, or another reason to ask an evaluator.
-      evaluator: number of the one that is asked; None: the one that the file is bound to.
-      number: for the run; one that has it already stays. None: the next one.
+      kind: `search`, or another reason to call an evaluator.
+      evaluator: number of the evaluator; None: the one that the file is bound to.
+      number: of the run; an existing run with it stays unchanged. None: the next number.
 
     Raises:
       StoreError: if the file has 1,048,575 runs already.
@@ -246,17 +247,17 @@ def begin_run(
 
 
 def last_run(connection: sqlite3.Connection) -> int:
-    """Returns the greatest number of a run, 0 if there is none."""
+    """Returns the greatest run number, 0 if there is no run."""
     return int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0])
 
 
 def update_run(store: OpenStore, run: int, visits: int, evaluations: int) -> None:
-    """Records what a run has added so far."""
+    """Records the visits and evaluations that a run has added so far."""
     _write_run(store, run, visits, evaluations, None)
 
 
 def finish_run(store: OpenStore, run: int, visits: int, evaluations: int) -> None:
-    """Records the end of a run and what it has added."""
+    """Records the end of a run, and the visits and evaluations that it has added."""
     _write_run(store, run, visits, evaluations, now())
 
 
@@ -292,7 +293,7 @@ def record_root(store: OpenStore, key: str, fen: str, visits: int) -> None:
 
 
 def raise_root(store: OpenStore, key: str, visits: int) -> None:
-    """Records the root N of a position that was searched as a root before, if it is more than it was."""
+    """Raises the recorded root N of a position that was searched as a root before; never lowers it."""
     with store.writing() as connection:
         connection.execute("UPDATE root SET visits = ? WHERE key = ? AND visits < ?", (visits, key, visits))
 

@@ -1,4 +1,4 @@
-"""Repertoires: the tables `repertoire_position` and `repertoire_move`. Writers begin a transaction."""
+"""Repertoires: the tables `repertoire_position` and `repertoire_move`. Write within a transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POSITION, _MOVE = (tuple(TABLES[name].columns) for name in ("repertoire_positio
 
 @dataclass(frozen=True, slots=True)
 class RepertoirePosition:
-    """A row of `repertoire_position`, its side left out; `due` is None for what was never asked."""
+    """A row of `repertoire_position` without its side; `due` is None until the position is first asked."""
 
     key: str
     fen: str
@@ -27,7 +27,7 @@ class RepertoirePosition:
 
 @dataclass(frozen=True, slots=True)
 class RepertoireMove:
-    """A row of `repertoire_move`, its side left out."""
+    """A row of `repertoire_move` without its side."""
 
     key: str
     move: str
@@ -42,7 +42,7 @@ def positions_of(connection: sqlite3.Connection, side: str) -> list[RepertoirePo
 
 
 def moves_of(connection: sqlite3.Connection, side: str) -> list[RepertoireMove]:
-    """Returns the moves of a side's repertoire, those of one position in the order in which they came."""
+    """Returns the moves of a side's repertoire; those of one position in the order of their addition."""
     where = "WHERE side = ? ORDER BY key, place, move"
     return [RepertoireMove(*row) for row in rows(connection, "repertoire_move", _MOVE[1:], where, (side,))]
 
@@ -56,24 +56,24 @@ def moves_at(connection: sqlite3.Connection, key: str) -> dict[str, list[str]]:
 
 
 def put_positions(connection: sqlite3.Connection, side: str, found: Iterable[RepertoirePosition]) -> None:
-    """Writes positions, in place of those of the same key."""
+    """Writes positions, replacing those of the same keys."""
     insert(connection, "repertoire_position", _POSITION, ((side, *astuple(one)) for one in found))
 
 
 def put_moves(connection: sqlite3.Connection, side: str, found: Iterable[RepertoireMove]) -> None:
-    """Writes moves, in place of the same ones."""
+    """Writes moves, replacing equal ones."""
     insert(connection, "repertoire_move", _MOVE, ((side, *astuple(one)) for one in found))
 
 
 def drop_positions(connection: sqlite3.Connection, side: str, keys: Iterable[str]) -> None:
-    """Takes positions away, with their moves."""
+    """Deletes positions and their moves."""
     pairs = [(side, key) for key in keys]
     for table in ("repertoire_position", "repertoire_move"):
         connection.executemany(f"DELETE FROM {table} WHERE side = ? AND key = ?", pairs)  # noqa: S608 (constants)
 
 
 def drop_move(connection: sqlite3.Connection, side: str, key: str, move: str) -> None:
-    """Takes a move away."""
+    """Deletes a move."""
     connection.execute(
         "DELETE FROM repertoire_move WHERE side = ? AND key = ? AND move = ?", (side, key, move)
     )

@@ -1,4 +1,4 @@
-"""Rows of the plain tables, held to what their columns may be (`columns.py`)."""
+"""Reads rows of the plain tables, checked against their columns (`columns.py`), and inserts rows."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ Row = tuple[Any, ...]
 
 
 class Readable(Protocol):
-    """An open graph file, as far as its rows are read."""
+    """An open graph file that can be read."""
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Yields the connection; an error of SQLite inside names the file."""
+        """Yields the connection; SQLite errors in the body become a StoreError that names the file."""
 
 
-CHECKED_AT_ONCE = 512  # rows, column by column: a fifth of the time that they take one by one
+CHECKED_AT_ONCE = 512  # rows, column by column: in a fifth of the time that row by row takes
 SHOWN = 40  # characters of a value in a message
 
 
 @cache
 def column(name: str) -> Column:
-    """Returns the column of a name `TABLE.COLUMN`; with a `?` behind it, it may be missing, by a join."""
+    """Returns the column of a name `TABLE.COLUMN`; with a final `?` it may also be NULL, by an outer join."""
     table, _, rest = name.partition(".")
     found = TABLES[table].columns[rest.rstrip("?")]
     return found.or_null() if rest.endswith("?") else found
 
 
 def shown(value: object) -> str:
-    """Returns a value as messages show it, cut short."""
+    """Returns a value as text for messages, truncated."""
     text = ascii(value[: SHOWN + 1] if isinstance(value, str | bytes) else value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def fault_of(table: str, row: Mapping[str, object]) -> str:
-    """Returns what is wrong with a row of a table, given by column; empty if nothing is.
+    """Returns the first fault of a row of a table, given by column; empty if it has none.
 
     >>> fault_of("top_edge", {"move": "e2e4", "n": -1})
     'n is -1, expected an integer from 0 to 4294967295'
@@ -55,13 +55,13 @@ def fault_of(table: str, row: Mapping[str, object]) -> str:
 
 
 def checked(found: Iterable[Row], *names: str) -> Iterator[Row]:
-    """Yields rows as they are found.
+    """Yields rows unchanged, after checking them.
 
     Args:
-      found: rows of any statement. names: `TABLE.COLUMN` of each of its columns, as `column` takes them.
+      found: rows of any statement. names: `TABLE.COLUMN` of each of its columns, as in `column`.
 
     Raises:
-      CorruptRecordError: at the first row that these columns cannot hold.
+      CorruptRecordError: at the first row that does not fit these columns.
     """
     columns = [column(name) for name in names]
     left = iter(found)
@@ -75,10 +75,10 @@ def checked(found: Iterable[Row], *names: str) -> Iterator[Row]:
 
 
 def _held(row: Row, columns: Sequence[Column], names: Sequence[str]) -> Row:
-    """Returns a row that these columns can hold.
+    """Returns the row unchanged.
 
     Raises:
-      CorruptRecordError: if they cannot.
+      CorruptRecordError: if it does not fit these columns.
     """
     for value, one, name in zip(row, columns, names, strict=True):
         if not one.holds(value):
@@ -107,7 +107,7 @@ def insert(
 
     Args:
       names: their columns. values: the rows.
-      otherwise: what becomes of a row whose key is there: it replaces that one, is left out, or raises.
+      otherwise: at an existing key, replace the old row, ignore the new one, or raise.
     """
     marks = ", ".join("?" * len(names))
     statement = f"INSERT OR {otherwise} INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
@@ -122,7 +122,7 @@ def listed(
     *,
     names: Sequence[str] | None = None,
 ) -> list[Row]:
-    """Returns rows of a table of an open file; as `rows`, by default with all columns."""
+    """Returns the rows of a table of an open file as `rows` does; all columns by default."""
     with store.reading() as connection:
         return list(rows(connection, table, names or tuple(TABLES[table].columns), rest, values))
 
@@ -137,7 +137,7 @@ def rows(
     """Yields columns of the rows of a table.
 
     Args:
-      names: the columns. rest: what follows the table in the statement. values: of its marks.
+      names: the columns. rest: the clauses after the table. values: of its marks.
 
     Raises:
       CorruptRecordError: at the first row that is damaged.

@@ -1,4 +1,4 @@
-"""Studies and notes: the tables `study`, `study_move` and `note`. Writers begin a transaction."""
+"""Studies and notes: the tables `study`, `study_move` and `note`. Write within a transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STUDY, _MOVE, _NOTE = (tuple(TABLES[name].columns) for name in ("study", "study
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A row of `study`, its moves left out; `fen` is None at the start position."""
+    """A row of `study`, without moves; `fen` is None for the start position."""
 
     id: int
     name: str
@@ -32,7 +32,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class StudyMove:
-    """A row of `study_move`, its study left out; `nags` are numbers separated by blanks."""
+    """A row of `study_move` without its study; `nags` are numbers separated by spaces."""
 
     id: int
     parent: int
@@ -65,7 +65,7 @@ def all_studies(connection: sqlite3.Connection) -> list[tuple[Study, int]]:
 
 
 def find_study(connection: sqlite3.Connection, known_by: int | str) -> Study | None:
-    """Returns the study of a number or a name, None if there is none."""
+    """Returns the study with a number or a name, None if there is none."""
     column = "id" if isinstance(known_by, int) else "name"
     found = rows(connection, "study", _STUDY, f"WHERE {column} = ?", (known_by,))
     return next(map(_study, found), None)
@@ -80,10 +80,10 @@ def _study(row: tuple[object, ...]) -> Study:
 def add_study(
     connection: sqlite3.Connection, name: str, fen: str | None, headers: dict[str, str], comment: str
 ) -> Study:
-    """Returns a new study without moves.
+    """Adds a study without moves; returns it.
 
     Raises:
-      InvalidParameterError: if there is one of this name.
+      InvalidParameterError: if a study has this name.
     """
     check_free(connection, name)
     moment = now()
@@ -105,13 +105,13 @@ def add_study(
 
 
 def check_free(connection: sqlite3.Connection, name: str) -> None:
-    """Raises InvalidParameterError if a study of a name is there."""
+    """Raises InvalidParameterError if a study has this name."""
     if find_study(connection, name):
         raise InvalidParameterError(f"there is a study {name!r} already; choose another name")
 
 
 def free_name(connection: sqlite3.Connection, name: str) -> str:
-    """Returns a name that no study has: the given one, or it with a number."""
+    """Returns an unused study name: the given one, or the same with a number."""
     statement = "SELECT name FROM study WHERE substr(name, 1, ?) = ?"
     taken = {one for (one,) in connection.execute(statement, (len(name), name))}
     number, free = 1, name
@@ -122,7 +122,7 @@ def free_name(connection: sqlite3.Connection, name: str) -> str:
 
 
 def update_study(connection: sqlite3.Connection, study: Study) -> Study:
-    """Writes a study that was changed; returns it with the next revision."""
+    """Writes a changed study; returns it with the next revision."""
     newer = replace(study, revision=study.revision + 1, changed=now())
     values = (newer.name, json.dumps(newer.headers), newer.comment, newer.last, newer.revision, newer.changed)
     connection.execute(
@@ -134,7 +134,7 @@ def update_study(connection: sqlite3.Connection, study: Study) -> Study:
 
 
 def delete_study(connection: sqlite3.Connection, number: int) -> None:
-    """Takes a study and its moves away."""
+    """Deletes a study and its moves."""
     connection.execute("DELETE FROM study_move WHERE study = ?", (number,))
     connection.execute("DELETE FROM study WHERE id = ?", (number,))
 
@@ -146,12 +146,12 @@ def moves_of(connection: sqlite3.Connection, number: int) -> list[StudyMove]:
 
 
 def put_moves(connection: sqlite3.Connection, number: int, moves: Iterable[StudyMove]) -> None:
-    """Writes moves of a study, in place of those of the same number."""
+    """Writes moves of a study, replacing those of the same ids."""
     insert(connection, "study_move", _MOVE, ((number, *astuple(move)) for move in moves))
 
 
 def drop_moves(connection: sqlite3.Connection, number: int, ids: Iterable[int]) -> None:
-    """Takes moves of a study away."""
+    """Deletes moves of a study."""
     connection.executemany("DELETE FROM study_move WHERE study = ? AND id = ?", ((number, i) for i in ids))
 
 
@@ -178,7 +178,7 @@ def find_note(connection: sqlite3.Connection, key: str) -> Note | None:
 
 
 def put_note(connection: sqlite3.Connection, key: str, fen: str, text: str) -> Note:
-    """Writes a note in place of the one that the position has; returns it with its revision."""
+    """Writes the note on a position, replacing an earlier one; returns it with its revision."""
     known = find_note(connection, key)
     note = Note(key, fen, text, known.revision + 1 if known else 1, now())
     insert(connection, "note", _NOTE, [astuple(note)])
@@ -186,5 +186,5 @@ def put_note(connection: sqlite3.Connection, key: str, fen: str, text: str) -> N
 
 
 def delete_note(connection: sqlite3.Connection, key: str) -> bool:
-    """Takes the note on a position away; returns whether there was one."""
+    """Deletes the note on a position; returns whether there was one."""
     return connection.execute("DELETE FROM note WHERE key = ?", (key,)).rowcount > 0

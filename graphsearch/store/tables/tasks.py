@@ -1,4 +1,4 @@
-"""The queue of the page: the table `task`. Writers begin a transaction."""
+"""The queue of the web page: the table `task`. Write within a transaction."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def all_tasks(connection: sqlite3.Connection) -> list[TaskRow]:
 
 
 def put_tasks(connection: sqlite3.Connection, tasks: Iterable[TaskRow]) -> None:
-    """Writes tasks, in place of those of the same numbers."""
+    """Writes tasks, replacing those of the same numbers."""
     insert(connection, "task", _TASK, map(astuple, tasks))
 
 
 def drop_tasks(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
-    """Takes tasks away."""
+    """Deletes tasks."""
     connection.executemany("DELETE FROM task WHERE id = ?", ((number,) for number in numbers))

@@ -1,9 +1,9 @@
-"""The well-visited positions as plain rows, `top_position` and `top_edge`: each row follows from its record.
+"""The well-visited positions as plain rows, `top_position` and `top_edge`: each row derives from its record.
 
     append, rewrite    touch(keys of changed records)
-    COMMIT             follow: the listed ones among them are rendered anew, in the same transaction
+    COMMIT             follow: renders the listed ones among them again, in the same transaction
 
-So whatever ends a transaction, a row says what the record of its position says.
+So after every transaction, a row agrees with the record of its position.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ POSITION_COLUMNS = ("key", "fen", "n", "q", "win", "draw", "loss", "best_move")
 EDGE_COLUMNS = ("key", "move", "san", "n", "p", "q", "draw")
 _ALONE = "key NOT IN (SELECT key FROM top_position)"  # moves of a position that is not listed
 _MENDS = "`graphsearch lab refresh` mends it"
-TOLERANCE = 1e-6  # of shares and values, when rows are compared with records: another machine may round
+TOLERANCE = 1e-6  # for shares and values of rows and records: another machine may round differently
 
 
 class Shown(NamedTuple):
@@ -46,11 +46,11 @@ class Shown(NamedTuple):
     edges: list[Row]
 
     def by_move(self) -> dict[str, Row]:
-        """Returns the rows of the moves, whose order means nothing in the file."""
+        """Returns the rows of the moves by move; their order has no meaning in the file."""
         return {row["move"]: row for row in self.edges}
 
     def says_the_same(self, other: Shown | None) -> bool:
-        """Returns whether other rows are these."""
+        """Returns whether other rows are equal, the order of moves ignored."""
         return other is not None and (self.position, self.by_move()) == (other.position, other.by_move())
 
 
@@ -60,17 +60,18 @@ def rows_of(record: NodeRecord, board: chess.Board) -> Shown:
 
 
 class Listed:
-    """What the rows of a position have whatever its record says: most of the work.
+    """The data of a position's rows that does not depend on its record; rendering it is most of the work.
 
     Attributes:
       board: the position. words: the same, packed. key: of the rows.
     """
 
     def __init__(self, board: chess.Board, words: Words | None = None) -> None:
-        """Takes a position; nobody may change the board.
+        """Keeps a position.
 
         Args:
-          words: of its record, if they are at hand: packing it costs a quarter of all else.
+          board: must not change afterwards.
+          words: the packed position, if the caller has it: packing costs a quarter of all the rest.
         """
         self.board, self.words = board, pack(board) if words is None else words
         self.key, self._fen = key_text_of_words(self.words), fen_of(board)
@@ -81,7 +82,7 @@ class Listed:
         """Returns the rows of the position's record.
 
         Args:
-          named: give moves their SAN; else it is None, and `TopTables.write` adds it.
+          named: add the SAN of moves; otherwise it is None, and `TopTables.write` adds it.
         """
         ranked: list[int] = []
         if record.codes:
@@ -110,17 +111,17 @@ class Listed:
     def san(self, uci: str) -> str:
         """Returns the SAN of a legal move."""
         if uci not in self._names:
-            board = self.board.copy(stack=False)  # SAN makes moves, and other threads may look at this one
+            board = self.board.copy(stack=False)  # SAN makes moves, and other threads may read `self.board`
             self._names[uci] = board.san(chess.Move.from_uci(uci))
         return self._names[uci]
 
 
 @lru_cache(maxsize=1024)
 def _listed(fen: str) -> Listed:
-    """Returns the position of a row. A search renders the same ones with every save.
+    """Returns the position of a row, cached: a search renders the same positions at every save.
 
     Raises:
-      InvalidPositionError: if it is none.
+      InvalidPositionError: if the FEN is invalid.
     """
     return Listed(board_from_fen(fen))
 
@@ -138,20 +139,20 @@ def _edge(key: str, uci: str, edge: Edge, prior: float) -> Row:
 
 
 class TopTables:
-    """The two tables of one file that is open."""
+    """The two tables of one open file."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._listed: NDArray[np.uint64] | None = None  # keys of `_names`, sorted; several may have one
         self._names: list[str] = []
-        self._touched: dict[str, tuple[RecordBatch, int] | None] = {}  # with the record, if it is at hand
+        self._touched: dict[str, tuple[RecordBatch, int] | None] = {}  # key -> its record, if in memory
 
     def touch(self, keys: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
-        """Notes that records changed, by their keys, whose rows `follow` then renders; None: any may have.
+        """Marks records as changed, so that `follow` renders their rows.
 
         Args:
-          keys: of the records.
-          batch: the records as they are now, if they are at hand: then `follow` need not read them.
+          keys: of the records; None: any record may have changed.
+          batch: the present records, if the caller has them: then `follow` need not read them.
         """
         if self._listed is None:
             self._names = [key for key in self._keys() if KEY.holds(key)]  # in the order of their keys
@@ -168,7 +169,7 @@ class TopTables:
                 self._touched[name] = (batch, places[key]) if batch is not None else None
 
     def follow(self, read: Read) -> None:
-        """Renders the rows of what was touched; a position without a record leaves the tables."""
+        """Renders the rows of touched positions; deletes those of a position without a record."""
         for key in sorted(self._touched):
             stored, place = self._stored(key), self._touched[key]
             record = place[0].record(place[1]) if place else None
@@ -180,14 +181,14 @@ class TopTables:
         self._touched.clear()
 
     def forget(self) -> None:
-        """Forgets what was noted, after the transaction was rolled back."""
+        """Drops all marks, after the transaction was rolled back."""
         self._listed = None
         self._touched.clear()
 
     def write(self, positions: Rows, edges: Rows) -> None:
-        """Replaces the rows of these positions; those that say the same already stay untouched.
+        """Replaces the rows of these positions; does not write rows that are equal already.
 
-        A move whose SAN is None gets that of the row that it replaces: to make it costs as much as all else.
+        A move without SAN gets that of the row that it replaces: computing SAN costs as much as all the rest.
         """
         found = {row["key"]: Shown(dict(row), []) for row in positions}
         for row in edges:
@@ -201,7 +202,7 @@ class TopTables:
         self._listed = None
 
     def faults(self, read: Read) -> Iterator[str]:
-        """Yields what the rows say and the records do not: a line for each position."""
+        """Yields a line for each position with rows that disagree with its record."""
         for key in self._keys():
             stored = self._stored(key)
             if stored and (fault := _fault(stored, read)):
@@ -214,7 +215,6 @@ class TopTables:
         return [key for (key,) in self._connection.execute("SELECT key FROM top_position ORDER BY key")]
 
     def _stored(self, key: str) -> Shown | None:
-        """Returns the rows of a position as they are."""
         positions = list(self._rows("top_position", POSITION_COLUMNS, key))
         return Shown(positions[0], list(self._rows("top_edge", EDGE_COLUMNS, key))) if positions else None
 
@@ -237,7 +237,7 @@ class TopTables:
 
 
 def _add_names(rows: Shown, stored: Shown | None) -> None:
-    """Gives moves without SAN that of the stored rows, or makes it."""
+    """Adds missing SAN to moves, from the stored rows or computed."""
     known = {row["move"]: row["san"] for row in stored.edges} if stored else {}
     for row in rows.edges:
         if row["san"] is None:
@@ -245,11 +245,11 @@ def _add_names(rows: Shown, stored: Shown | None) -> None:
 
 
 def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown | None:
-    """Returns the rows of a position as its record has them now, None if it has none that can be read.
+    """Returns the rows of a position rendered from its record, None if it has no readable record.
 
     Args:
       row: of `top_position`.
-      record: one with the position's key, which is its record unless another position has the same key.
+      record: one with the position's key; it is the position's unless another position has the same key.
     """
     try:
         listed = _listed(str(row["fen"]))
@@ -269,7 +269,7 @@ def _is_of(listed: Listed, record: NodeRecord) -> bool:
 
 
 def _fault(stored: Shown, read: Read) -> str:
-    """Returns how the rows of a position differ from its record; empty if they do not."""
+    """Returns the first difference between the rows of a position and its record, empty if there is none."""
     found = _rendered(stored.position, read)
     if found is None:
         return "the file has no record of its position"
@@ -284,7 +284,7 @@ def _fault(stored: Shown, read: Read) -> str:
 
 
 def _difference(row: Row, its: Row) -> str:
-    """Returns the first column in which a row differs from what its record says; empty if none does."""
+    """Returns the first difference between a row and the one from its record, empty if there is none."""
     for name, value in its.items():
         here = row[name]
         if isinstance(value, float) and isinstance(here, float):

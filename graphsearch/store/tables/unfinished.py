@@ -1,4 +1,4 @@
-"""The mark of a file on its way from one evaluator to another: until the end of it, values are mixed."""
+"""The mark of an unfinished change of evaluator: until the change ends, the file has mixed values."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .column import json_object
 from .rows import rows
 
 MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
-IMAGE = "image"  # another: name of the image of the last session's memory (`graph/image.py`), until a change
+IMAGE = "image"  # another: name of the last session's memory image (`graph/image.py`), until a change
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """How far a reevaluation of the whole file is.
+    """The progress of a reevaluation of the whole file.
 
     Attributes:
-      evaluator: number of the evaluator that the file is on its way to, and bound to.
-      done: records passed so far. total: records of the file when it began.
-      evaluated, seconds: what that took. reused: records that took over a second opinion.
-      change, largest: sum and maximum of |dV| over both.
-      command: what a person types to go on; empty if nobody said.
+      evaluator: number of the new evaluator, which the file is bound to already.
+      done: records processed so far. total: records of the file at the beginning.
+      evaluated, seconds: evaluations and time so far. reused: records that took over a second opinion.
+      change, largest: sum and maximum of |dV| over evaluated and reused records.
+      command: the command that resumes it; empty if unknown.
     """
 
     evaluator: int
@@ -41,19 +41,19 @@ class Unfinished:
     command: str = ""
 
     def describe(self, identity: EvaluatorIdentity) -> str:
-        """Returns the state as part of a sentence: what is being done, and how much of it is."""
+        """Returns the state as part of a sentence: the new evaluator and the progress."""
         so_far = f"{self.done:,} of {self.total:,} positions are done"
         return f"is being reevaluated with {identity.describe()}, {so_far}"
 
 
 def fact(connection: sqlite3.Connection, name: str) -> str | None:
-    """Returns a row of `store_info`, or None."""
+    """Returns the value of a row of `store_info`, None if there is none."""
     row = next(rows(connection, "store_info", ("value",), "WHERE name = ?", (name,)), None)
     return None if row is None else str(row[0])
 
 
 def set_fact(connection: sqlite3.Connection, name: str, value: str | None) -> None:
-    """Sets a row of `store_info`, or removes it."""
+    """Sets a row of `store_info`, or removes it if the value is None."""
     if value is None:
         connection.execute("DELETE FROM store_info WHERE name = ?", (name,))
     else:
@@ -61,22 +61,22 @@ def set_fact(connection: sqlite3.Connection, name: str, value: str | None) -> No
 
 
 def read_fact(store: OpenStore, name: str) -> str | None:
-    """Returns a row of the table `store_info`, None if there is none."""
+    """Returns the value of a row of the table `store_info`, None if there is none."""
     with store.reading() as connection:
         return fact(connection, name)
 
 
 def write_fact(store: OpenStore, name: str, value: str | None) -> None:
-    """Sets a row of the table `store_info`, or removes it."""
+    """Sets a row of the table `store_info`, or removes it if the value is None."""
     with store.writing() as connection:
         set_fact(connection, name, value)
 
 
 def read(connection: sqlite3.Connection) -> Unfinished | None:
-    """Returns the mark of the file, None if it is as it should be.
+    """Returns the mark of the file, None if it has none.
 
     Raises:
-      CorruptRecordError: if what is written there is no mark.
+      CorruptRecordError: if the stored value is not a mark.
     """
     text = fact(connection, MARK)
     if text is None:
@@ -88,7 +88,6 @@ def read(connection: sqlite3.Connection) -> Unfinished | None:
 
 
 def _is_mark(found: dict[str, Any]) -> bool:
-    """Returns whether an object has the fields of a mark, each a number or text as there."""
     kinds = {one.name: (str if one.type == "str" else int | float) for one in fields(Unfinished)}
     return {"evaluator"} <= found.keys() <= kinds.keys() and all(
         isinstance(value, kinds[name]) for name, value in found.items()
@@ -96,12 +95,12 @@ def _is_mark(found: dict[str, Any]) -> bool:
 
 
 def mark_unfinished(store: OpenStore, mark: Unfinished | None) -> None:
-    """Marks a file as being on its way to another evaluator, or as finished."""
+    """Writes the mark of an unfinished change of evaluator, or removes it if None."""
     store.write_fact(MARK, None if mark is None else json.dumps(asdict(mark)))
 
 
 def state(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity) -> str:
-    """Returns what is going on with a marked file, and how to go on; empty if it is not marked.
+    """Returns the progress of a marked file and how to resume; empty if it is not marked.
 
     Args:
       identity: of the evaluator that the file is bound to.

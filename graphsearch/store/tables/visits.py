@@ -1,4 +1,4 @@
-"""When a person looked at a file, and what it said then: the tables `visit` and `seen`."""
+"""A person's visits to a file, and the values seen then: the tables `visit` and `seen`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A row of `seen`, its visit left out; values are seen by the side to move."""
+    """A row of `seen` without its visit; values are those of the side to move."""
 
     key: str
     fen: str
@@ -36,23 +36,23 @@ class Seen:
 
 
 def visits(connection: sqlite3.Connection) -> list[Visit]:
-    """Returns the visits that are kept, the last one first."""
+    """Returns the stored visits, the latest first."""
     return [Visit(*row) for row in rows(connection, "visit", _VISIT, "ORDER BY id DESC")]
 
 
 def begin_visit(connection: sqlite3.Connection, moment: str) -> int:
-    """Returns the number of a new visit."""
+    """Adds a visit; returns its number."""
     found = connection.execute("INSERT INTO visit (began, ended) VALUES (?, ?)", (moment, moment))
     return found.lastrowid or 0
 
 
 def end_visit(connection: sqlite3.Connection, number: int, moment: str) -> None:
-    """Says until when a visit went on, so far."""
+    """Sets the end of a visit, so far."""
     connection.execute("UPDATE visit SET ended = ? WHERE id = ?", (moment, number))
 
 
 def drop_visits(connection: sqlite3.Connection, kept: Iterable[int]) -> None:
-    """Takes all visits but some away, with what was seen."""
+    """Deletes all visits except `kept`, and the values seen in them."""
     numbers = tuple(kept)
     marks = ", ".join("?" * len(numbers))
     connection.execute(f"DELETE FROM seen WHERE visit NOT IN ({marks})", numbers)  # noqa: S608 (marks)
@@ -60,12 +60,12 @@ def drop_visits(connection: sqlite3.Connection, kept: Iterable[int]) -> None:
 
 
 def seen_in(connection: sqlite3.Connection, number: int) -> list[Seen]:
-    """Returns what a visit has seen."""
+    """Returns the values seen in a visit."""
     return [Seen(*row) for row in rows(connection, "seen", _SEEN[1:], "WHERE visit = ?", (number,))]
 
 
 def put_seen(connection: sqlite3.Connection, number: int, found: Iterable[Seen]) -> None:
-    """Writes what a visit has seen, in place of what it had."""
+    """Writes the values seen in a visit, replacing earlier ones."""
     connection.execute("DELETE FROM seen WHERE visit = ?", (number,))
     insert(connection, "seen", _SEEN, ((number, *astuple(one)) for one in found))
 

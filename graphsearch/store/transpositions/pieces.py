@@ -30,13 +30,13 @@ MOST_ENTRIES = 1 << 16  # of a piece
 LEVEL = 1  # zstd; only its entropy coding matters here, higher levels are slower and gain nothing
 KEY_BYTES, CHECK_BYTES, VALUE_BYTES = 8, 2, 3
 LISTED = ((MOVE_AT, MOVE_MASK), (KIND_AT, KIND_MASK))  # fields of the data word
-LISTS = len(LISTED)  # moves and kinds: a list of the different ones, and which of them each entry has
+LISTS = len(LISTED)  # moves and kinds: a list of the distinct values, and an index into it for each entry
 PLANES = KEY_BYTES + CHECK_BYTES + VALUE_BYTES + 2 * LISTS
 HEADER = struct.Struct(f"<I{LISTS}I{PLANES + LISTS}I")  # entries, lengths of the lists, bytes of each frame
 
 
 def order_of(keys: Words, data: Words) -> NDArray[np.intp]:
-    """Returns the order in which a piece holds entries: by key, then by check hash."""
+    """Returns the indices that sort entries as in a piece: by key, then by check hash."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     if (ordered[1:] != ordered[:-1]).all():
@@ -68,15 +68,15 @@ def encode(keys: Words, data: Words) -> bytes:
 
 
 def _split(words: NDArray[np.unsignedinteger], width: int) -> list[NDArray[np.uint8]]:
-    """Returns the lowest bytes of words, each as a plane of its own."""
+    """Returns the lowest `width` bytes of words, each as its own plane."""
     rows = words.astype("<u8").view(np.uint8).reshape(-1, 8)
     return [np.ascontiguousarray(rows[:, i]) for i in range(width)]
 
 
 def _listed(values: NDArray[np.uint16]) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]:
-    """Returns the different values, the most frequent first, and the place of each value among them.
+    """Returns the distinct values, the most frequent first, and the index of each value among them.
 
-    So the entropy coder sees a move as one symbol: 1.5 bits less than from- and to-square apart.
+    So the entropy coder sees a move as one symbol, which saves 1.5 bits over separate from and to squares.
     """
     counts = np.bincount(values, minlength=1)
     different = np.nonzero(counts)[0]
@@ -90,7 +90,7 @@ def decode(blob: bytes) -> tuple[Words, Words]:
     """Returns the keys and data words of a piece, in order.
 
     Raises:
-      CorruptRecordError: if the bytes are no piece.
+      CorruptRecordError: if the bytes are not a piece.
     """
     if len(blob) < HEADER.size:
         raise CorruptRecordError("its header is cut short")
@@ -109,7 +109,7 @@ def decode(blob: bytes) -> tuple[Words, Words]:
 
 
 def _frames(blob: bytes, lengths: list[int], sizes: list[int]) -> Iterator[bytes]:
-    """Yields what the frames of a piece expand to, each of the size that it must have."""
+    """Yields the decompressed frames of a piece; checks the size of each."""
     if HEADER.size + sum(lengths) != len(blob):
         raise CorruptRecordError(f"it has {len(blob)} bytes, its header says {HEADER.size + sum(lengths)}")
     decompressor = ZstdDecompressor()
@@ -137,7 +137,7 @@ def _joined(planes: list[NDArray[np.uint8]]) -> Words:
 
 
 def _data_words(planes: list[NDArray[np.uint8]], lists: list[Words]) -> Words:
-    """Returns the data words of check, value, and the places in the lists of moves and kinds."""
+    """Returns the data words, joined from planes of checks, values, and indices into the lists."""
     check, values = planes[:CHECK_BYTES], planes[CHECK_BYTES : CHECK_BYTES + VALUE_BYTES]
     data = _joined(check) << np.uint64(CHECK_AT)
     value = _joined(values)
@@ -154,7 +154,7 @@ def _data_words(planes: list[NDArray[np.uint8]], lists: list[Words]) -> Words:
 
 
 def _check(keys: Words, data: Words) -> None:
-    """Raises CorruptRecordError unless entries are in order, and each is the only one of its position."""
+    """Raises CorruptRecordError unless the entries are in order, one for each position."""
     check = checks(data)
     rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (check[1:] > check[:-1]))
     if not keys[0] or not rising.all():
@@ -162,7 +162,7 @@ def _check(keys: Words, data: Words) -> None:
 
 
 def is_proof(data: Words) -> NDArray[np.bool_]:
-    """Returns which entries hold at every depth, and so under every evaluation."""
+    """Returns which entries are valid at every depth, and therefore under every evaluation."""
     return np.asarray(field(data, DEPTH_AT, DEPTH_MASK) == PROOF)
 
 

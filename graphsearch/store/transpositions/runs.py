@@ -1,7 +1,7 @@
-"""The runs that leave transposition entries: searches of fixed depth and mate proofs, as plain rows.
+"""The runs that write transposition entries: fixed-depth searches and mate proofs, as plain rows.
 
-Writing functions work inside `Store.transaction`. Values are thousandths of a pawn for the side to move,
-moves UCI. `schema/store.md` has the tables.
+Call functions that write inside `Store.transaction`. Values are thousandths of a pawn for the side to move,
+moves UCI. `schema/store.md` describes the tables.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ..tables.columns import TABLES
 from ..tables.provenance import now
 
 ALPHABETA, MATE = "alphabeta", "mate"  # kinds
-HISTORY = "history"  # limit of a run: how many positions before its own stood twice
+HISTORY = "history"  # limit of a run: number of earlier positions that have occurred twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What a run, or one of its iterations, has found so far.
+    """The result so far of a run, or of one of its iterations.
 
     Attributes:
-      depth: plies of full width that are done; None for a mate proof.
+      depth: completed plies of full width; None for a mate proof.
       alpha, beta: the window; None for a mate proof.
       value: thousandths of a pawn for the side to move; None if nothing is known.
       bound: `exact`, `lower`, `upper`, or empty.
-      best_move, pv: UCI, the line's moves separated by blanks.
-      nodes, hits, stored_hits, cutoffs, first_cutoffs: as `solvers.alphabeta.results.Counts` has them.
-      seconds: that it took.
+      best_move, pv: UCI, the line's moves separated by spaces.
+      nodes, hits, stored_hits, cutoffs, first_cutoffs: as in `solvers.alphabeta.results.Counts`.
+      seconds: duration.
     """
 
     depth: int | None = None
@@ -79,21 +79,21 @@ class EntryRun:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the row as JSON takes it."""
+        """Returns the row as a JSON object."""
         return asdict(self)
 
 
 _RUN_COLUMNS = tuple(TABLES["entry_run"].columns)
 _RUN_RESULT = _RUN_COLUMNS[_RUN_COLUMNS.index("depth") :]
-_STEP_COLUMNS = tuple(TABLES["entry_iteration"].columns)[2:]  # without its number and its run's
+_STEP_COLUMNS = tuple(TABLES["entry_iteration"].columns)[2:]  # without its id and its run
 
 
 def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any], evaluation: str) -> int:
-    """Returns the number of a new run, recorded as started now.
+    """Records a new run that starts now; returns its number.
 
     Args:
-      kind: ALPHABETA or MATE. fen, key: the position, its key as `key_text` has it.
-      limits: what was asked for, by name. evaluation: digest of what makes its values.
+      kind: ALPHABETA or MATE. fen, key: the position, its key as `key_text` returns it.
+      limits: the limits of the run, by name. evaluation: digest of the evaluation.
     """
     cursor = store.connection.execute(
         "INSERT INTO entry_run (kind, started, fen, key, limits, evaluation, program)"
@@ -105,7 +105,7 @@ def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any]
 
 
 def update(store: Store, run: int, outcome: RunOutcome, *, finished: bool) -> None:
-    """Records what a run has found so far, and its end."""
+    """Records the result of a run so far, and its end if `finished`."""
     values = [getattr(outcome, name) for name in _RUN_RESULT]
     marks = ", ".join(f"{name} = ?" for name in _RUN_RESULT)
     store.connection.execute(
@@ -115,7 +115,7 @@ def update(store: Store, run: int, outcome: RunOutcome, *, finished: bool) -> No
 
 
 def add_iteration(store: Store, run: int, outcome: RunOutcome) -> None:
-    """Records an iteration that is complete."""
+    """Records a complete iteration."""
     marks = ", ".join("?" * (1 + len(_STEP_COLUMNS)))
     store.connection.execute(
         f"INSERT INTO entry_iteration (run, {', '.join(_STEP_COLUMNS)}) VALUES ({marks})",  # noqa: S608
@@ -124,10 +124,10 @@ def add_iteration(store: Store, run: int, outcome: RunOutcome) -> None:
 
 
 def runs(store: Store) -> list[EntryRun]:
-    """Returns all such runs of a file, oldest first.
+    """Returns all rows of `entry_run` of a file, oldest first.
 
     Raises:
-      CorruptRecordError: if a row is none.
+      CorruptRecordError: if a row is damaged.
       StoreError: if the file cannot be read.
     """
     statement = f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"  # noqa: S608 (constants)
@@ -146,12 +146,11 @@ def _run(row: dict[str, Any]) -> EntryRun:
 def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, RunOutcome]:
     """Returns complete iterations for a position by depth: the last exact one of each, else the last one.
 
-    Runs count that began with the same clock, and with no position behind them that could return a third
-    time (HISTORY): what they found holds wherever the position is the root again. Damaged rows are left out;
-    `check` names them.
+    Only runs with the same clock count, and with no earlier position that could occur a third time (HISTORY):
+    their results hold whenever the position is the root again. Damaged rows are left out; `check` names them.
 
     Args:
-      fen, key: the position, its key as `key_text` has it. evaluation: digest of what makes the values.
+      fen, key: the position, its key as `key_text` returns it. evaluation: digest of the evaluation.
     """
     columns = ", ".join(f"entry_iteration.{name}" for name in _STEP_COLUMNS)
     with store.reading() as connection:
@@ -168,7 +167,7 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
 
 
 def _is_free(limits: object) -> bool:
-    """Returns whether a run had no position behind it that could return, as its stored limits say."""
+    """Returns whether, by its stored limits, a run had no earlier position that could occur a third time."""
     found = json_object(limits)
     return found is not None and HISTORY not in found
 
@@ -190,7 +189,7 @@ def check(store: Store, report: Callable[[str], object]) -> None:
 
 
 def drop_damaged(store: Store, lose: Callable[[str], object]) -> None:
-    """Removes the damaged rows of runs and iterations; `lose` is told the table of each."""
+    """Deletes the damaged rows of runs and iterations; calls `lose` with the table of each."""
     for table, number, _ in list(_damaged(store.connection)):
         store.connection.execute(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608 (constants)
         lose(table)
@@ -198,7 +197,7 @@ def drop_damaged(store: Store, lose: Callable[[str], object]) -> None:
 
 
 def _damaged(connection: sqlite3.Connection) -> Iterator[tuple[str, int, str]]:
-    """Yields table, number and fault of each row that is not to be believed; iterations follow their runs."""
+    """Yields table, number and fault of each damaged row: runs first, then iterations."""
     sound = set()
     for row in connection.execute(f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"):  # noqa: S608
         fault = fault_of(dict(zip(_RUN_COLUMNS, row, strict=True)), RUN)
@@ -217,7 +216,7 @@ RUN, ITERATION = "entry_run", "entry_iteration"
 
 
 def fault_of(row: Mapping[str, Any], table: str) -> str | None:
-    """Returns what is wrong with a row, None if nothing is.
+    """Returns the fault of a row, None if it has none.
 
     Args:
       row: by column. table: RUN or ITERATION.
@@ -233,7 +232,7 @@ def fault_of(row: Mapping[str, Any], table: str) -> str | None:
 
 
 def _fault_of_bound(alpha: int | None, beta: int | None, value: int | None, bound: str | None) -> str | None:
-    """Returns what is wrong with a value in its window, None if nothing is, or there is no value."""
+    """Returns the fault of a value in its window, None if it has none, or there is no value."""
     if alpha is None or beta is None or value is None:
         return None
     if alpha >= beta:

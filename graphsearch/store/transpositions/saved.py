@@ -1,8 +1,8 @@
-"""Transposition entries in the file: pieces that saves append, rewritten when half of them is waste.
+"""Transposition entries in the file: pieces that saves append, rewritten when half of the entries are waste.
 
-A piece belongs to one evaluation, or holds proofs, which hold under every one. Of two entries of a position
-a proof counts, else the newest. Writing functions work inside `Store.transaction`. `schema/entries.md` has
-the bytes, `schema/store.md` the tables.
+A piece belongs to one evaluation, or contains proofs, which are valid under every evaluation. Of two entries
+of a position a proof counts, else the newest. Call functions that write inside `Store.transaction`.
+`schema/entries.md` describes the bytes, `schema/store.md` the tables.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ..tables.rows import checked, fault_of
 from ..tables.unfinished import fact, set_fact
 from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 
-PROOFS = ""  # the evaluation of pieces that hold under every one
+PROOFS = ""  # the evaluation of pieces that are valid under every evaluation
 SLACK = MOST_ENTRIES  # superseded entries that are never worth a rewrite
-FEW_PIECES, PIECES_SHARE = 64, 4  # more pieces than these and 4 times what the entries need are too many
-FACT = "entries"  # row of store_info: distinct entries as of the last rewrite
+FEW_PIECES, PIECES_SHARE = 64, 4  # most pieces: 64, and 4 times as many as the entries need
+FACT = "entries"  # row of store_info: number of distinct entries after the last rewrite
 
 _PIECE = ("entry_piece.evaluation", "entry_piece.entries")
 
@@ -37,14 +37,14 @@ Report = Callable[[str], object]
 
 @dataclass(slots=True)
 class Loaded:
-    """The entries of a file that hold under an evaluation, each position once.
+    """The entries of a file that are valid under an evaluation, one for each position.
 
     Attributes:
       keys, data: uint64[K], ascending by key.
       stored: entries in the pieces that were read, superseded versions included.
       ignored: entries of other evaluations.
-      pieces: ids of those that were read.
-      problems: what was damaged and left out, one line each.
+      pieces: ids of the pieces that were read.
+      problems: one line for each damaged piece that was left out.
     """
 
     keys: Words
@@ -57,11 +57,11 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """How many entries a file holds; superseded versions count until the next rewrite.
+    """The numbers of entries in a file; superseded versions count until the next rewrite.
 
     Attributes:
-      entries: of all evaluations, proofs included. proofs: those that hold under every evaluation.
-      pieces: that they lie in. bytes: of the pieces.
+      entries: of all evaluations, proofs included. proofs: entries that are valid under every evaluation.
+      pieces: number of pieces. bytes: of the pieces.
       evaluations: entries by evaluation, without the proofs.
     """
 
@@ -72,7 +72,7 @@ class EntryFacts:
     evaluations: dict[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the facts as JSON takes them."""
+        """Returns the facts as a JSON object."""
         return asdict(self)
 
 
@@ -80,7 +80,7 @@ class EntryFacts:
 
 
 def facts(store: Store) -> EntryFacts:
-    """Returns how many entries a file holds, without reading them."""
+    """Returns the numbers of entries in a file, without reading the entries."""
     with sql_errors(store.path, "read it"):
         statement = "SELECT evaluation, entries, length(data) FROM entry_piece ORDER BY evaluation"
         pieces = list(checked(store.connection.execute(statement), *_PIECE, "entry_piece.id"))
@@ -92,13 +92,13 @@ def facts(store: Store) -> EntryFacts:
 
 
 def load(store: Store, evaluation: str = PROOFS) -> Loaded:
-    """Returns the entries that hold under an evaluation; without one the proven mates alone.
+    """Returns the entries that are valid under an evaluation; by default only proven mates.
 
     Args:
-      evaluation: the digest of the evaluation; proofs are returned under every one.
+      evaluation: the digest of the evaluation; the result always includes the proofs.
 
     Raises:
-      StoreError: if the file as a whole cannot be read; a damaged piece is left out, and named.
+      StoreError: if the file cannot be read at all; a damaged piece is left out and reported in `problems`.
     """
     with sql_errors(store.path, "read it"), store.snapshot():
         return _load(store, (PROOFS, evaluation))
@@ -118,7 +118,7 @@ def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
 
 
 def listed(connection: sqlite3.Connection, report: Report) -> list[tuple[int, str, int]]:
-    """Returns id, evaluation and entries of the pieces, after reporting the rows that are none."""
+    """Returns id, evaluation and entries of the sound pieces; reports damaged rows."""
     names = ("id", "evaluation", "entries")
     found = []
     for row in connection.execute(f"SELECT {', '.join(names)} FROM entry_piece").fetchall():  # noqa: S608
@@ -146,13 +146,13 @@ def distinct(keys: Words, data: Words) -> tuple[Words, Words]:
 
 
 def read_piece(store: Store, number: int, report: Report) -> tuple[Words, Words] | None:
-    """Returns the entries of a piece; None, after saying why, if it cannot be trusted."""
+    """Returns the entries of a piece, None after a report if it is damaged."""
     name = f"{store.path}: piece {number} of the entries"
     try:
         row = store.connection.execute(
             "SELECT evaluation, entries, checksum, data FROM entry_piece WHERE id = ?", (number,)
         ).fetchone()
-        if row is None:  # it was listed: a page of the table is damaged
+        if row is None:  # but `listed` returned it: a page of the table is damaged
             raise CorruptRecordError("its row is not found by its number")
         return _sound(*row)
     except CorruptRecordError as error:
@@ -166,7 +166,7 @@ def _sound(evaluation: object, entries: object, checksum: object, blob: object) 
     """Returns the entries of a row of `entry_piece`.
 
     Raises:
-      CorruptRecordError: if it is not as it was written.
+      CorruptRecordError: if it is damaged.
     """
     if not isinstance(blob, bytes) or not isinstance(evaluation, str):
         raise CorruptRecordError("its row is not a piece")
@@ -181,12 +181,12 @@ def _sound(evaluation: object, entries: object, checksum: object, blob: object) 
 
 
 def check(store: Store, report: Report) -> int:
-    """Reports what is wrong with the pieces of a file; returns how many entries are sound."""
+    """Reports the damaged pieces of a file; returns the number of sound entries."""
     return sum(_sizes(store, report).values())
 
 
 def _sizes(store: Store, report: Report) -> dict[int, int]:
-    """Returns the sound entries of each piece, by its number; 0, after a report, if it cannot be trusted."""
+    """Returns the number of sound entries by piece number; 0, after a report, for a damaged piece."""
     ids = store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()
     return {number: len((read_piece(store, number, report) or [()])[0]) for (number,) in ids}
 
@@ -204,13 +204,14 @@ def append(
     few_pieces: int = FEW_PIECES,
     pieces_share: int = PIECES_SHARE,
 ) -> None:
-    """Adds entries, which supersede earlier ones of their positions; rewrites all if half of them is waste.
+    """Adds entries, which supersede earlier ones of their positions; rewrites all if half of them are waste.
 
     Args:
       keys, data: uint64[K] in any order.
-      evaluation: the digest of what made their values.
+      evaluation: the digest of the evaluation that computed their values.
       slack: superseded entries that are never worth a rewrite.
-      few_pieces, pieces_share: more pieces than these and so many times what the entries need are too many.
+      few_pieces, pieces_share: it also rewrites if there are more than `few_pieces` pieces, plus
+        `pieces_share` times as many as the entries need.
     """
     if not len(keys):
         return
@@ -223,7 +224,7 @@ def append(
 
 
 def insert(connection: sqlite3.Connection, keys: Words, data: Words, evaluation: str) -> None:
-    """Writes entries in order as pieces of almost one size."""
+    """Writes sorted entries as pieces of almost equal size."""
     for part in _parts(len(keys)):
         blob = encode(keys[part], data[part])
         checksum = zlib.crc32(blob, zlib.crc32(evaluation.encode()))
@@ -240,7 +241,7 @@ def _parts(count: int) -> Iterator[slice]:
 
 
 def _counts(connection: sqlite3.Connection, evaluation: str) -> tuple[int, int, int]:
-    """Returns how many entries are stored, how many may still count, and how many pieces they fill."""
+    """Returns the number of stored entries, of those that may still count, and of pieces."""
     pieces = [row[1:] for row in listed(connection, lambda _: None)]
     stored = sum(entries for _, entries in pieces)
     own = sum(entries for name, entries in pieces if name in (PROOFS, evaluation))
@@ -248,16 +249,16 @@ def _counts(connection: sqlite3.Connection, evaluation: str) -> tuple[int, int, 
 
 
 def _counted(connection: sqlite3.Connection) -> int:
-    """Returns how many distinct entries there were after the last rewrite."""
+    """Returns the number of distinct entries after the last rewrite, 0 if unknown."""
     text = fact(connection, FACT)
     return int(text) if text is not None and len(text) < 20 and text.isdecimal() else 0
 
 
 def rewrite(store: Store, evaluation: str | None) -> None:
-    """Writes all entries anew, each position once; damaged pieces stay, for `store verify` to name.
+    """Rewrites all entries, one for each position; damaged pieces stay, so that `store verify` reports them.
 
     Args:
-      evaluation: entries of others are dropped; None keeps those of each.
+      evaluation: entries of other evaluations are deleted; None keeps all.
     """
     connection = store.connection
     names = dict.fromkeys(row[1] for row in listed(connection, lambda _: None))
@@ -269,7 +270,7 @@ def rewrite(store: Store, evaluation: str | None) -> None:
         connection.execute("DELETE FROM entry_piece WHERE evaluation NOT IN (?, ?)", (PROOFS, evaluation))
     for i, (name, loaded) in enumerate(found):
         proofs = is_proof(loaded.data)
-        if i == 0:  # each of them has the same ones
+        if i == 0:  # every evaluation has the same proofs
             insert(connection, loaded.keys[proofs], loaded.data[proofs], PROOFS)
         insert(connection, loaded.keys[~proofs], loaded.data[~proofs], name)
     held = connection.execute("SELECT coalesce(sum(entries), 0) FROM entry_piece").fetchone()[0]
@@ -279,7 +280,8 @@ def rewrite(store: Store, evaluation: str | None) -> None:
 def tidy(store: Store) -> list[str]:
     """Rewrites the entries of a file if some are superseded or the pieces are small; for `store compact`.
 
-    Returns what is damaged and stays as it is, one line for each piece.
+    Returns:
+      One line for each damaged piece, which stays unchanged.
     """
     held = facts(store)
     if held.pieces > 1 or held.entries != _counted(store.connection):
@@ -292,7 +294,7 @@ def tidy(store: Store) -> list[str]:
 
 
 def drop_damaged(store: Store, report: Report) -> int:
-    """Removes pieces that cannot be trusted, and reports each; returns how many entries are left."""
+    """Deletes damaged pieces and reports each; returns the number of entries that are left."""
     sizes = _sizes(store, report)
     damaged = [(number,) for number, size in sizes.items() if not size]
     store.connection.executemany("DELETE FROM entry_piece WHERE id = ?", damaged)

@@ -1,1 +1,1 @@
-"""Repertoires: positions with own moves and the replies that they meet, surveyed, written and drilled."""
+"""Repertoires: surveys, writes and drills positions with own moves and the replies to them."""

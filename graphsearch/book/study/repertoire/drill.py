@@ -1,8 +1,8 @@
-"""The drill of a repertoire: own positions are asked again after days that double with each right answer.
+"""The drill of a repertoire: asks own positions again after intervals that double with each right answer.
 
-The boxes are those of S. Leitner, "So lernt man lernen" (1972). A position that was right `box` times in a
-row, each time when it was due, is due again after 2^(box - 1) days; the last box is 9. A wrong answer brings
-it back to box 0, which is due at once. Days are those of the person's calendar: tomorrow begins at midnight.
+The boxes are those of S. Leitner, "So lernt man lernen" (1972). After `box` right answers in a row,
+each when it was due, a position is due again in 2^(box - 1) days; the last box is 9. A wrong answer moves it
+to box 0, which is due at once. Days are local calendar days: tomorrow begins at midnight.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def days_after(box: int) -> int:
 
 
 def answered(card: RepertoirePosition, today: date, *, right: bool) -> RepertoirePosition:
-    """Returns a position after an answer. A right answer to what is not due yet leaves its box and its day.
+    """Returns a position after an answer; a right answer before it is due leaves its box and its day.
 
     >>> card = answered(RepertoirePosition("", "", 0), date(2024, 2, 28), right=True)
     >>> (card.box, card.due)
@@ -59,14 +59,14 @@ def answered(card: RepertoirePosition, today: date, *, right: bool) -> Repertoir
 
 
 def is_due(card: RepertoirePosition, today: date) -> bool:
-    """Returns whether a position is asked on a day; ISO dates sort by time."""
+    """Returns whether a position is due on a day; ISO dates sort by time."""
     return card.due is None or card.due <= today.isoformat()
 
 
-# ------------------------------------------------------------------ what is due
+# ------------------------------------------------------------------ due positions
 @dataclass(frozen=True, slots=True)
 class DueCard(Answer):
-    """A position to be asked: FEN, box, and the day since when; None if it was never asked."""
+    """A due position: FEN, box, and the day since it is due; None if it was never asked."""
 
     position: str
     key: str
@@ -76,10 +76,10 @@ class DueCard(Answer):
 
 @dataclass(frozen=True, slots=True)
 class DrillState(Answer):
-    """The drill of a side: the positions with an own move, and those that are due, longest first.
+    """The drill of a side: the number of positions with an own move, and the due ones, longest due first.
 
     Attributes:
-      next_due: the day on which the next other one is due; None if there is none.
+      next_due: the day on which the next other position is due, or None.
     """
 
     side: str
@@ -96,10 +96,10 @@ class DrillStates(Answer):
 
 
 def due_cards(path: AnyPath, side: str | None = None, *, today: date | None = None) -> DrillStates:
-    """Returns the positions that are due, of one side or of both.
+    """Returns the due positions of one side or of both.
 
     Raises:
-      InvalidParameterError: if the side is none.
+      InvalidParameterError: if the side is invalid.
       StoreError: if the file cannot be read.
     """
     day = today or date.today()
@@ -117,11 +117,11 @@ def _state(repertoire: Repertoire, today: date) -> DrillState:
 # ------------------------------------------------------------------ asking
 @dataclass(frozen=True, slots=True)
 class Question(Answer):
-    """The next position that is asked.
+    """The next position to ask.
 
     Attributes:
       root: FEN of the position where the line begins. moves: the line to the position, UCI.
-      position: FEN. due: how many positions are due; cards: of how many.
+      position: FEN. due: number of due positions. cards: number of all positions of the drill.
     """
 
     side: str
@@ -134,11 +134,11 @@ class Question(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Answer):
-    """What an answer was worth.
+    """The result of an answer.
 
     Attributes:
       right: whether the repertoire has the move. moves, sans: its moves, UCI and SAN.
-      box, next_due: of the position from now on. due: how many positions are due now.
+      box, next_due: of the position from now on. due: number of due positions now.
     """
 
     right: bool
@@ -157,14 +157,14 @@ def next_question(
     today: date | None = None,
     rng: random.Random | None = None,
 ) -> Question | None:
-    """Returns the next position to be asked, None if nothing is due.
+    """Returns the next position to ask, None if none is due.
 
-    The line of `board` goes on as long as it leads to a due position, else a new one begins. Own moves that
-    are not due are made on the way. Replies are drawn by how likely they are, among those behind which
-    something is due.
+    It continues the line of `board` if that leads to a due position, otherwise it begins a new line. On the
+    way it plays own moves that are not due, and draws replies by their probability among those that lead to a
+    due position.
 
     Raises:
-      InvalidParameterError: if the side is none.
+      InvalidParameterError: if the side is invalid.
       StoreError: if the file cannot be read.
     """
     day = today or date.today()
@@ -176,7 +176,7 @@ def next_question(
 
 
 class _Walk:
-    """Goes through a repertoire to a due position."""
+    """Walks through a repertoire to a due position."""
 
     def __init__(self, surveyor: Surveyor, today: date, rng: random.Random) -> None:
         self._surveyor, self._rng = surveyor, rng
@@ -190,7 +190,7 @@ class _Walk:
                 self._before.setdefault(move.child, []).append(key)
 
     def onward(self, board: chess.Board) -> Question | None:
-        """Returns the next position on a line, None if nothing is due on it."""
+        """Returns the next due position on a line, or None."""
         walk, met = board.root(), set[str]()
         for move in board.move_stack:
             met.add(key_text(walk))
@@ -227,7 +227,7 @@ class _Walk:
         return None
 
     def _chosen(self, key: str, board: chess.Board, ways: dict[str, str]) -> str:
-        """Returns one of some moves: the first own one, or a reply by its weight."""
+        """Returns one of several moves: the first own one, or a random reply by its weight."""
         moves = list(ways)
         if self._repertoire.is_own(key):
             return moves[0]
@@ -235,7 +235,7 @@ class _Walk:
         return self._rng.choices(moves, [max(RARE, shares.get(move, 0.0)) for move in moves])[0]
 
     def _leading(self, met: set[str]) -> set[str]:
-        """Returns the positions that are due or lead to one that is, past those that were met."""
+        """Returns the due positions and those that lead to one, without positions already met."""
         found = self._due - met
         waiting = list(found)
         while waiting:
@@ -258,13 +258,13 @@ class _Walk:
 
 # ------------------------------------------------------------------ answering
 def answer(path: AnyPath, side: str, board: chess.Board, text: str, *, today: date | None = None) -> Verdict:
-    """Returns what an answer is worth, and keeps it in the file.
+    """Stores an answer in the file, and returns its result.
 
     Args:
-      board: the position that was asked. text: the answer, in UCI.
+      board: the position asked. text: the answer, in UCI.
 
     Raises:
-      InvalidParameterError: if the side is none.
+      InvalidParameterError: if the side is invalid.
       InvalidPositionError: if the repertoire has no own move there, or the answer is not a legal move.
       StoreError: if the file cannot be written.
     """

@@ -1,7 +1,7 @@
-"""A repertoire: its positions and moves, to which lines are added, and from which moves are taken.
+"""Loads a repertoire, adds lines to it, and removes moves from it.
 
-It consists of positions, keyed as the graph is. So a line that transposes into it goes on with what is known
-there. Own moves and the replies that they meet are both moves of it.
+A repertoire consists of positions with the keys of the graph, so a line that transposes into it shares its
+moves. Its moves are own moves and the replies to them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIDES = WHITE, BLACK = ("white", "black")
 
 @dataclass(frozen=True, slots=True)
 class RepertoireChange(Answer):
-    """What a change of a repertoire did: its side, moves that came, moves that went, and all moves now."""
+    """The result of a change: the side, and the numbers of added moves, removed moves, and moves now."""
 
     side: str
     added: int
@@ -44,7 +44,7 @@ class RepertoireChange(Answer):
 
 @dataclass(slots=True, kw_only=True)
 class ImportedRepertoire(Problems):
-    """What an import into a repertoire did; `problems` lists what was left out, with its reason."""
+    """The result of an import into a repertoire; `problems` lists each skipped part with its reason."""
 
     side: str
     games: int = 0
@@ -72,7 +72,7 @@ class Repertoire:
 
     @property
     def turn(self) -> chess.Color:
-        """The color whose repertoire it is."""
+        """The color of the side."""
         return self.side == WHITE
 
     @property
@@ -93,7 +93,7 @@ class Repertoire:
         return bool(self.moves.get(key))
 
     def cards(self) -> Iterator[RepertoirePosition]:
-        """Yields the positions that are drilled: those with an own move."""
+        """Returns an iterator over the positions of the drill: those with an own move."""
         return (one for key, one in self.positions.items() if self.is_answered(key) and self.is_own(key))
 
     def roots(self) -> list[str]:
@@ -116,7 +116,7 @@ def checked_side(side: str) -> str:
     """Returns the side of a repertoire.
 
     Raises:
-      InvalidParameterError: if it is none.
+      InvalidParameterError: if it is not white or black.
     """
     if side not in SIDES:
         raise InvalidParameterError(f"a repertoire is white's or black's, not {side or 'nobody'!r}")
@@ -127,7 +127,7 @@ def load(path: AnyPath, side: str) -> Repertoire:
     """Returns the repertoire of a side.
 
     Raises:
-      InvalidParameterError: if the side is none.
+      InvalidParameterError: if the side is invalid.
       StoreError: if the file cannot be read.
     """
     with opened_to_read(path) as connection:
@@ -139,7 +139,7 @@ def load_from(connection: sqlite3.Connection, side: str) -> Repertoire:
     found = Repertoire(checked_side(side))
     found.positions = {one.key: one for one in rows.positions_of(connection, side)}
     for move in rows.moves_of(connection, side):
-        if move.key in found.positions and move.child in found.positions:  # not so after a damage
+        if move.key in found.positions and move.child in found.positions:  # false in a damaged file
             found.moves.setdefault(move.key, {})[move.move] = move
     return found
 
@@ -147,7 +147,7 @@ def load_from(connection: sqlite3.Connection, side: str) -> Repertoire:
 # ------------------------------------------------------------------ adding
 @dataclass(slots=True)
 class _Growth:
-    """Adds moves to a repertoire, and keeps what has to be written."""
+    """Adds moves to a repertoire, and collects the new rows."""
 
     repertoire: Repertoire
     positions: dict[str, RepertoirePosition] = field(default_factory=dict)
@@ -155,11 +155,10 @@ class _Growth:
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Counts what is there."""
         self.size = self.repertoire.size
 
     def begin(self, board: chess.Board) -> str:
-        """Returns the key of the position that a line begins with; it becomes a root unless it is known."""
+        """Returns the key of the first position of a line; an unknown position becomes a root."""
         return self._position(board, root=1)
 
     def _position(self, board: chess.Board, *, root: int = 0) -> str:
@@ -170,10 +169,10 @@ class _Growth:
         return key
 
     def add(self, key: str, move: chess.Move, child: chess.Board) -> str:
-        """Adds a move of a known position; returns the key of the position behind it.
+        """Adds a move of a known position; returns the key of the position after it.
 
         Raises:
-          InvalidParameterError: if it is one too many.
+          InvalidParameterError: if the repertoire is full.
         """
         known = self.repertoire.moves.setdefault(key, {})
         behind = self._position(child)
@@ -189,16 +188,16 @@ class _Growth:
         return behind
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Writes what came."""
+        """Writes the new positions and moves."""
         rows.put_positions(connection, self.repertoire.side, self.positions.values())
         rows.put_moves(connection, self.repertoire.side, self.moves)
 
 
 def add_line(path: AnyPath, side: str, board: chess.Board) -> RepertoireChange:
-    """Adds the moves that led to a position to a side's repertoire: own moves, and the replies they meet.
+    """Adds the moves to a position to a side's repertoire: own moves, and the replies to them.
 
     Raises:
-      InvalidParameterError: if the side is none, or there is no move to add.
+      InvalidParameterError: if the side is invalid, or there is no move to add.
       InvalidPositionError: if the position is illegal.
       StoreError: if the file cannot be written.
     """
@@ -218,11 +217,11 @@ def add_line(path: AnyPath, side: str, board: chess.Board) -> RepertoireChange:
 
 
 def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoire:
-    """Adds all lines of a PGN file, packed or not, or of a stream, to a side's repertoire.
+    """Adds all lines of a PGN file, compressed or not, or of a stream, to a side's repertoire.
 
     Raises:
-      ImportFileError: if it cannot be read.
-      InvalidParameterError: if the side is none, there is no game, or there are too many moves.
+      ImportFileError: if the file cannot be read.
+      InvalidParameterError: if the side is invalid, there is no game, or there are too many moves.
       StoreError: if the file cannot be written; nothing is added then.
     """
     checked_side(side)
@@ -248,7 +247,7 @@ def _games_of(lines: Iterable[str], name: str) -> list[ReadGame]:
     """Returns the games of a text.
 
     Raises:
-      InvalidParameterError: if they have more moves than fit into memory.
+      InvalidParameterError: if they have more moves than the limit.
     """
     games, moves = [], 0
     for game in read_games(lines, name):
@@ -275,10 +274,10 @@ def _add_game(growth: _Growth, game: ReadGame) -> None:
 
 # ------------------------------------------------------------------ removing
 def remove_move(path: AnyPath, side: str, board: chess.Board) -> RepertoireChange:
-    """Takes the last move of a line out of a side's repertoire, with all that only it reached.
+    """Removes the last move of a line from a side's repertoire, with all positions that only it reached.
 
     Raises:
-      InvalidParameterError: if the side is none, or the line has no moves.
+      InvalidParameterError: if the side is invalid, or the line has no moves.
       InvalidPositionError: if the repertoire does not have the move.
       StoreError: if the file cannot be written.
     """

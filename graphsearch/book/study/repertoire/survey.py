@@ -1,4 +1,4 @@
-"""A repertoire beside the graph: how likely its positions are, the replies it lacks, its doubtful moves."""
+"""Compares a repertoire with the graph: likely positions, missing replies, doubtful moves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ....store.tables import games as game_tables
 from .moves import Repertoire, load
 
 LEAST_SHARE, LEAST_REACH = 0.05, 0.01  # of a reply, and of the line with it, to be a gap
-SECOND = 0.1  # what a second own move counts when main lines are chosen
+SECOND = 0.1  # weight of a second own move in the choice of main lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class SurveyedMove(Answer):
     """A move of a repertoire; values are seen by the side that plays it.
 
     Attributes:
-      move, san: UCI and SAN. child: key of the position behind it.
+      move, san: UCI and SAN. child: key of the position after it.
       n, q, cp: edge N, Q and centipawns; None where the graph has none.
-      share: how likely a reply is (1 of own moves). games: imported games with it.
+      share: probability of a reply (1 for own moves). games: imported games with it.
       loss: of Q against the best move, None if it cannot be judged. nag: ?!, ? or ?? by this loss, else None.
-      best: the best move in SAN, if it is another one.
+      best: the best move in SAN; None if it is this one or unknown.
     """
 
     move: str
@@ -59,7 +59,7 @@ class SurveyedPosition(Answer):
       own: whether its side is to move. reach: probability of its main line, own moves counting 1.
       line: this line in SAN, from the root; moves: the same in UCI.
       root: FEN of the root. opening: of the position; None if it has no name.
-      box, due: of the drill. replies: the moves that the repertoire has here, the likeliest first.
+      box, due: of the drill. replies: the moves of the repertoire here, the likeliest first.
     """
 
     key: str
@@ -81,8 +81,8 @@ class Gap(Answer):
 
     Attributes:
       position: FEN. root, line, moves: as of a position.
-      reply, san: the reply, UCI and SAN. reach: of the line with it; share, p, n, games: of the reply,
-        None or 0 where they are unknown.
+      reply, san: the reply, UCI and SAN. reach: of the line with it. share, p, n, games: of the reply; None
+        or 0 where unknown.
     """
 
     position: str
@@ -100,7 +100,7 @@ class Gap(Answer):
 
 @dataclass(frozen=True, slots=True)
 class WeakSpot(Answer):
-    """An own move that loses clearly against the best one (`nag`), or that no search knows (no `q`)."""
+    """An own move that loses clearly against the best one (`nag`), or has no search (no `q`)."""
 
     position: str
     root: str
@@ -112,7 +112,7 @@ class WeakSpot(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Survey(Answer):
-    """A repertoire as it stands.
+    """The survey of a repertoire.
 
     Attributes:
       side: white or black. own: own moves; moves: all.
@@ -130,11 +130,11 @@ class Survey(Answer):
 
 @dataclass(slots=True)
 class Place:
-    """A position on the main line to it: the likeliest one with own moves that came first.
+    """A position on its main line: the likeliest line, with first own moves preferred.
 
     Attributes:
-      reach: probability of the line. weight: the same, less by `SECOND` for each own move that is another one
-        than the first. root: FEN. line, moves: SAN and UCI from there.
+      reach: probability of the line. weight: the same, times `SECOND` for each own move that is not the
+        first. root: FEN. line, moves: SAN and UCI from there.
     """
 
     board: chess.Board
@@ -147,7 +147,7 @@ class Place:
 
 @dataclass(slots=True)
 class Surveyor:
-    """Looks a repertoire up in a graph file; shares of replies are asked once for each position."""
+    """Looks up a repertoire in a graph file; computes the shares of replies once per position."""
 
     repertoire: Repertoire
     source: RecordSource
@@ -164,10 +164,10 @@ class Surveyor:
         return self._games.get(key, {})
 
     def shares(self, key: str, board: chess.Board) -> dict[str, float]:
-        """Returns how likely the moves of a position are, by games or by P and N of the graph.
+        """Returns the probability of each move of a position, from games or from P and N of the graph.
 
-        Where 20 games or more are known, their share counts; else the greater of P and the share of N. Moves
-        of the repertoire of which nothing is known share alike.
+        With 20 games or more, it is the share of games; otherwise the greater of P and the share of N. If
+        nothing is known about the moves of the repertoire, they get equal shares.
         """
         if key not in self._shares:
             likely = self._likely(board)
@@ -192,7 +192,7 @@ class Surveyor:
         return found
 
     def places(self) -> Iterator[tuple[str, Place]]:
-        """Yields the positions, each once on its main line, after one that leads to it."""
+        """Yields each position once, on its main line, after a position that leads to it."""
         heap: list[tuple[float, int, int, str, Place]] = []
         serial, met = count(), set[str]()
         for key in self.repertoire.roots():
@@ -216,7 +216,7 @@ class Surveyor:
         for rank, row in enumerate(self.repertoire.behind(key)):
             move = chess.Move.from_uci(row.move)
             if not place.board.is_legal(move):
-                continue  # of a damaged file
+                continue  # in a damaged file
             share = 1.0 if is_own else shares.get(row.move, 0.0)
             weight = place.weight * share * (SECOND if is_own and rank else 1.0)
             line, moves = (*place.line, place.board.san(move)), (*place.moves, row.move)
@@ -227,10 +227,10 @@ class Surveyor:
 
 
 def survey(path: str | os.PathLike[str], side: str) -> Survey:
-    """Returns the repertoire of a side with what the graph and imported games say of it.
+    """Returns the survey of a side's repertoire, from the graph and imported games.
 
     Raises:
-      InvalidParameterError: if the side is none.
+      InvalidParameterError: if the side is invalid.
       StoreError: if the file cannot be read.
     """
     repertoire = load(path, side)
@@ -269,7 +269,6 @@ class _Look:
     is_own: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Reads its record."""
         record = self.surveyor.source.read(self.place.board)
         self.steps = steps_of(record, self.place.board) if record else []
         self.is_own = self.surveyor.repertoire.is_own(self.key)
@@ -323,7 +322,7 @@ class _Look:
     def _loss(
         self, move: chess.Move, worth: tuple[float, float] | None, n: int
     ) -> tuple[float | None, str | None]:
-        """Returns what an own move loses of Q against the best one, and that one if it is another."""
+        """Returns the loss of Q of an own move against the best one, and the best one's SAN if it differs."""
         if not self.steps or worth is None or n < JUDGED_VISITS:
             return None, None
         best = self.steps[0].move
@@ -332,7 +331,7 @@ class _Look:
         return max(0.0, of_best[0] - worth[0]), None if best == move else self.place.board.san(best)
 
     def gaps(self) -> Iterator[Gap]:
-        """Yields the replies without an answer."""
+        """Yields the likely or known replies without an answer."""
         if self.is_own:
             return
         repertoire, board = self.surveyor.repertoire, self.place.board

@@ -1,4 +1,4 @@
-"""A repertoire as PGN, from move one, and as the TOML of a book that fills its gaps."""
+"""Writes a repertoire as PGN, from move one, and as the TOML of a book that fills its gaps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..tree import START, Tree
 from .moves import Repertoire, load
 from .survey import LEAST_SHARE, Place, Surveyor
 
-FURTHER_PLIES = 4  # that a book goes beyond the repertoire
+FURTHER_PLIES = 4  # of a book beyond the repertoire
 AnyPath = str | os.PathLike[str]
 Places = dict[str, Place]
 
 
 def _places(path: AnyPath, side: str) -> tuple[Repertoire, Places, dict[str, list[str]]]:
-    """Returns a repertoire, its positions on their main lines, and the moves of each in their order.
+    """Returns a repertoire, its positions on their main lines, and the ordered moves of each.
 
     Raises:
       InvalidParameterError: if it is empty.
@@ -48,11 +48,11 @@ def _places(path: AnyPath, side: str) -> tuple[Repertoire, Places, dict[str, lis
 def pgn_of_repertoire(path: AnyPath, side: str) -> str:
     """Returns the repertoire of a side as PGN: a game for each root, replies and alternatives as variations.
 
-    A position is expanded once, on its main line; elsewhere a comment says where.
+    Each position is expanded once, on its main line; elsewhere a comment refers to it.
 
     Raises:
-      InvalidParameterError: if the side is none, or its repertoire is empty.
-      StoreError: if the file cannot be read, or an illegal move stands in it.
+      InvalidParameterError: if the side is invalid, or its repertoire is empty.
+      StoreError: if the file cannot be read, or has an illegal move.
     """
     repertoire, places, moves = _places(path, side)
     games = []
@@ -70,7 +70,6 @@ def _game(
     root: str,
     headers: dict[str, str],
 ) -> str:
-    """Returns the game of one root."""
     found: list[StudyMove] = []
     waiting = [(root, START)]
     while waiting:
@@ -80,7 +79,7 @@ def _game(
             child = repertoire.moves[key][text].child
             there = places.get(child)
             if there is None:
-                continue  # of a damaged file
+                continue  # in a damaged file
             comment, number = "", len(found) + 1
             if there.root == places[key].root and there.moves == (*line, text):
                 waiting.append((child, number))
@@ -110,10 +109,10 @@ def _line_text(place: Place) -> str:
 def toml_of_repertoire(path: AnyPath, side: str, name: str) -> str:
     """Returns the TOML of a book that keeps to a repertoire and answers the likely replies that it lacks.
 
-    Own moves are forced, and no other one is added beside them. The replies of the repertoire are forced.
+    Own moves are forced, and the only ones in their positions. The replies of the repertoire are forced.
 
     Raises:
-      InvalidParameterError: if the side is none, or its repertoire is empty.
+      InvalidParameterError: if the side is invalid, or its repertoire is empty.
       StoreError: if the file cannot be read.
     """
     repertoire, places, moves = _places(path, side)

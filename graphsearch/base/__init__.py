@@ -1,1 +1,1 @@
-"""What every room stands on: errors and faults, the limits of what comes in, answers as JSON."""
+"""Shared basics: errors and their messages, limits on input, deadlines, and answers as JSON."""

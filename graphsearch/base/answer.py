@@ -1,4 +1,4 @@
-"""Answers as JSON objects, as `--json` prints them and the page gets them."""
+"""Answers as JSON objects, for `--json` and the web page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 
 class Answer:
-    """A dataclass with a JSON object: its fields, or the attributes that `json_keys` names.
+    """A dataclass that can be written as a JSON object of its fields, or of the attributes in `json_keys`.
 
     >>> class Share(Answer):
     ...     json_keys = "part whole share=ratio"
@@ -28,11 +28,11 @@ class Answer:
 
 
 def picked(found: object, keys: str) -> dict[str, Any]:
-    """Returns a JSON object with some attributes of an object.
+    """Returns a JSON object of selected attributes.
 
     Args:
-      keys: in their order, such as `"n share leaf=ply.leaf *worth"`: a key, a key and where its value is, or
-        an object whose keys are put in.
+      keys: in output order, separated by spaces, such as `"n share leaf=ply.leaf *worth"`: an attribute; a
+        key and the path of its value; or, with a star, an object to merge into this one.
     """
     values: dict[str, Any] = {}
     for key, read in _readers(keys):
@@ -53,7 +53,7 @@ def _readers(keys: str) -> list[tuple[str, attrgetter[Any]]]:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value of JSON: dataclasses as objects, moves in UCI, tuples as lists.
+    """Returns a value as JSON data: dataclasses as objects, moves in UCI, tuples as lists.
 
     >>> import chess
     >>> plain({"pv": (chess.Move.from_uci("e2e4"), None)})

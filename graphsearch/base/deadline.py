@@ -1,6 +1,6 @@
-"""How long a question may take: whoever asks sets the end, and whatever reads records looks at the clock.
+"""A time limit for a request: the caller sets it, and code that reads records calls `check_time`.
 
-It holds for the thread that sets it. A scan that works in threads of its own looks at the clock by itself.
+The limit applies to the thread that sets it. A scan with threads of its own checks the clock itself.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from math import inf
 
 from .errors import StatementLimitError
 
-_END: ContextVar[tuple[float, float]] = ContextVar("end", default=(inf, inf))  # by the clock; seconds in all
+_END: ContextVar[tuple[float, float]] = ContextVar("end", default=(inf, inf))  # end by the clock; limit, s
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Lets the body take so many seconds; then `check_time` in it raises."""
+    """Limits the body to so many seconds; then `check_time` raises in it."""
     before = _END.set((time.monotonic() + seconds, seconds))
     try:
         yield
@@ -27,7 +27,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raises StatementLimitError if the question takes longer than it may."""
+    """Raises StatementLimitError if the time limit has passed."""
     end, seconds = _END.get()
     if time.monotonic() > end:
         raise StatementLimitError(

@@ -15,7 +15,7 @@ class InvalidPositionError(GraphSearchError, ValueError):
 
 
 class InputFileError(GraphSearchError, ValueError):
-    """A file that is none, such as a device, or that has more of something than is taken in."""
+    """A file that cannot be used as input: not a regular file, malformed, or above a limit."""
 
 
 class InvalidParameterError(GraphSearchError, ValueError):
@@ -31,19 +31,19 @@ class BookConfigError(InvalidParameterError):
 
 
 class StatementLimitError(GraphSearchError):
-    """A question or an SQL statement that takes more time or memory than it may."""
+    """A request or an SQL statement that exceeds its time or memory limit."""
 
 
 class EvaluatorError(GraphSearchError):
-    """An evaluator that is unknown, cannot be made, fails, or gives an invalid answer."""
+    """An evaluator that is unknown, cannot be created, fails, or returns an invalid result."""
 
 
 class EvaluatorFileError(EvaluatorError, InputFileError):
-    """A network, engine or folder of tables that is not there, or a network that is no file or too large."""
+    """A missing network, engine or tablebase folder, or a network that is too large or not a file."""
 
 
 class EvaluatorDefectError(EvaluatorError):
-    """An evaluator that raised an error of its own; `trace` is its traceback in another process."""
+    """An unexpected exception in an evaluator; `trace` is its traceback in another process."""
 
     def __init__(self, message: str, trace: str = "") -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class StoreError(GraphSearchError):
 
 
 class UnsavedError(StoreError):
-    """A search that could not be saved; `result` is what it found, from memory."""
+    """A search that could not be saved; `result` has the result, from memory."""
 
     def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ class StoreMovedError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """A graph file of a format that this version does not read."""
+    """A graph file in a format that this version cannot read."""
 
 
 class CorruptRecordError(StoreError, ValueError):
@@ -83,7 +83,7 @@ class CorruptRecordError(StoreError, ValueError):
 
 
 class UnfitRecordError(CorruptRecordError):
-    """A record that has no place in the format, `index` in its batch."""
+    """A record that the format cannot represent; `index` is its index in the batch."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"record {index} of the batch has {reason}")
@@ -92,7 +92,7 @@ class UnfitRecordError(CorruptRecordError):
 
 
 class UnsoundRecordError(CorruptRecordError):
-    """A record whose bytes are as they were written, and which cannot be: it does not fit its legal moves."""
+    """A record with intact bytes but impossible contents: it does not fit the position's legal moves."""
 
 
 class StoreLockedError(StoreError):
@@ -104,7 +104,7 @@ class ChangedMeanwhileError(StoreError):
 
 
 class ShardLostError(StoreError):
-    """A shard of a cluster does not answer any more, or the search was given up; the others go back."""
+    """A shard of a cluster that no longer answers, or a search that was given up; the others roll back."""
 
 
 class EvaluatorMismatchError(StoreError):
@@ -132,8 +132,8 @@ class ExportError(GraphSearchError):
 
 
 class ExportTargetError(ExportError, InputFileError):
-    """A place where no export can be put: its folder does not exist, or something else is there."""
+    """An export path that cannot be used: its folder does not exist, or something else is there."""
 
 
 class MissingPackageError(EvaluatorError, ExportError):
-    """A package of an extra that is not installed; the text has the command that installs it."""
+    """A package of an optional extra that is not installed; the text has the command that installs it."""

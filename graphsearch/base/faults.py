@@ -1,7 +1,7 @@
-"""The message of an error. One from outside gets a line that says what to do; one that nobody expected is a
+"""Messages of errors. An error caused from outside gets a line that says what to do. An unexpected one is a
 defect: its traceback goes to a file, and the line names that file.
 
-Only those who run a program make a `Watch`; the library leaves Python's hooks alone.
+Only programs create a `Watch`; the library leaves Python's hooks alone.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .version import __version__
 
 DEFECT = 70  # exit code: EX_SOFTWARE of sysexits.h
 FOLDER_VARIABLE = "GRAPHSEARCH_STATE_DIR"
-FILE_VARIABLE = "GRAPHSEARCH_REPORT_FILE"  # of this process and of those that it starts
-MOST_BYTES = 1 << 20  # of one file: an engine may fail at every move
+FILE_VARIABLE = "GRAPHSEARCH_REPORT_FILE"  # of this process and its children
+MOST_BYTES = 1 << 20  # per file: an engine may fail at every move
 OWN_LOG = "graphsearch"
-AGAIN_SECONDS = 0.05  # until a signal that got lost is sent again
+AGAIN_SECONDS = 0.05  # before a lost signal is sent again
 
 WriteLine = Callable[[str], object]
 
@@ -44,7 +44,7 @@ _SQLITE_DEFECTS = ("ProgrammingError", "InterfaceError", "InternalError", "DataE
 
 
 def is_defect(error: BaseException) -> bool:
-    """Returns whether an error is one that nobody expected, and no answer to what came from outside.
+    """Returns whether an error is unexpected, rather than caused by input or by the system.
 
     >>> is_defect(KeyError("x")), is_defect(FileNotFoundError())
     (True, False)
@@ -56,10 +56,10 @@ def is_defect(error: BaseException) -> bool:
 
 
 def _lacks(error: BaseException) -> str:
-    """Returns what the system does not give to the program, if that is what an error says."""
+    """Returns the message for an error that means a missing library, memory or thread; else empty."""
     if isinstance(error, ImportError) and not (error.name or "").startswith("graphsearch"):
         return f"cannot load a library: {error}; install the program again, or give it more memory"
-    if isinstance(error, OSError) and "libllvmlite" in str(error):  # which does not say why
+    if isinstance(error, OSError) and "libllvmlite" in str(error):  # it does not say why
         return (
             "cannot load the compiler's library (libllvmlite); give the program more memory (`ulimit -v`),"
             " or install it again"
@@ -70,7 +70,7 @@ def _lacks(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Returns what an error says and what to do about it, for a person.
+    """Returns an error's message with advice, for a person.
 
     >>> line_of(OSError(errno.ENOSPC, "No space left on device", "a.pgn"))
     'a.pgn: No space left on device; free some space and repeat the command'
@@ -93,10 +93,10 @@ def line_of(error: BaseException) -> str:
 
 
 def error_line(error: BaseException, during: str = "") -> str:
-    """Returns the line for an error; adds the traceback of a defect to a file, which the line names.
+    """Returns the line for an error; appends the traceback of a defect to a file that the line names.
 
     Args:
-      during: what was going on, for the file.
+      during: the activity that failed, for the file.
     """
     text = " ".join(line_of(error).split()).rstrip(".")
     if isinstance(error, EvaluatorDefectError):
@@ -108,10 +108,10 @@ def error_line(error: BaseException, during: str = "") -> str:
 
 # ---------------------------------------------------------- the file
 def _written(error: BaseException, during: str) -> str:
-    """Returns the file to which a traceback was added, or why there is none."""
+    """Appends a traceback to the report file; returns its path, or the reason why there is none."""
     try:
         text = _entry(error, during).encode("utf-8", "backslashreplace")
-    except Exception as found:  # out of memory or of files, while this was imported
+    except Exception as found:  # out of memory or file descriptors during an import
         return f"its traceback, which was lost ({type(found).__name__})"
     problem: OSError | None = None
     for path in _candidates():
@@ -133,7 +133,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _candidates() -> list[Path]:
-    """Returns where the file may be: where it is already, in the folder for state, in that for scratch."""
+    """Returns the paths to try: the current report file, the state folder, the temporary folder."""
     from tempfile import gettempdir
 
     name = f"defect-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
@@ -144,7 +144,7 @@ def _candidates() -> list[Path]:
 
 
 def _entry(error: BaseException, during: str) -> str:
-    """Returns what the file says of one error."""
+    """Returns the text about one error for the report file."""
     import platform
     import traceback
 
@@ -163,23 +163,23 @@ def _entry(error: BaseException, during: str) -> str:
     return "".join([*lines, "\n", there, trace, "\n"])
 
 
-# ---------------------------------------------------------- errors that nobody catches
+# ---------------------------------------------------------- uncaught errors
 class Watch:
-    """Writes one line for every error that nobody catches, also in threads and where Python ignores it.
+    """Writes one line for every uncaught error, also in threads and where Python ignores it.
 
     Attributes:
-      failed: how many threads have ended so.
+      failed: number of threads that ended with an uncaught error.
     """
 
     def __init__(self, write: WriteLine) -> None:
-        """Begins at once; `write` writes a line, from any thread."""
+        """Installs the hooks; any thread may call `write`, which writes a line."""
         self._write = write
         self.failed = 0
         self._before = threading.excepthook, sys.unraisablehook, sys.excepthook
         threading.excepthook, sys.unraisablehook, sys.excepthook = self._thread, self._ignored, self._end
 
     def end(self) -> None:
-        """Leaves errors to whoever had them before."""
+        """Restores the previous hooks."""
         threading.excepthook, sys.unraisablehook, sys.excepthook = self._before
 
     def _thread(self, args: threading.ExceptHookArgs) -> None:
@@ -199,12 +199,12 @@ class Watch:
 
 
 def _sent_again(error: BaseException | None) -> bool:
-    """Returns whether an error is a signal that Python dropped, as in a callback; it is sent once more."""
+    """Sends a signal again that Python dropped, as in a callback; returns whether the error was one."""
     code = getattr(error, "code", None)
     if isinstance(error, KeyboardInterrupt):
         number = int(signal.SIGINT)
     elif not isinstance(error, Exception) and isinstance(code, int) and code > 128:
-        number = code - 128  # what ends the program at SIGTERM
+        number = code - 128  # the exception that ends the program at SIGTERM
     else:
         return False
 
@@ -217,7 +217,7 @@ def _sent_again(error: BaseException | None) -> bool:
 
 
 def watch_logs(write: WriteLine) -> None:
-    """Writes one line for what libraries log, unless a handler is installed; tracebacks go into the file."""
+    """Writes one line per logged warning, unless a handler is installed; tracebacks go to the report file."""
     import logging  # costs every start of the program 20 ms
 
     class LastResort(logging.Handler):

@@ -1,7 +1,7 @@
-"""The most that is taken in from outside, and the one door through which the files of users are opened.
+"""Limits on input, and `open_file`, which opens every file that a user names.
 
-A limit is generous: no file made in earnest meets it. An environment variable raises it, unless a format or
-a kernel sets it. docs/contributing/limits.md lists all of them.
+Limits are generous: no genuine file reaches one. An environment variable overrides a limit, unless a format
+or a kernel sets it. docs/contributing/limits.md lists all of them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .errors import InputFileError, InvalidParameterError
 
 PREFIX = "GRAPHSEARCH_MAX_"  # of the environment variables
 BYTES, TIMES = "bytes", "times"
-PIECE = 1 << 20  # bytes of one step: between two of them a signal is answered
-WAIT_SECONDS = 0.1  # for a pipe, likewise
+PIECE = 1 << 20  # bytes per read; signals are handled between reads
+WAIT_SECONDS = 0.1  # per poll of a pipe, for the same reason
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most of something.
+    """An upper bound on an input.
 
     Attributes:
       name: what follows `GRAPHSEARCH_MAX_` in the environment variable that overrides it.
-      default: in units. unit: BYTES, or what is counted.
-      what: of which it is the most. reason: why it is that.
+      default: in units. unit: BYTES, or the name of the unit.
+      what: the limited thing. reason: why the limit has this value.
       fixed: whether a format or a kernel sets it, so that nothing overrides it.
     """
 
@@ -51,10 +51,10 @@ class Limit:
 
     @property
     def most(self) -> int:
-        """The limit that holds now.
+        """The limit in force: the value of its environment variable, or the default.
 
         Raises:
-          InvalidParameterError: if its environment variable is not a number, or a size for bytes.
+          InvalidParameterError: if its environment variable is not a number (a size for BYTES) of at least 1.
         """
         text = os.environ.get(self.variable, "") if self.variable else ""
         if not text:
@@ -69,11 +69,11 @@ class Limit:
 
     @property
     def hint(self) -> str:
-        """How to raise it, as the end of a message; empty if nothing does."""
+        """The end of an error message that names the environment variable; empty if there is none."""
         return f"; {self.variable} sets another limit" if self.variable else ""
 
     def shown(self) -> str:
-        """Returns the default for a person.
+        """Returns the default as text for a person.
 
         >>> LINE.shown(), UNPACKED.shown(), SECONDS.shown()
         ('1 MiB', '100 times', '1,000,000,000 seconds')
@@ -81,7 +81,7 @@ class Limit:
         return size_text(self.default) if self.unit == BYTES else f"{self.default:,} {self.unit}".rstrip()
 
 
-# ------------------------------------------------------------------ what is read
+# ------------------------------------------------------------------ files and streams
 LINE = Limit("LINE", 1 << 20, BYTES, "one line of a text file", "no person or program writes a longer one")
 FEN = Limit("FEN", 1 << 16, BYTES, "one FEN, or one EPD with its operations", "the longest known have 4 KiB")
 HEADERS = Limit("HEADERS", 1 << 20, BYTES, "all headers of one PGN game", "they are held in memory")
@@ -145,7 +145,7 @@ IMAGES = Limit(
 UPLOAD = Limit("UPLOAD", 1 << 34, BYTES, "a file from the browser", "it is kept in a temporary file")
 PASSWORD = Limit("PASSWORD", 1 << 12, BYTES, "a file with a password", "its first line counts")
 
-# ------------------------------------------------------------------ what is typed and sent
+# ------------------------------------------------------------------ text and numbers
 UCI_LINE = Limit("UCI_LINE", 1 << 20, BYTES, "one line of a chess program", "12,000 half-moves take 64 KiB")
 WHOLE = Limit("WHOLE", 10**18, "", "any whole number that is given", "it is counted in 64 bits", fixed=True)
 SECONDS = Limit(
@@ -168,7 +168,7 @@ _UNITS |= {f"{unit}I": 1024**power for power, unit in enumerate("KMGT", 1)}
 
 
 def byte_count(text: str) -> int:
-    """Returns the bytes of a size: a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, in any case.
+    """Returns the bytes of a size: a number with B, kB, MB, GB, TB, KiB, MiB, GiB, TiB or none, in any case.
 
     Raises:
       InvalidParameterError: for anything else, and for more than SIZE.
@@ -202,7 +202,7 @@ def whole_number(text: str) -> int:
 
 
 def size_text(count: int) -> str:
-    """Returns a number of bytes for a person.
+    """Returns a number of bytes as text for a person.
 
     >>> size_text(100), size_text(1 << 20), size_text(3 << 29)
     ('100 B', '1 MiB', '1.5 GiB')
@@ -212,7 +212,7 @@ def size_text(count: int) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """Returns the beginning of a text, for a message.
+    """Returns a text cut to `most` characters, for a message.
 
     >>> shortened("abcdef", 3)
     'abc...'
@@ -227,21 +227,21 @@ OnWait = Callable[[], object]
 def open_file(
     path: str | os.PathLike[str], *, piped: bool = False, on_wait: OnWait | None = None
 ) -> io.BufferedReader:
-    """Returns a file of a user, open for reading.
+    """Opens a user's file for reading.
 
     Args:
-      piped: whether a pipe may stand in its place, as in `<(zcat games.pgn.gz)`.
-      on_wait: called now and then while a pipe has nothing to read; it may raise to end the wait.
+      piped: whether the path may be a pipe, as in `<(zcat games.pgn.gz)`.
+      on_wait: called every WAIT_SECONDS while a pipe has nothing to read; it may raise to end the wait.
 
     Raises:
-      InputFileError: if it is a directory, a device, a socket, or a pipe that may not be one.
+      InputFileError: if it is a directory, a device, a socket, or a pipe without `piped`.
       OSError: if it cannot be opened.
     """
     check_kind(path, piped=piped)
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         mode = os.fstat(handle).st_mode
-        _check_mode(mode, path, piped=piped)  # it may be another by now
+        _check_mode(mode, path, piped=piped)  # the path may name another file by now
         if stat.S_ISFIFO(mode):
             return io.BufferedReader(_Pipe(handle, on_wait), PIECE)
         os.set_blocking(handle, True)
@@ -252,11 +252,11 @@ def open_file(
 
 
 def check_kind(path: str | os.PathLike[str], *, piped: bool = False) -> None:
-    """Checks, before it is opened, that a path names a file.
+    """Checks that a path names a regular file, or a pipe with `piped`, before it is opened.
 
     Raises:
       InputFileError: as `open_file`.
-      OSError: if there is none.
+      OSError: if it does not exist.
     """
     if "\0" in os.fspath(path):
         raise InputFileError("a file name with a NUL character cannot be opened")
@@ -280,7 +280,7 @@ def _check_mode(mode: int, path: str | os.PathLike[str], *, piped: bool) -> None
 
 
 class _Pipe(io.RawIOBase):
-    """A pipe that is waited for in short steps, so that a signal ends the wait."""
+    """A pipe open for reading. It waits for data in short steps, so that a signal can end the wait."""
 
     def __init__(self, handle: int, on_wait: OnWait | None) -> None:
         self._handle = handle
@@ -317,16 +317,19 @@ def read_file(path: str | os.PathLike[str], most: Limit) -> bytes:
     """
     with open_file(path) as file:
         check_size(os.fstat(file.fileno()).st_size, most, path)
-        return read_all(file, most, path)  # it may grow, or not know its size
+        return read_all(file, most, path)  # the file may grow, or report no size
 
 
 def read_all(
     file: io.BufferedIOBase, most: Limit, name: str | os.PathLike[str], *, packed: int | None = None
 ) -> bytes:
-    """Returns all bytes of an open file, read in steps; packed: the bytes that they are unpacked from.
+    """Returns all bytes of an open file, read in steps.
+
+    Args:
+      packed: the compressed size, for `check_unpacked`; None if the file is not compressed.
 
     Raises:
-      InputFileError: if they are more than the limit, or than their packed size explains.
+      InputFileError: if they exceed the limit, or the ratio that `check_unpacked` allows.
     """
     parts, size = [], 0
     while piece := file.read(PIECE):
@@ -339,7 +342,7 @@ def read_all(
 
 
 def check_size(size: int, most: Limit, name: str | os.PathLike[str]) -> None:
-    """Checks the size of a file, or of what is read of it so far.
+    """Checks the size of a file, or of the part read so far.
 
     Raises:
       InputFileError: if it is above the limit.
@@ -351,10 +354,10 @@ def check_size(size: int, most: Limit, name: str | os.PathLike[str]) -> None:
 
 
 def check_unpacked(unpacked: int, packed: int, name: str | os.PathLike[str]) -> None:
-    """Checks how much came out of packed bytes so far.
+    """Checks the size of data decompressed so far against its compressed size.
 
     Raises:
-      InputFileError: if it is more than anything but a trap unpacks to.
+      InputFileError: if the ratio is one that only a decompression bomb reaches.
     """
     if unpacked > UNPACKED_FREE.most + UNPACKED.most * packed:
         raise InputFileError(
@@ -364,7 +367,7 @@ def check_unpacked(unpacked: int, packed: int, name: str | os.PathLike[str]) -> 
 
 
 def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Yields the lines of a text, each with its end; bytes that are no text are replaced.
+    """Yields the lines of a UTF-8 text with their line ends; replaces invalid bytes.
 
     Raises:
       InputFileError: if a line is longer than LINE.
@@ -382,7 +385,7 @@ _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{
 
 
 def toml_tables(text: str) -> dict[str, Any]:
-    """Returns the tables of a TOML text; `tomllib` alone has no bounds.
+    """Returns the tables of a TOML text, within limits; `tomllib` has none.
 
     Raises:
       InputFileError: if it is larger than TOML, or has a key of more parts than TOML_KEY.
@@ -391,7 +394,7 @@ def toml_tables(text: str) -> dict[str, Any]:
     if len(text) > TOML.most:
         raise InputFileError(f"more than {size_text(TOML.most)}, the most for {TOML.what}{TOML.hint}")
     long_key = _LONG_KEY.search(text)
-    if long_key:  # also in a text, where no name and no move looks like one
+    if long_key:  # also inside strings: no name or move looks like such a key
         line = text.count("\n", 0, long_key.start()) + 1
         raise InputFileError(f"line {line}: a dotted key of more than {TOML_KEY.most} parts")
     return tomllib.loads(text)

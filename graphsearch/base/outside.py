@@ -1,7 +1,7 @@
-"""JSON from outside as it is declared: every field with its type and its bounds, read in one place.
+"""Validation of JSON from outside: every field has a declared type and bounds.
 
-A manifest, a fact of `store_info` or a lock's note may come from anywhere. Pydantic takes a third of a second
-to import, so whoever reads JSON imports this module when there is some.
+A manifest, a row of `store_info` or a lock's note may come from anywhere. Pydantic takes a third of a second
+to import, so callers import this module only when there is JSON to read.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ VirtualShard = Annotated[int, Field(ge=0, lt=VIRTUAL_SHARDS)]
 
 
 class Declared(BaseModel):
-    """What is declared: no value becomes another type, and fields of later versions are ignored."""
+    """Base of the declared types: converts no values, and ignores fields of later versions."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class Format(Declared):
-    """The format of a manifest, whatever else is in it."""
+    """The format number of a manifest; all other fields are ignored."""
 
     format: Annotated[int, Field(ge=1)]
 
@@ -60,7 +60,7 @@ class ManifestFile(Declared):
 
 
 class ShardFact(Declared):
-    """Which shard of which cluster a file is."""
+    """A file's cluster, its shard number, and the number of shards."""
 
     cluster: ClusterNumber
     shard: Shard
@@ -79,14 +79,14 @@ class SaveFact(Declared):
 
 
 class LockNote(Declared):
-    """Who holds the lock of a file."""
+    """The process that holds the lock of a file."""
 
     pid: Count
     since: Text
 
 
 class KeptAddress(Declared):
-    """The port and the secrets of a page, in a file of the user."""
+    """The port and the secrets of the web page, kept in a file of the user."""
 
     port: Annotated[int, Field(ge=1, le=65535)]
     token: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{32}$")]
@@ -97,7 +97,7 @@ SaveFacts = Annotated[list[SaveFact], Field(max_length=16)]
 Counts = Annotated[dict[Word, Count], Field(max_length=10_000)]
 MOST_MARKS = 20_000  # of positions
 Marks = Annotated[dict[Word, Count], Field(max_length=MOST_MARKS)]
-# evaluations and milliseconds of a position of a set: spent on it, and when its best move became right
+# of one position of a set: evaluations and milliseconds spent on it, and both when its best move became right
 Spent = Annotated[tuple[Count, Count, Count | None, Count | None], Field(strict=False)]
 SpentByPosition = Annotated[dict[Word, Spent], Field(max_length=MOST_MARKS)]
 
@@ -105,10 +105,10 @@ _T = TypeVar("_T")
 
 
 def declared(kind: type[_T], text: str | bytes) -> _T:
-    """Returns the value of a JSON text as a type of this module declares it.
+    """Parses a JSON text as a type of this module.
 
     Raises:
-      InputFileError: naming the first field that is not so.
+      InputFileError: naming the first invalid field.
 
     >>> declared(ShardFact, '{"cluster": "6f1c", "shard": 0, "of": 2}')
     Traceback (most recent call last):
@@ -120,7 +120,7 @@ def declared(kind: type[_T], text: str | bytes) -> _T:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise InputFileError(f"{where}: {first['msg']}" if where else first["msg"]) from None
-    except ValueError as error:  # text that is no Unicode
+    except ValueError as error:  # not valid Unicode
         raise InputFileError(str(error)) from None
     return found
 

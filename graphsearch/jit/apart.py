@@ -1,6 +1,6 @@
-"""Arrays that one thread writes while others write theirs: in one cache line they would cost like locks.
+"""Arrays that share no cache line, for threads that each write their own.
 
-Small arrays of NumPy lie side by side.
+NumPy's small arrays lie side by side; writing to a shared cache line costs as much as a lock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Folders of compiled code: their owners and rights, and safe reading and writing of their files.
 
-Loaded code is executed. So only files are read that this user's program wrote: each file of the cache begins
-with an HMAC of its name and content, whose key only the user can read. Any other file counts as missing, and
-its kernel is compiled again.
+Loaded code is executed, so the cache reads only files that this user's program wrote: each file begins with
+an HMAC of its name and content, and only the user can read the key. Any other file counts as missing, and its
+kernel is compiled again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_BYTES = 32 << 20  # of a file: the code of the largest kernel takes a third
 LONGEST_WAIT_S = 120.0  # for a lock; a kernel takes half a minute at most
 BETWEEN_TRIES_S = 0.02
 ABSENT = {errno.ENOENT, errno.ENOTDIR}
-# a link is not followed, a pipe not waited for; Windows translates line ends unless told not to
+# do not follow links or wait for pipes; Windows translates line ends without O_BINARY
 SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 _NOTED: set[Path] = set()  # folders with a logged warning
@@ -38,15 +38,15 @@ class CodeFolder:
 
     Attributes:
       path: the folder; it need not exist.
-      key: signs the files; empty for code that came with the package: its files may belong to anyone, are as
-        safe as the modules beside them, and the signature is a checksum.
+      key: signs the files; empty for code that came with the package: its files may belong to anyone and are
+        as safe as the modules beside them; their signature is only a checksum.
     """
 
     path: Path
     key: bytes
 
     def read(self, name: str) -> bytes | None:
-        """Returns the content that `write` wrote under this name, None if it is missing or anything else."""
+        """Returns the content that `write` wrote under this name, None if the file is missing or invalid."""
         try:
             data = read_regular(self.path / name, owned=bool(self.key))
         except FileNotFoundError:
@@ -64,20 +64,20 @@ class CodeFolder:
     def write(self, name: str, content: bytes) -> None:
         """Writes a file if possible; without it the kernel is compiled again."""
         write_whole(self.path / name, self._signature(name, content) + content)
-        if not self.key:  # of a package, which everybody reads
+        if not self.key:  # part of the package, which all users read
             with suppress(OSError):
                 (self.path / name).chmod(0o644)
 
     def note(self, name: str) -> None:
-        """Logs, once for the folder, that a file is not the one that was written."""
+        """Logs, once for the folder, that a file is invalid."""
         complain(self.path, f"{self.path / name} is not what was written there; it is compiled again")
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
         """Holds a lock between processes, where the system has such locks.
 
-        The lock goes with the process, its empty file stays. Nobody waits for a process longer than
-        LONGEST_WAIT_S, for it may have been suspended: two then do the same work.
+        The system releases the lock when the process ends; its empty file stays. A process waits at most
+        LONGEST_WAIT_S, because the owner may be suspended; then both do the same work.
         """
         number = self._open_lock(f"{name}.lock")
         try:
@@ -87,7 +87,7 @@ class CodeFolder:
                 os.close(number)
 
     def _open_lock(self, name: str) -> int | None:
-        """Returns the file descriptor of a lock that is held, None where there can be none."""
+        """Takes a lock; returns its file descriptor, None if its file cannot be opened."""
         try:
             import fcntl
 
@@ -104,7 +104,7 @@ class CodeFolder:
 
 
 def _wait_for(lock: Callable[[], None]) -> None:
-    """Tries to take a lock until that succeeds, or for LONGEST_WAIT_S."""
+    """Retries taking a lock until it succeeds, at most for LONGEST_WAIT_S."""
     end = time.monotonic() + LONGEST_WAIT_S
     while time.monotonic() < end:
         try:
@@ -121,7 +121,7 @@ def cache_folder(name: str) -> Path | None:
 
 
 def code_cache(name: str) -> CodeFolder | None:
-    """Returns the user's folder of compiled code: the first that nobody else can write; None if none is."""
+    """Returns the user's folder of compiled code: the first that only the user can write; None if none is."""
     for folder in _candidates(name):
         if not _is_private(folder.lstat()):
             complain(folder, f"{folder} is not used: it must belong to you, and nobody else may write there")
@@ -142,7 +142,7 @@ def complain(folder: Path, text: str) -> None:
 
 
 def _candidates(name: str) -> Iterator[Path]:
-    """Yields folders that can be written to: below the user's caches, then below that for scratch."""
+    """Yields writable folders: in the user's cache folder, then in the temporary folder."""
     base = os.environ.get("GRAPHSEARCH_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     own = Path(tempfile.gettempdir()) / f"graphsearch-{_user()}"
     for parent in (Path(base), own):
@@ -153,7 +153,7 @@ def _candidates(name: str) -> Iterator[Path]:
             folder = parent.expanduser() / "graphsearch" / name
             folder.parent.mkdir(mode=0o700, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
-        except (OSError, RuntimeError):  # no right to make it, or no home
+        except (OSError, RuntimeError):  # no permission, or no home folder
             continue
         if os.access(folder, os.W_OK):
             yield folder
@@ -164,7 +164,7 @@ def _user() -> int:
 
 
 def _is_private(status: os.stat_result, *, kind: int = stat.S_IFDIR) -> bool:
-    """Returns whether something is a folder, or of another kind, to which nobody but this user can write."""
+    """Returns whether a file is of a kind, by default a folder, and only this user can write to it."""
     is_own = os.name != "posix" or (status.st_uid == _user() and not status.st_mode & 0o022)
     return stat.S_IFMT(status.st_mode) == kind and is_own
 
@@ -194,9 +194,9 @@ def open_regular(path: Path, *, owned: bool, most: int) -> Iterator[FileIO]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file atomically.
+    """Writes a file atomically, if possible.
 
-    It is missing without space or rights, where a folder has its name, and on Windows if it is in use.
+    It writes nothing without space or permission, if a folder has this name, or if Windows has it in use.
     """
     with suppress(OSError):
         number, temporary = tempfile.mkstemp(dir=path.parent)
@@ -221,7 +221,7 @@ def _key(folder: Path) -> bytes:
 
 
 def _make_key(path: Path) -> None:
-    """Replaces an invalid key by a new one; of two processes the first one's stays."""
+    """Replaces an invalid key by a new one; if two processes do so, the first one's key stays."""
     with suppress(OSError):
         path.unlink()
     with suppress(OSError):

@@ -5,11 +5,11 @@
                   data are alone, for a pointer in a tuple that is `by_address`
     tuple         its items
 
-Each kind of arguments has code of its own, by the types of numbers, the dtypes and dimensions of arrays, and
-the classes of tuples. It is loaded from the disk, or compiled, at the first call.
+Each kind of arguments (types of numbers, dtypes and dimensions of arrays, classes of tuples) has code of its
+own. The first call loads it from disk or compiles it.
 
 `Inner`, `Kernel` and `intrinsic` stand in for Numba's objects: Numba itself is imported when a function is
-compiled. The compiler asks a global's `_numba_type_` when it meets one that it does not know.
+compiled. The compiler reads the `_numba_type_` of a global that it does not know.
 """
 
 from __future__ import annotations
@@ -58,13 +58,11 @@ class Inner:
 
 
 def intrinsic(name: str) -> Any:
-    """Returns the stand-in of an intrinsic of `intrinsics.py`."""
+    """Returns the stand-in for an intrinsic of `intrinsics.py`."""
     return _Intrinsic(name)
 
 
 class _Intrinsic:
-    """Stand-in of an intrinsic."""
-
     def __init__(self, name: str) -> None:
         self._name = name
 
@@ -100,7 +98,7 @@ _LOCK = threading.RLock()
 
 
 class Bound(NamedTuple):
-    """A kernel and its arguments, for kernels that call it by address. The caller keeps the arguments."""
+    """A kernel and its arguments, for kernels that call it by address. The caller keeps those alive."""
 
     code: Any  # the address of its entry
     words: NDArray[np.int64]  # its arguments; numbers among them may be changed
@@ -126,7 +124,7 @@ class _Code:
         return self._words.pack(*words)
 
     def __call__(self, words: list[object]) -> Any:
-        """Runs the code and returns its result; the caller keeps the objects of the arguments."""
+        """Runs the code and returns its result; the caller keeps the arguments alive."""
         out = self._room()
         if self._function(self.packed(words), out):
             raise MemoryError("a kernel has too little memory")
@@ -140,7 +138,7 @@ class Kernel(Inner):
         """Keeps the function until it is called.
 
         Args:
-          places: where compiled code is.
+          places: folders of compiled code.
         """
         super().__init__(function)
         self._places = places
@@ -148,10 +146,10 @@ class Kernel(Inner):
         self._codes: dict[tuple[object, ...], _Code] = {}
 
     def __call__(self, *arguments: object) -> Any:
-        """Runs the code for these arguments, without Python's lock.
+        """Runs the code for these arguments, without the GIL.
 
         Raises:
-          MemoryError: if a kernel that allocates memory gets none.
+          MemoryError: if the kernel cannot allocate memory.
         """
         code, words = self._prepared(arguments)
         return code(words)
@@ -171,7 +169,7 @@ class Kernel(Inner):
         return self._codes.get(key) or self._code(arguments, key), words
 
     def _code(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> _Code:
-        with _LOCK:  # of two threads one compiles
+        with _LOCK:  # only one of two threads compiles
             if key not in self._codes:
                 words = "".join(_format(part) for part in key)
                 self._codes[key] = _Code(self._found(arguments, key), words)
@@ -195,7 +193,7 @@ class Kernel(Inner):
         return next(filter(None, found), None)
 
     def _kept(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
-        """Compiles code for the first place, and writes it to all places."""
+        """Compiles code for each place and writes it there; returns that of the first place."""
         places = self._places.writing
         codes = self._built(arguments, [place.level for place in places])
         for place, code in zip(places, codes, strict=True):
@@ -210,7 +208,7 @@ class Kernel(Inner):
 
 
 def _has_low_priority() -> bool:
-    """Returns whether other programs go first: others would wait for hours for what it has locked."""
+    """Returns whether this process has a low priority; others might wait for hours for its lock."""
     return hasattr(os, "nice") and os.nice(0) > 0
 
 
@@ -228,7 +226,7 @@ def _format(part: object) -> str:
 
 
 def _flatten(values: tuple[Any, ...], kind: list[object], words: list[object]) -> None:
-    """Appends the words of some values, and the types by which they are compiled."""
+    """Appends the words of values to `words`, and their compile-time types to `kind`."""
     for value in values:
         of = type(value)
         if of is np.ndarray or isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""The compiler's settings: how kernels and the functions inside them are compiled, and of which sources.
+"""The compiler's settings: how kernels and the functions inside them are compiled, and from which sources.
 
 Rules that measurements forced (array arguments lost 2.5x to reference counting and index checks):
 inner kernels take pointers, outer ones take arrays and keep them alive; every literal and shift count
@@ -58,7 +58,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
 
 
 def kernel_sources() -> list[Path]:
-    """Returns all modules that kernels are made of, of all folders, in a fixed order."""
+    """Returns all modules that kernels are compiled from, sorted."""
     kernels = [*PACKAGE.glob("jit/*.py"), *PACKAGE.rglob("*_kernel.py")]
     return sorted([*kernels, *(PACKAGE / name for name in CONSTANTS)])
 
@@ -92,7 +92,7 @@ def bind(kernel: Any, *arguments: Any) -> Bound:
 
 
 class Call:
-    """A kernel with its arguments, which it keeps, for many calls from Python: each takes 1 us, not 10.
+    """A kernel with its arguments, which it keeps alive, for many calls from Python: each takes 1 us, not 10.
 
     Attributes:
       bound: the kernel and its words; numbers among them may be changed between two calls.
@@ -108,10 +108,10 @@ class Call:
             self._results = (ctypes.c_int64 * MOST_RESULTS)()
 
     def __call__(self) -> None:
-        """Runs the kernel, without Python's lock, and drops its result.
+        """Runs the kernel, without the GIL, and drops its result.
 
         Raises:
-          MemoryError: if a kernel that allocates memory gets none.
+          MemoryError: if the kernel cannot allocate memory.
         """
         if JIT_OFF:
             self.bound.code(*self.bound.words)
@@ -123,8 +123,8 @@ def inner(function: _F) -> _F:
     """Compiles a function that only kernels call.
 
     It is typed and lowered alone but optimised, once, inside the kernels that reach it; Numba on its own
-    would optimise and translate it again at every level of the call graph (34 s cold instead of 15). It must
-    not make arrays.
+    would optimise it and generate code again at every level of the call graph (34 s cold instead of 15). It
+    must not allocate arrays.
     """
     return function if JIT_OFF else cast(_F, Inner(function, _nrt=False))
 

@@ -1,9 +1,9 @@
 """Numba's pipeline for functions that only kernels call: it lowers them, and leaves the rest to the kernel.
 
-Numba finishes every function it compiles: it optimises the function with all it calls and translates that to
-machine code, at each level of the call graph again. A function inside a kernel needs none of it, since the
-kernel's own module links its code in and optimises the whole. Importing this fails where a release of Numba
-has moved the parts that it builds on.
+Numba finishes every function it compiles: it optimises the function together with its callees and generates
+machine code, again at each level of the call graph. A function inside a kernel needs none of it, since the
+kernel's own module links its code in and optimises the whole. Importing this module fails with a release of
+Numba that has moved the internals it uses.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEEDLESS = {  # passes for closures, `with`, literals, array expressions, and br
     "WithLifting",
 }
 
-_WHOLE: dict[Any, Any] = {}  # inner functions with all their parts, for callers of Numba's own
+_WHOLE: dict[Any, Any] = {}  # inner functions linked with all their parts, for Numba's own callers
 
 for _name in (
     "_optimize_functions",
@@ -52,15 +52,15 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
         """Leaves the code as it was lowered."""
 
     def finalize(self) -> None:
-        """Leaves the code of callees where it is: linked at every level it would be copied each time."""
+        """Does not link callees: linking them at every level would copy their code each time."""
         self._raise_if_finalized()
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.external:
-                function.linkage = "linkonce_odr"  # may be inlined, dropped, and be there more than once
+                function.linkage = "linkonce_odr"  # may be inlined, dropped or duplicated
         self._finalized = True
 
     def parts(self) -> list[Any]:
-        """Returns this code and all that it reaches, each once, for the kernel that calls it."""
+        """Returns the modules of this function and of everything it calls, each once, for its kernel."""
         found: dict[int, Any] = {}
         waiting = [self]
         while waiting:
@@ -72,7 +72,7 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
         return [_own_module(library) for library in found.values()]
 
     def _get_module_for_linking(self) -> Any:
-        """Returns all parts in one, for callers that Numba compiles in its own way."""
+        """Returns all parts linked into one module, for callers that Numba's own pipeline compiles."""
         if self not in _WHOLE:
             module, *others = self.parts()
             _WHOLE[self] = module.clone()
@@ -82,7 +82,7 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 def _own_module(library: Any) -> Any:
-    """Returns a library's code; that of an inner function without its callees."""
+    """Returns a library's module; that of an inner function without its callees."""
     if isinstance(library, InnerLibrary):
         return library._final_module
     return library._get_module_for_linking()
@@ -95,7 +95,7 @@ class InnerLowering(NativeLowering):  # type: ignore[misc]
     _name = "graphsearch_inner_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        """Lowers the function of a state; returns that this changed it."""
+        """Lowers the function of a state; returns True, because this changes the state."""
         state.flags.no_compile = True
         state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         super().run_pass(state)
@@ -107,10 +107,10 @@ class InnerLowering(NativeLowering):  # type: ignore[misc]
 
 
 class InnerCompiler(CompilerBase):  # type: ignore[misc]
-    """Numba's nopython pipeline with the lowering above."""
+    """Numba's nopython pipeline with `InnerLowering`."""
 
     def define_pipelines(self) -> list[Any]:
-        """Returns the one pipeline: Numba's without NEEDLESS, and with another lowering."""
+        """Returns the one pipeline: Numba's without the passes in NEEDLESS, and with `InnerLowering`."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         pipeline.passes = [
             (InnerLowering if step is NativeLowering else step, text)

@@ -148,7 +148,7 @@ def _word_at(builder: IRBuilder, args: Values) -> Value:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def exchange(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
-    """Sets `p[i]` and returns its value before, in one step; nothing behind moves before it."""
+    """Sets `p[i]` and returns its old value, atomically and with acquire ordering."""
 
     def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         return builder.atomic_rmw("xchg", _word_at(builder, args), args[2], "acquire")
@@ -158,7 +158,7 @@ def exchange(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def fetch_add(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
-    """Adds to `p[i]` and returns its value before, in one step."""
+    """Adds to `p[i]` and returns its old value, atomically and without ordering."""
 
     def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         return builder.atomic_rmw("add", _word_at(builder, args), args[2], "monotonic")
@@ -168,7 +168,7 @@ def fetch_add(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def compare_exchange(typing_context: Context, p: Type, i: Type, before: Type, value: Type) -> Typed:
-    """Sets `p[i]` if it is `before`, in one step; returns whether it was."""
+    """Sets `p[i]` atomically if it is `before`; returns whether it was. Orders as acquire and release."""
 
     def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         place = _word_at(builder, args)
@@ -180,7 +180,7 @@ def compare_exchange(typing_context: Context, p: Type, i: Type, before: Type, va
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load_acquire(typing_context: Context, p: Type, i: Type) -> Typed:
-    """Returns `p[i]`; what its writer wrote before is visible behind."""
+    """Returns `p[i]` with acquire ordering: later reads see all earlier writes of its writer."""
 
     def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         return builder.load_atomic(_word_at(builder, args), "acquire", align=8)
@@ -190,7 +190,7 @@ def load_acquire(typing_context: Context, p: Type, i: Type) -> Typed:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store_release(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
-    """Sets `p[i]`, behind everything that was written before."""
+    """Sets `p[i]` with release ordering: after all earlier writes."""
 
     def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
         builder.store_atomic(args[2], _word_at(builder, args), "release", align=8)
@@ -229,7 +229,7 @@ def _splat(builder: IRBuilder, value: Value, count: int) -> Value:
 
 
 def _list_pairs(builder: IRBuilder, pairs: Value, count: Value, out: Value) -> Value:
-    """Lists the pairs that are not both 0, then AT_ONCE times the pair behind the last; returns how many."""
+    """Lists the indices of the nonzero pairs, then AT_ONCE times `count` as padding; returns their number."""
     places = [[i for i in range(LISTED) if mask >> i & 1] for mask in range(1 << LISTED)]
     row = ir.ArrayType(ir.IntType(16), LISTED)
     rows = [ir.Constant(row, [*found, *[0] * (LISTED - len(found))]) for found in places]
@@ -253,9 +253,9 @@ def _list_pairs(builder: IRBuilder, pairs: Value, count: Value, out: Value) -> V
 
 
 def _pair_products(builder: IRBuilder, pair: Value, weights: Value) -> Value:
-    """Returns the sum of both products of a pair of int16 with each pair of weights: as x86's `pmaddwd`.
+    """Returns the sum of both products of a pair of int16 with each pair of weights, like x86's `pmaddwd`.
 
-    LLVM makes one instruction of it where the processor has one, and several elsewhere.
+    LLVM emits a single instruction if the processor has one, else several.
     """
     pairs = builder.bitcast(_splat(builder, pair, SUMS), weights.type)
     wide = _vector(32, 2 * SUMS)
@@ -297,7 +297,7 @@ def add_products(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_c(typing_context: Context, function: Type, arguments: types.BaseTuple) -> Typed:
-    """Calls the C function at an address; returns its result as int64; of a `size_t`, negative for an error.
+    """Calls the C function at an address; returns its result as int64; a `size_t` error is negative.
 
     Args:
       function: int64, its address.

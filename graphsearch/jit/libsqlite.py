@@ -1,4 +1,4 @@
-"""libsqlite3, the copy that Python's `sqlite3` uses, for kernels: they fetch rows without Python's lock.
+"""libsqlite3, the copy that Python's `sqlite3` uses, for kernels: they fetch rows without the GIL.
 
 Another copy in the same process would undo SQLite's locks on the file. So the functions come from the library
 of the module `_sqlite3` itself, or not at all.
@@ -46,7 +46,7 @@ def libsqlite() -> Libsqlite | None:
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     try:
         module = import_module("_sqlite3")
-        if sqlite3.Connection is not module.Connection:  # another package took the place of `sqlite3`
+        if sqlite3.Connection is not module.Connection:  # another package has replaced `sqlite3`
             return None
         library = ctypes.CDLL(getattr(module, "__file__", None))
         library.sqlite3_libversion.restype = ctypes.c_char_p
@@ -95,7 +95,7 @@ class ReadConnection:
         """Returns the address of a statement.
 
         Raises:
-          sqlite3.OperationalError: if it cannot be made.
+          sqlite3.OperationalError: if SQLite rejects it.
         """
         statement = ctypes.c_void_p()
         text = sql.encode()

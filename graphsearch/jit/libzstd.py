@@ -1,4 +1,4 @@
-"""libzstd, as the `zstandard` package ships it, for kernels: they call it without Python's lock.
+"""libzstd, as the `zstandard` package ships it, for kernels: they call it without the GIL.
 
 A kernel gets the functions as addresses, all from one loaded library. Symbols resolved by name could come
 from another zstd in the process, and cached kernels could only be loaded after the library.
@@ -21,7 +21,7 @@ from .compiler import JIT_OFF
 MODULES = ("_cffi", "backend_c")  # of `zstandard`: wheels export the symbols from the first one only
 DICTIONARY_MAGIC = bytes.fromhex(
     "37a430ec"
-)  # RFC 8878, section 5; libzstd takes anything else for plain content
+)  # RFC 8878, section 5; libzstd treats anything else as plain content
 
 
 class Owned:

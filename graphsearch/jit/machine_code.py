@@ -1,4 +1,4 @@
-"""Machine code as bytes and in memory: `llvmlite` loads it, without Numba, whose import takes longer.
+"""Encodes, decodes and loads machine code, with `llvmlite` alone: importing Numba takes longer.
 
 The bytes are one line of JSON, the description, and an object file. The description has the entry's results
 and the external functions that the code calls.
@@ -18,7 +18,7 @@ ENTRY = "graphsearch_entry"
 MOST_RESULTS = 8  # words that a kernel returns, at most
 SUFFIX = ".code"  # of files
 RESULT = re.compile(r"\?7x|f4x|d|Q|q")  # a word of the results
-CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # drops Python's lock
+CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # releases the GIL
 
 Form: TypeAlias = "int | list[Form] | None"  # of results: 0 a number, a list a tuple, None nothing
 
@@ -32,7 +32,7 @@ class MachineCode:
     Attributes:
       code: an object file with the function `ENTRY`: arguments and results as words (`calls.py`).
       results: the format of the results, for `struct`.
-      form: how they are put together: 0 a number, None nothing, a list a tuple.
+      form: the structure of the result: 0 a number, None nothing, a list a tuple.
       outside: functions that the code calls and does not contain.
     """
 
@@ -66,7 +66,7 @@ class MachineCode:
 
 
 def _fits(form: Form, results: str) -> bool:
-    """Returns whether a form takes as many numbers as there are results."""
+    """Returns whether a form is valid and has as many numbers as there are results."""
     waiting, numbers = [form], 0
     while waiting:
         part = waiting.pop()
@@ -88,11 +88,11 @@ def machine() -> str:
 
 
 def load(what: MachineCode) -> Any:
-    """Returns the entry as a C function: int32 status (0 if all is well) of (words, results)."""
+    """Loads the code; returns its entry as a C function (words, results) -> int32 status, 0 for success."""
     llvm = _llvm()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target.create_target_machine(jit=True))
-    if any(llvm.address_of_symbol(name) is None for name in what.outside):  # the engine knows the process's
+    if any(llvm.address_of_symbol(name) is None for name in what.outside):  # the engine finds the process's
         from .pipeline import offer_runtime
 
         offer_runtime()

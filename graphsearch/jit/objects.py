@@ -1,7 +1,7 @@
-"""Machine code of kernels, by Numba: importing this imports it.
+"""Compiles kernels to machine code with Numba; importing this module imports Numba.
 
-The code of a kernel has one entry for callers, whatever the kernel's arguments are: it takes them as words
-(`calls.py`), finds the data of arrays in numpy's objects, and writes the results as words.
+A kernel's code has one entry with the same signature for all kernels: it reads the arguments as words
+(`calls.py`), finds the data of arrays in NumPy's objects, and writes the results as words.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .machine_code import ENTRY, MOST_RESULTS, Form, MachineCode
 from .pipeline import codegen_for, parts_of, typing_remembered
 
 WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
-# numpy's PyArrayObject after what every Python object begins with: data, int32 dimensions, shape, strides
+# offsets in NumPy's PyArrayObject, after Python's object header: data, int32 dimensions, shape, strides
 DATA, SHAPE, STRIDES = (object.__basicsize__ + offset for offset in (0, 16, 24))
 RESULTS = {
     types.boolean: "?7x",
@@ -34,8 +34,8 @@ RESULTS = {
     types.uint64: "Q",
     types.int64: "q",
 }
-# What Numba's own library does for arrays that a kernel makes, on the C library: a count of owners, three
-# words that are not used here or hold the address of the data, and the size. Arrays of Python have no owner.
+# Numba's runtime for arrays that a kernel allocates, on top of the C library's malloc. Its header is a
+# reference count, two unused words, the address of the data, and the size. Python's arrays have no header.
 MEMORY = """
 declare i8* @malloc(i64)
 declare void @free(i8*)
@@ -75,8 +75,8 @@ def build(dispatcher: Dispatcher, arguments: tuple[object, ...], levels: list[st
     """Returns the machine code of a kernel for arguments of these kinds.
 
     Args:
-      levels: of processors, each of which gets code of its own (`places.LEVELS`); empty is the one at hand.
-        The functions inside the kernel are typed and lowered once, for all.
+      levels: of processors (`places.LEVELS`), each with code of its own; an empty one is this processor.
+        The functions inside the kernel are typed and lowered once, for all levels.
     """
     kinds = tuple(_type_of(value) for value in arguments)
     with typing_remembered():
@@ -110,7 +110,7 @@ def _numbers(returned: Type) -> list[Type]:
 
 
 def _form(returned: Type) -> Form:
-    """Returns how the numbers of a result are put together: `MachineCode.form`."""
+    """Returns the structure of a result: `MachineCode.form`."""
     if isinstance(returned, types.BaseTuple):
         return [_form(part) for part in returned]
     return None if returned == types.none else 0
@@ -139,14 +139,14 @@ def _type_of(value: Any) -> Any:
 
 
 def _linked(library: CodeLibrary, callee: CodeLibrary) -> binding.ModuleRef:
-    """Returns the module of an entry with all that it calls, optimised."""
+    """Links an entry with everything it calls; returns the optimised module."""
     module = library._final_module
     for part in parts_of(callee):
         module.link_in(part, preserve=True)
     module.link_in(binding.parse_assembly(MEMORY))
     for function in module.functions:
         if not function.is_declaration and function.name != ENTRY:
-            function.linkage = "internal"  # nobody else calls it, and LLVM optimises it better for that
+            function.linkage = "internal"  # nothing outside calls it, so LLVM optimises it better
     library._optimize_final_module()
     module.verify()
     return module
@@ -155,7 +155,7 @@ def _linked(library: CodeLibrary, callee: CodeLibrary) -> binding.ModuleRef:
 def _entry(
     library: CodeLibrary, compiled: CompileResult, kinds: tuple[Type, ...], results: list[Type]
 ) -> ir.Module:
-    """Returns the module of an entry: int32 status of (words, results)."""
+    """Returns the module of an entry, a function (words, results) -> int32 status."""
     context = cpu_target.target_context
     module = library.create_ir_module(ENTRY)
     kind = ir.FunctionType(STATUS, [WORD.as_pointer(), WORD.as_pointer()])
@@ -189,7 +189,7 @@ class _Words:
         self._next += 1
         if isinstance(kind, types.Array):
             return self._array(kind, self._builder.load(place))
-        if isinstance(kind, types.CPointer):  # in place of an array
+        if isinstance(kind, types.CPointer):  # to the data of an array
             start = self._builder.inttoptr(self._builder.load(place), BYTE.as_pointer())
             return self._builder.inttoptr(self._word(start, DATA), self._context.get_value_type(kind))
         model = self._context.data_model_manager[kind]
@@ -197,7 +197,7 @@ class _Words:
         return model.from_data(self._builder, self._builder.load(data))
 
     def _array(self, kind: types.Array, address: ir.Value) -> ir.Value:
-        """Returns numpy's array at an address, without an owner: there is nothing to free."""
+        """Returns the NumPy array at an address, without an owner: there is nothing to free."""
         builder = self._builder
         start = builder.inttoptr(address, BYTE.as_pointer())
         array = self._context.make_array(kind)(self._context, builder)

@@ -1,8 +1,8 @@
-"""Numba as kernels use it: options, code generators, types.
+"""Numba's settings for kernels: options, code generators, types.
 
 `INNER_OPTIONS` gives functions that only kernels call a shorter pipeline (`inner_pipeline.py`), through the
-documented `pipeline_class`. Where a Numba release has moved the parts that it builds on, the options are
-plain and compiling only takes longer.
+documented `pipeline_class`. If a Numba release has moved the internals that it uses, they fall back to
+`PLAIN_OPTIONS`, and compiling only takes longer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INNER_OPTIONS = _inner_options()
 
 
 def dispatcher_inside(function: Callable[..., Any], **options: bool) -> Any:
-    """Returns Numba's dispatcher of a function that is typed and lowered alone and optimised in its kernels.
+    """Returns Numba's dispatcher of a function that is typed and lowered alone, and optimised in its kernels.
 
     Args:
       options: of `numba.njit`.
@@ -48,13 +48,13 @@ def dispatcher_inside(function: Callable[..., Any], **options: bool) -> Any:
 
 
 def offer_runtime() -> None:
-    """Makes the functions of Numba's runtime, such as those that allocate arrays, known to loaded code."""
+    """Initializes Numba's runtime, so that loaded code can call its functions, such as array allocation."""
     rtsys.initialize(cpu_target.target_context)
 
 
 @cache
 def codegen_for(level: str) -> Any:
-    """Returns the code generator for a level of processors; for an empty one, for the processor at hand."""
+    """Returns the code generator for a level of processors; for an empty level, for this processor."""
     if not level:
         return cpu_target.target_context.codegen()
     before = config.CPU_NAME, config.CPU_FEATURES
@@ -66,12 +66,12 @@ def codegen_for(level: str) -> Any:
 
 
 def parts_of(library: Any) -> list[Any]:
-    """Returns the modules of a compiled function and of all that it calls."""
+    """Returns the modules of a compiled function and of everything it calls."""
     return library.parts() if hasattr(library, "parts") else [library._get_module_for_linking()]
 
 
 def type_of_intrinsic(intrinsic: Any) -> Any:
-    """Returns the type of an intrinsic to Numba, and registers it."""
+    """Registers an intrinsic with Numba and returns its type."""
     context = cpu_target.typing_context
     context.refresh()
     return context.resolve_value_type(intrinsic)
@@ -79,7 +79,7 @@ def type_of_intrinsic(intrinsic: Any) -> Any:
 
 @contextmanager
 def typing_remembered() -> Iterator[None]:
-    """Lets Numba resolve an operation on numbers once for each kind of them: it tries all overloads."""
+    """Caches how Numba resolves operations on numbers: it tries all overloads for every call."""
     function: Any = types.Function
     resolve = function.get_call_type
     known: dict[Any, Any] = {}
@@ -100,10 +100,10 @@ def typing_remembered() -> Iterator[None]:
 
 
 class _RareCollections(event.Listener):  # type: ignore[misc]
-    """Lets the garbage collector run rarely while kernels compile.
+    """Makes the garbage collector run rarely while kernels compile.
 
-    A cold start of the first search takes some percent less CPU time, for 7 MB. Without any collection it
-    takes as long and 200 MB more. Numba compiles in one thread at a time, callees within their caller.
+    This saves a few percent of the CPU time of a cold first search, and costs 7 MB. With no collection at all
+    it takes as long and 200 MB more. Numba compiles in one thread at a time, callees within their caller.
     """
 
     THRESHOLDS = 30_000, 20, 50  # Python's own are 700, 10, 10

@@ -1,4 +1,4 @@
-"""Folders of machine code: beside the package, and in the user's cache.
+"""Folders of machine code: in the package, and in the user's cache.
 
     jit/ready/DIGEST/LEVEL/               came with a wheel for the platform, for levels of processors
     ~/.cache/graphsearch/kernels-DIGEST/  was compiled here, for this processor
@@ -32,17 +32,17 @@ LEVELS = {"x86-64-v3": _V3, "x86-64-v2": _V2}
 
 @dataclass(frozen=True, slots=True)
 class LevelFolder:
-    """A folder of code for one kind of processor.
+    """A folder of code for one level of processors.
 
     Attributes:
-      level: of `LEVELS`; empty: the processor at hand, and no other.
+      level: a key of `LEVELS`; empty: only this processor.
     """
 
     folder: CodeFolder
     level: str
 
     def file_name(self, label: str, kind: object = None) -> str:
-        """Returns the name of the file for a kernel's kind of arguments; of a mark, which has none."""
+        """Returns the file name for a kernel's kind of arguments, or for a mark if `kind` is None."""
         processor = self.level or machine_code.machine()
         if kind is None:
             return f"{label}-{processor}"
@@ -74,7 +74,7 @@ class LevelFolder:
 
 
 class LevelFolders:
-    """The folders for one digest of sources, created and checked when needed.
+    """The folders for one digest of sources; they are created and checked when needed.
 
     Attributes:
       digest: of the sources and the compiler; empty if nothing is compiled.
@@ -85,7 +85,7 @@ class LevelFolders:
 
     @cached_property
     def writing(self) -> list[LevelFolder]:
-        """Folders for code compiled now: one, none, or those of a wheel being built."""
+        """Folders to write new code to: one, none, or those of a wheel being built."""
         if BUILDING in os.environ:
             levels = [level for level in os.environ[BUILDING].split() if runs_here(level)]
             if not levels:
@@ -132,6 +132,6 @@ def announce() -> None:
 
 
 def announced() -> None:
-    """Records that the user already knows of the compilation, for example from a bar."""
+    """Records that the user already knows of the compilation, for example from a progress bar."""
     global _announced
     _announced = True

@@ -1,4 +1,4 @@
-"""Raw pointers and the intrinsics of kernels, with twins in plain Python.
+"""Raw pointers and the intrinsics of kernels, and their equivalents in plain Python.
 
 Inner kernels take pointers, outer ones take arrays and keep them alive. With NUMBA_DISABLE_JIT=1 a pointer is
 an array slice, and every intrinsic is a Python function.
@@ -31,7 +31,7 @@ if JIT_OFF:
     np.seterr(over="ignore")  # 64-bit hashes wrap around, as in compiled code
 
     def _plain(value: object) -> Any:
-        """Returns an argument as it is here: a pointer as the slice of an array."""
+        """Returns an argument untyped: here a pointer is the slice of an array."""
         return value
 
     def ctz(x: uint64) -> int64:
@@ -114,10 +114,10 @@ if JIT_OFF:
 
         Args:
           sums: int32[16] in and out.
-          values: int16[pairs + 1][2], zeros behind the last.
-          weights: int16[pairs + 1][16][2], anything behind the last.
+          values: int16[pairs + 1][2], zeros after the last pair.
+          weights: int16[pairs + 1][16][2], any values after the last pair.
           pairs: a multiple of 8, less than 65536.
-          places: uint16[pairs + 8], for nothing that outlives the call.
+          places: uint16[pairs + 8], scratch.
         """
         rows = _plain(weights)[: 32 * int(pairs)].reshape(-1, 16, 2).astype(np.int32)
         columns = _plain(values)[: 2 * int(pairs)].reshape(-1, 1, 2)
@@ -129,20 +129,20 @@ if JIT_OFF:
     _ONE_STEP = threading.Lock()
 
     def exchange(p: Pointer[T], i: int64, value: T) -> T:
-        """Sets `p[i]` and returns its value before, in one step; nothing behind moves before it."""
+        """Sets `p[i]` and returns its old value, atomically and with acquire ordering."""
         with _ONE_STEP:
             before, p[i] = p[i], value
             return before
 
     def fetch_add(p: Pointer[int64], i: int64, value: int64) -> int64:
-        """Adds to `p[i]` and returns its value before, in one step."""
+        """Adds to `p[i]` and returns its old value, atomically and without ordering."""
         with _ONE_STEP:
             before = p[i]
             p[i] = before + value
             return before
 
     def compare_exchange(p: Pointer[T], i: int64, before: T, value: T) -> bool:
-        """Sets `p[i]` if it is `before`, in one step; returns whether it was."""
+        """Sets `p[i]` atomically if it is `before`; returns whether it was. Orders as acquire and release."""
         with _ONE_STEP:
             if p[i] != before:
                 return False
@@ -150,11 +150,11 @@ if JIT_OFF:
             return True
 
     def load_acquire(p: Pointer[T], i: int64) -> T:
-        """Returns `p[i]`; what its writer wrote before is visible behind."""
+        """Returns `p[i]` with acquire ordering: later reads see all earlier writes of its writer."""
         return p[i]
 
     def store_release(p: Pointer[T], i: int64, value: T) -> None:
-        """Sets `p[i]`, behind everything that was written before."""
+        """Sets `p[i]` with release ordering: after all earlier writes."""
         with _ONE_STEP:
             p[i] = value
 
@@ -163,12 +163,11 @@ if JIT_OFF:
         time.sleep(0)
 
     def call_bound(bound: Bound) -> int64:
-        """Runs a kernel bound to its arguments; returns its number as int64; 0 if it returns none."""
+        """Runs a kernel bound to its arguments; returns its result as int64, 0 if it has none."""
         return int(bound.code(*bound.words) or 0)
 
     def call_c(function: int64, arguments: tuple[int64 | Pointer[uint8], ...]) -> int64:
-        """Calls the C function at an address; returns its result as int64; of a `size_t`, negative for an
-        error.
+        """Calls the C function at an address; returns its result as int64; a `size_t` error is negative.
 
         Args:
           function: int64, its address.

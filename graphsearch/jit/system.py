@@ -1,4 +1,4 @@
-"""Functions of the system for kernels, which call them by address, without Python's lock (`call_c`)."""
+"""Addresses of C functions of the system; kernels call them without the GIL (`call_c`)."""
 
 from __future__ import annotations
 

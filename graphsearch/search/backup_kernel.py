@@ -1,7 +1,7 @@
-"""From the leaves to the root: new records for evaluated leaves, then edges, deepest first.
+"""Expansion and backup: records for the evaluated leaves, then the edges up to the root, deepest first.
 
-An edge takes its visits and its child's value as it is now (`q_a = -Q(child)`); a node's Q is always
-recomputed from all of its edges, so doing it twice changes nothing.
+An edge gets its completed visits and its child's current value (`q_a = -Q(child)`). A node's Q is always
+recomputed from all of its edges, so backing a value up twice changes nothing.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ from .notes_kernel import drop_visit, gives_leaf
 from .param_layout import RESTRICTED
 from .wave_kernel import WavePointers, check_of, field, set_field, words_of
 
-RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between asking for memory and using it
-EDGES_SHARED = 4  # of a path, counted from the root, that other threads often pass
+RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between a prefetch and its use
+EDGES_SHARED = 4  # first edges of a path: other threads often pass them
 BY_RULE = 0  # the evaluator of results by rules or tablebases
 
 
 @inner
 def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -> None:
-    """Makes a record of every evaluated leaf: V, D and P codes, quantised here once and for all."""
+    """Creates a record for every evaluated leaf; V, D and P are quantised only here."""
     for leaf in range(W.counts[wave.LEAVES]):
         e = W.leaf_entry[leaf]
         s = words_of(W, e)
@@ -96,7 +96,7 @@ def expand(T: BoardTable, A: ArenaPointers, W: WavePointers, evaluator: int64) -
 
 @inlined
 def _count_visits(A: ArenaPointers, edge: int64, done: int64) -> None:
-    """Adds completed visits to an edge; a count beyond u32 stays at its maximum and is reported."""
+    """Adds completed visits to an edge; a count beyond u32 saturates and increments OVERFLOWS."""
     n = edge_visits(A, edge) + done
     if n > MAX_VISITS:
         A.counters[arena.OVERFLOWS] += 1
@@ -106,7 +106,7 @@ def _count_visits(A: ArenaPointers, edge: int64, done: int64) -> None:
 
 @inner
 def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int64) -> None:
-    """Adds a visit that ended in a draw of the path to edge `j`; its child is not touched."""
+    """Adds a visit that ended in a path draw to edge `j`; the child stays unchanged."""
     if block_class_of(A, rec) < WIDE:
         grow_block(T, A, s, rec, A.ints[CAPACITY + block_class_of(A, rec)], True)
     edge = edge_at(A, rec, j)
@@ -116,7 +116,7 @@ def _count_draw(T: BoardTable, A: ArenaPointers, s: Position, rec: int64, j: int
 
 @inner
 def _remember_overlay(A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Notes the edges of a visit that only this game's history made a draw: saves take them back."""
+    """Adds the edges of a visit that only this game's history made a draw to the overlay (never saved)."""
     drawn = int64(1)
     a = int64(e)
     parent = field(W, a, wave.PARENT)
@@ -140,7 +140,7 @@ def refresh_if_stale(A: ArenaPointers, rec: int64) -> None:
 def _mixed(
     A: ArenaPointers, edge: int64, known: int64, valued: int64, q: float32, draws: int64
 ) -> tuple[float32, int64]:
-    """Returns the (q, draw share) of an edge whose child was lost and has not caught up yet."""
+    """Returns the (q, draw share) of an edge to a child that was lost and has not caught up yet."""
     A.counters[arena.AHEAD] += 1
     missing = valued - known
     before = edge_q(A, edge)
@@ -178,7 +178,7 @@ def set_from_child(
     """Sets the q and draw field of an edge from its child's summary, seen from this side.
 
     A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the missing
-    visits keep the edge's old value. Proofs of the edge stay for good. `resets`: its move resets the clock.
+    visits keep the edge's old value. Proofs of the edge stay. `resets`: the edge's move resets the clock.
     """
     value, draws, flags, code, known = summary
     before, old = edge_q(A, edge), edge_draws(A, edge)
@@ -229,7 +229,7 @@ def entry_backer(
 
     @inlined
     def back_up_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
-        """Adds the completed visits of an entry to the edge that led to it, with its present value."""
+        """Adds the completed visits of an entry to the edge that led to it, and updates the edge's value."""
         done = field(W, e, wave.DONE)
         parent = field(W, e, wave.PARENT)
         if done == 0 or parent < 0:
@@ -305,7 +305,7 @@ def back_up_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 
 @inner
 def _ask_for_first(A: ArenaPointers, W: WavePointers) -> None:
-    """Prefetches the first edges of a path, which other threads have most likely changed meanwhile."""
+    """Prefetches the first edges of a path: other threads have probably changed them meanwhile."""
     for e in range(1, min(W.counts[wave.ENTRIES], int64(EDGES_SHARED + 1))):
         rec = field(W, field(W, e, wave.PARENT), wave.SLOT)
         prefetch(A.guards, row_of(A, U(rec)))
@@ -315,9 +315,9 @@ def _ask_for_first(A: ArenaPointers, W: WavePointers) -> None:
 
 @inner
 def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
-    """Completes the only visit of a wave, beside those of other threads; returns their number.
+    """Completes the only visit of a wave while other threads complete theirs; returns the completed visits.
 
-    An edge takes its child's value while both records are locked: so the last value stays.
+    An edge is set from its child while both records are locked, so the latest value stays.
     """
     if A.guard_mask:
         _ask_for_first(A, W)
@@ -331,7 +331,7 @@ def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
         drop_visit(A, above, rec, field(W, e, wave.EDGE))
         if above != below:
             give_guard(A, below)
-        refresh_if_stale(A, rec)  # before others wait for the row above, too
+        refresh_if_stale(A, rec)  # now, while only this row is locked
         e, below = parent, above
         parent = field(W, e, wave.PARENT)
     completed = complete_roots(A, W)
@@ -342,7 +342,7 @@ def back_up_lone(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
 
 @inner
 def is_over(A: ArenaPointers, rec: int64, s: Position) -> bool:
-    """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
+    """Returns whether the root's result and a move that leads to it are proven: the search may end."""
     if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # a position of the game may spoil a proof
         return False
     return clock_of(s) < CLOCK_DRAW and is_decided(A, rec, s)
@@ -377,7 +377,7 @@ def back_up(T: BoardTable, A: ArenaPointers, W: WavePointers) -> int64:
     for up in range(W.counts[wave.DEEPEST]):
         e = W.heads[W.counts[wave.DEEPEST] - up]
         while e >= 0:
-            ask_for(A, W, e)  # the next of a depth is usually the entry before
+            ask_for(A, W, e)  # the next entry of a depth is usually e - 1
             _back_up_entry(T, A, W, e)
             e = field(W, e, wave.NEXT)
     return complete_roots(A, W)

@@ -1,10 +1,10 @@
-"""Proofs in a game: a position that stood twice in it is a draw when it is reached again.
+"""Proofs in a game: a position that occurred twice in it is a draw when it is reached again.
 
-A record proves its result for a path without a past. In a game whose positions may return, a proven move
-counts as proven only if no line of its proof reaches one of them.
+A record proves its result for a path without a history. In a game, a proven move counts as proven only if no
+line of its proof reaches a position that occurred twice.
 
-    root -- winning move --> all defences --> ...   up to the next capture or pawn move, behind which
-                                                    nothing returns
+    root -- winning move --> all defences --> ...   up to the next capture or pawn move, after which no
+                                                    earlier position can recur
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import chess.polyglot
 from ..graph.view import NodeView, Reader, view
 from ..store.record.ranking import best_move
 
-MOST_POSITIONS = 3000  # of a proof to examine; a longer one is in doubt
+MOST_POSITIONS = 3000  # of a proof to examine; a longer proof is doubtful
 
 
 def view_in_game(
@@ -28,23 +28,23 @@ def view_in_game(
     lines: int | None = None,
     first: Collection[chess.Move] = (),
 ) -> NodeView | None:
-    """Returns the view of a position in a game that makes returns to some positions draws; None if unknown.
+    """Returns the view of a position after a game that makes some positions draws; None if it is unknown.
 
     Args:
-      past: Polyglot keys of the positions that stood twice (`history_keys`). The rest as for `view`.
+      past: Polyglot keys of the positions that occurred twice (`history_keys`). The rest as for `view`.
     """
     doubtful = doubtful_moves(read, board, past) if len(past) else None
     return view(read, board, lines=lines, first=first, doubtful=doubtful)
 
 
 def doubtful_moves(read: Reader, board: chess.Board, past: Collection[int]) -> frozenset[chess.Move]:
-    """Returns the moves whose proof may reach one of these positions, or that return to one at once."""
+    """Returns the moves whose proof may reach one of these positions, or that lead to one at once."""
     keys = frozenset(int(key) for key in past)
     return frozenset(move for move in board.legal_moves if not _Walk(read, keys).is_safe_after(board, move))
 
 
 class _Walk:
-    """A walk through one proof."""
+    """Walks through the proofs of moves."""
 
     def __init__(self, read: Reader, past: frozenset[int]) -> None:
         self._read = read

@@ -1,7 +1,7 @@
-"""Visits in flight: on their way down, or waiting for an evaluation.
+"""Visits in flight: visits that descend, or wait for an evaluation.
 
-They are counted by node and edge beside the records, never in them, so a wave that is dropped (evaluator
-error, Ctrl-C) leaves no trace. A wave that is gathered while the one before is being evaluated sees both.
+They are counted by node and edge outside the records, so a dropped wave (evaluator error, Ctrl-C) leaves no
+trace. A wave that is gathered while the previous one is being evaluated counts the visits of both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .wave_kernel import WavePointers, hash_place, hash_put, item_before
 
 @inner
 def fields_of(W: WavePointers, node: int64) -> Pointer[int64]:
-    """Returns the words of an in-flight node."""
+    """Returns the fields of an in-flight node."""
     return adv(W.nodes, node * wave.FLIGHT_FIELDS)
 
 
@@ -37,7 +37,7 @@ def _new_flight(W: WavePointers, tag: uint64) -> int64:
 
 @inlined
 def flight_at(W: WavePointers, tag: uint64) -> int64:
-    """Returns the in-flight node of a known position, new if this wave has not been there."""
+    """Returns the in-flight node of a known position; creates it on this wave's first arrival."""
     place = hash_place(W, tag)
     if W.hash[2 * place] == ZERO:
         hash_put(W, place, tag, _new_flight(W, tag))
@@ -52,7 +52,7 @@ def is_leaf_in_flight(W: WavePointers, tag: uint64) -> bool:
 
 @inner
 def widen_flight(W: WavePointers, node: int64, room: int64) -> None:
-    """Gives an in-flight node at least `room` counts."""
+    """Extends an in-flight node to at least `room` edge counts."""
     fields = fields_of(W, node)
     had = fields[wave.ROOM]
     if had >= room:
@@ -101,7 +101,7 @@ def _covered(nodes: Pointer[int64], node: int64) -> int64:
 
 @inner
 def edges_in_flight(W: WavePointers, node: int64) -> int64:
-    """Returns how many first edges of a node hold all of its visits in flight."""
+    """Returns the number of leading edges of a node that cover all of its visits in flight."""
     edges = _covered(W.nodes, node)
     other = fields_of(W, node)[wave.OTHER]
     return max(edges, _covered(W.before_nodes, other)) if other >= 0 else edges
@@ -119,7 +119,7 @@ def all_in_flight(W: WavePointers, node: int64) -> int64:
 
 @inlined
 def send(W: WavePointers, node: int64, j: int64, visits: int64, room: int64) -> None:
-    """Puts visits in flight over edge `j` of a node whose block has `room` entries."""
+    """Puts visits in flight over edge `j` of a node; its block has `room` entries."""
     fields = fields_of(W, node)
     if fields[wave.ROOM] == 0 and (fields[wave.SUM] == 0 or fields[wave.SINGLE] == j):
         fields[wave.SINGLE] = j
@@ -131,7 +131,7 @@ def send(W: WavePointers, node: int64, j: int64, visits: int64, room: int64) -> 
 
 @inner
 def land(W: WavePointers, node: int64, j: int64, visits: int64) -> None:
-    """Takes visits over edge `j` of a node out of flight, counted or not."""
+    """Takes visits over edge `j` of a node out of flight, whether they were completed or not."""
     fields = fields_of(W, node)
     if j < fields[wave.ROOM]:
         W.flight[fields[wave.AT] + j] -= visits
@@ -147,7 +147,7 @@ def is_barred(W: WavePointers, node: int64, j: int64) -> bool:
 
 @inner
 def bar(W: WavePointers, node: int64, j: int64, room: int64) -> None:
-    """Bars edge `j` of a node, whose block has `room` entries, for this wave."""
+    """Bars edge `j` of a node for this wave; its block has `room` entries."""
     widen_flight(W, node, max(room, j + 1))
     fields = fields_of(W, node)
     if W.barred[fields[wave.AT] + j] == 0:

@@ -1,10 +1,10 @@
-"""Forced visits: those of a search of some moves only, over edges of its root; never saved.
+"""Forced visits: the visits over root edges in a search of some moves only; they are never saved.
 
     n of an edge in memory   = visits by PUCT + forced visits
     n of an edge in the file = visits by PUCT
 
-The children's records keep the results of these visits. A later search of all moves catches up with them,
-without an evaluation, as far as PUCT wants that move.
+The children's records keep the results of these visits. A later search of all moves catches up with them
+without evaluations, as far as PUCT selects that move.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .puct_kernel import set_listed
 from .waves import WaveRunner
 
 Counts = NDArray[np.int64]  # [E, 2]: n and r of a root's edges, in descending P
-PART = 64  # of a root's visits, for one catch-up of an edge
+PART = 64  # an edge catches up in steps of 1/64 of the root's visits
 
 
 class ForcedVisits:
-    """The forced visits of one session: recorded in the arena's overlay, taken back before every save.
+    """The forced visits of one session: recorded in the arena's overlay, and taken back before every save.
 
-    Make one when the root is known and before the first visit over its edges. `end` must follow.
+    Create it when the root is known, before the first visit over its edges; call `end` afterwards.
     """
 
     def __init__(self, graph: Graph, board: chess.Board) -> None:
@@ -55,7 +55,7 @@ class ForcedVisits:
 
     @property
     def unproven(self) -> int:
-        """How many there are over edges with no proven result, draws of the path aside."""
+        """The number of forced visits over edges without a proven result, path draws excluded."""
         record = self.record()
         extra = _counts(record) - self._before
         return sum(int(extra[k, 0] - extra[k, 1]) for k, edge in enumerate(record.edges) if not edge.proof)
@@ -73,7 +73,7 @@ class ForcedVisits:
             self._append(slot, edge, 1, r)
 
     def _kept(self, record: NodeRecord) -> Counts:
-        """Returns the counts that the file may hold: one visit carries the proof of a new move."""
+        """Returns the counts that the file may hold; one visit carries the proof of a new move."""
         kept = self._before.copy()
         for k, edge in enumerate(record.edges):
             if edge.proof and kept[k, 0] == kept[k, 1]:
@@ -81,7 +81,7 @@ class ForcedVisits:
         return kept
 
     def _noted(self, slot: int) -> Counts:
-        """Returns the number of visits of the root's edges in the overlay, by this game or forced."""
+        """Returns the root's visits in the overlay, forced or drawn by this game's history."""
         noted = np.zeros_like(self._before)
         length = int(self._arena.counters[arena_kernel.OVERLAY_LENGTH])
         items, visits = self._arena.arrays.overlay[: 2 * length].reshape(-1, 2).T
@@ -101,10 +101,9 @@ class ForcedVisits:
 
     # ---------------------------------------------------------- resuming
     def catch_up(self, runner: WaveRunner, listed: Sequence[int], params: SearchParams) -> None:
-        """Continues a search of the same moves: forces the visits again that need no evaluation.
+        """Resumes a search of the same moves: forces again the visits that need no evaluation.
 
-        They follow PUCT's order, so a move whose child another search knows well takes no more than its
-        share.
+        They follow PUCT's order, so a move that another search has explored gets no more than its share.
 
         Args:
           listed: edges of the root that the search may take, in descending P.
@@ -149,10 +148,10 @@ def _counts(record: NodeRecord) -> Counts:
 def _caught_up(
     record: NodeRecord, listed: Sequence[int], rooms: dict[int, int], params: SearchParams
 ) -> NDArray[np.int64]:
-    """Returns n of each edge at the first time PUCT, restricted to the listed ones, selects one without room.
+    """Returns n of each edge when PUCT, restricted to the listed edges, first selects one without room.
 
     Args:
-      rooms: the largest n to which edges can catch up.
+      rooms: the largest n to which each edge can catch up.
     """
     counts = _counts(record)
     n: NDArray[np.int64] = counts[:, 0].copy()

@@ -1,10 +1,10 @@
-"""The wave in flight of a stopped search, so that the next search continues as if there had been no stop.
+"""The wave in flight of a stopped search: with it the next search continues as if there had been no stop.
 
     search 1   gather k + 1 behind k | back up k | stop: k + 1 is kept, its leaves are not evaluated
     search 2   k + 1 is evaluated: gather k + 2 behind k + 1 | back up k + 1 | ...
 
-It is kept as a tree of moves from the root and the visits in flight over them, never as addresses. Only the
-same search resumes it, and only if every position is unchanged: inner ones known, leaves not.
+It is stored as a tree of moves from the root with the visits in flight over them, never as addresses. Only
+the same search resumes it, and only if no position has changed: inner ones are known, leaves are not.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from . import wave_kernel as wave
 
 Numbers = NDArray[np.int64]
 TREE_COLUMNS, FLIGHT_COLUMNS = 3, 3  # parent, edge, leaf or -1 | entry, edge, visits in flight
-FLIGHTS_PER_ROW = 16  # as `wave_kernel.new_wave` has room for
-MOST_VISITS = (1 << 31) - 1  # that one edge has in flight
+FLIGHTS_PER_ROW = 16  # the room in `wave_kernel.new_wave`
+MOST_VISITS = (1 << 31) - 1  # in flight over one edge
 
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A gathered wave whose leaves are not evaluated.
+    """A gathered wave without evaluations of its leaves.
 
     Attributes:
-      search: the search it belongs to: `search_of`.
-      waves: that overlapped since nothing was in flight.
-      asked, early: visits that it asked for and nodes took, and those of them that needed no evaluation.
-      tree: `int64[E, 3]`, by depth: parent (-1 at the root, else an earlier row), number of the edge in the
-        parent's record, number of the leaf (-1: a node).
+      search: digest of the search it belongs to (`search_of`).
+      waves: number of overlapping waves since nothing was in flight.
+      asked, early: visits that nodes accepted, and the number of those that needed no evaluation.
+      tree: `int64[E, 3]`, sorted by depth: parent (-1 at the root, else an earlier row), number of the edge
+        in the parent's record, number of the leaf (-1: a node).
       flights: `int64[F, 3]`: row of the tree (a node), number of its edge, visits in flight over it.
     """
 
@@ -57,7 +57,7 @@ class InFlight:
         kinds = entries[:, wave.KIND]
         kept = np.flatnonzero((kinds == wave.NODE) | (kinds == wave.LEAF))
         kept = kept[np.argsort(entries[kept, wave.DEPTH], kind="stable")]
-        rows = np.full(len(entries) + 1, -1, np.int64)  # the last: of the root's parent, -1
+        rows = np.full(len(entries) + 1, -1, np.int64)  # the last is for the root's parent, -1
         rows[kept] = np.arange(len(kept))
         chosen = entries[kept]
         leaf = np.where(chosen[:, wave.KIND] == wave.LEAF, chosen[:, wave.NODE_OR_LEAF], -1)
@@ -78,7 +78,7 @@ class InFlight:
 
     @classmethod
     def parse(cls, text: str, *, most: int) -> InFlight | None:
-        """Returns the wave of a text; None if it is invalid or has more than `most` rows."""
+        """Returns the wave parsed from a text; None if it is invalid or has more than `most` rows."""
         try:
             found = json.loads(text)
             waves, asked, early = numbers = [found[name] for name in ("waves", "asked", "early")]
@@ -93,7 +93,7 @@ class InFlight:
         return wave_found if wave_found._is_sound() else None
 
     def _is_sound(self) -> bool:
-        """Returns whether all rows refer to valid rows, and every leaf is there once."""
+        """Returns whether all rows refer to valid rows, and every leaf occurs once."""
         rows = np.arange(len(self.tree))
         parent, _, leaf = self.tree.T
         row, _, visits = self.flights.T
@@ -109,11 +109,11 @@ class InFlight:
 
     @property
     def leaves(self) -> int:
-        """How many leaves wait for their evaluation."""
+        """The number of leaves that wait for their evaluation."""
         return int((self.tree[:, 2] >= 0).sum())
 
     def depths(self) -> Numbers:
-        """Returns the depth of every row of the tree, in plies; -1 in rows that do not stand by depth."""
+        """Returns the depth of every row of the tree, in plies; -1 if it is not sorted by depth."""
         depth = np.full(len(self.tree), -1, np.int64)
         level = np.flatnonzero(self.tree[:, 0] < 0)
         for plies in range(wave.MAX_PLIES):
@@ -143,7 +143,7 @@ def put_together(graph: Graph, w: wave.WaveArrays, root: NDArray[np.uint64], fou
 
 
 def plies_of(w: wave.WaveArrays) -> int:
-    """Returns the sum of the lengths of a wave's visits that wait for an evaluation."""
+    """Returns the total length, in plies, of a wave's visits that wait for an evaluation."""
     entries = w.entries.view(np.int64).reshape(-1, wave.ENTRY_WORDS)
     return int(entries[w.leaf_entry[: int(w.counts[wave.LEAVES])], wave.DEPTH].sum())
 

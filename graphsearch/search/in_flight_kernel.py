@@ -1,8 +1,8 @@
 """Restores a wave that was in flight when its search stopped: level by level from the root.
 
-place_level    positions by their moves, records found, those that may be in the file noted as missing
-check_level    inner positions are known, leaves are not; else the graph has changed, and the wave is dropped
-send_flights   visits in flight over every edge
+place_level    makes the moves, finds the records, and lists those that may be in the file as missing
+check_level    inner positions must be known and leaves unknown; else the graph has changed: drop the wave
+send_flights   puts the visits in flight over every edge
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def begin(A: ArenaArrays, W: WaveArrays, target: int64, asked: int64, early: int
 def _place(
     T: BoardTable, A: ArenaPointers, W: WavePointers, root: Position, parent: int64, j: int64
 ) -> int64:
-    """Returns the entry behind edge `j` of entry `parent`, or a new root entry; -1 without such an edge."""
+    """Returns a new entry for the child at edge `j` of entry `parent`, or for the root; -1: no such edge."""
     if parent < 0:
         return start_at_root(W, root, int64(0))
     rec = field(W, parent, wave.SLOT)
@@ -75,9 +75,9 @@ def place_level(
     tree: NDArray[np.int64],
     end: int64,
 ) -> int64:
-    """Adds the rows of the tree up to `end` as entries, their parents placed and checked.
+    """Adds the rows of the tree up to `end` as entries; their parents must be placed and checked.
 
-    Returns how many of their records may be in the file, as `misses` has them; -1 if a row cannot be placed.
+    Returns the number of records that may be in the file (listed in `misses`); -1 if a row cannot be placed.
     """
     Tp, Ap, Wp, Fp = ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F)
     Wp.counts[wave.MISSES] = 0
@@ -117,7 +117,7 @@ def _enters(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, leaf: in
 def check_level(
     T: NDArray[np.uint64], A: ArenaArrays, W: WaveArrays, tree: NDArray[np.int64], begin: int64, end: int64
 ) -> bool:
-    """Puts placed rows in flight, missing records read by now; returns whether all are unchanged."""
+    """Puts placed rows in flight after missing records were read; returns whether all are unchanged."""
     Tp, Ap, Wp = ptr(T, 0), pointers(A), wave_pointers(W, W)
     for i in range(Wp.counts[wave.MISSES]):
         e = Wp.misses[i]

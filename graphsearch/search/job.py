@@ -1,4 +1,4 @@
-"""A search as one record, the same for one process and for every shard; and the calls that steer it."""
+"""The parameters of a search, the same for one process and for every shard, and the caller's controls."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def nothing(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchJob:
-    """A search.
+    """The parameters of one search.
 
     Attributes:
-      board: the root, with the game before it as move stack. Positions that stood twice in the game count as
-        draws.
+      board: the root, with the game before it as move stack. Positions that occurred twice in the game count
+        as draws.
       limits: when to stop; without any, only `Control.stop` ends the search. They count additions.
       params: of PUCT, the gatherer and the batch.
       searchmoves: moves that it may take at the root; empty: all, or in one process the best ones if
         tablebases know them.
-      run: number of a run of the file that the search adds to; None: it is a run of its own.
+      run: number of the run in the file that the search adds to; None: the search is a run of its own.
       lists: whether the file lists the root, and its value after the search.
       hurry: return before everything is saved, if nothing has been unsaved for long. The caller must then
         call `Graph.save_soon`, `begin_saving` or `close`.
       lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
-      save_seconds: between two saves of a cluster; None: as in a search of one process.
+      save_seconds: seconds between two saves of a cluster; None: as in a search of one process.
     """
 
     board: chess.Board
@@ -60,7 +60,7 @@ class SearchJob:
         """Settles the board; castling may be given in either form.
 
         Raises:
-          InvalidPositionError: if the root is no `chess.Board`, or one of `searchmoves` is not a legal move.
+          InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` is not legal.
         """
         if not isinstance(self.board, chess.Board):
             raise InvalidPositionError(f"the position must be a chess.Board, not {type(self.board).__name__}")
@@ -77,7 +77,7 @@ class SearchJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """How a caller watches and steers a search; it stays in the caller's process.
+    """A caller's means to watch and steer a search; they stay in the caller's process.
 
     Attributes:
       on_progress: called soon after the beginning, then about every `interval` seconds, and once at the end.
@@ -85,7 +85,7 @@ class Control:
       stop: set it, from any thread or a signal handler, to finish the wave, save and return.
       pace: called before each wave, or slice of waves, with the number of leaves last evaluated and their
         seconds (0, 0.0 at first); returns the most leaves of the next waves.
-      mates: looks for mates beside the search (`solvers.mate.beside.MateFinder`); its lines go into the
+      mates: looks for mates during the search (`solvers.mate.beside.MateFinder`); its lines go into the
         records. None, or with `searchmoves`: the search plays the first mate that it proves.
       on_slice: called after each slice of waves, about every 30 ms, and while the file is read; it may read
         the graph.

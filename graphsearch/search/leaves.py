@@ -1,7 +1,7 @@
 """Evaluates the leaves of waves: by threads if the evaluator is a kernel, else by one thread that calls it.
 
-One wave at a time is being evaluated. Its arrays of values and priors belong to the evaluator meanwhile;
-nobody else writes them, and nobody writes the arena.
+One wave at a time is being evaluated. Meanwhile only the evaluator writes the wave's values and priors, and
+no thread writes the arena.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..store.record.node import flags_of
 from . import lines_kernel
 from . import wave_kernel as wave
 
-THREAD_FROM = 16  # leaves of a batch that make a thread worth it
+THREAD_FROM = 16  # leaves of the smallest batch that is worth a thread
 OVERLAP_FROM = 64  # the same if the evaluator is inside the kernels
 NEVER = 1 << 60
 Answer = Future[None] | Job
@@ -32,7 +32,7 @@ class LeafEvaluation:
     """Evaluates the leaves of one search's waves.
 
     Attributes:
-      kernel: the evaluator if it is inside the kernels.
+      kernel: the evaluator if it is inside the kernels, else None.
       answered: leaves last evaluated at once, or by a slice of waves, and their seconds.
     """
 
@@ -53,12 +53,12 @@ class LeafEvaluation:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the evaluator knows nothing, so that there is nothing to wait for."""
+        """Whether the evaluator is `uniform`, so that there is nothing to wait for."""
         return self._evaluator.kernel_kind == UNIFORM
 
     @property
     def overlaps_from(self) -> int:
-        """Leaves of a batch from which on the next wave is gathered while one is being evaluated."""
+        """The batch size, in leaves, from which the next wave is gathered while one is being evaluated."""
         if self.kernel is None:
             return THREAD_FROM
         return NEVER if self.is_uniform else OVERLAP_FROM
@@ -69,7 +69,7 @@ class LeafEvaluation:
         return self.kernel is not None and self.kernel.team.count > 1
 
     def filler(self, w: wave.WaveArrays) -> Filler:
-        """Returns the kernel that evaluates the leaves of a wave; the caller keeps the wave."""
+        """Returns the kernel that evaluates the leaves of a wave; the caller must keep the wave alive."""
         assert self.kernel is not None
         found = self._fillers.get(id(w.values))  # the array stays when entries get more room
         return found or self._fillers.setdefault(id(w.values), Filler(self.kernel, leaves_of(w)))
@@ -80,7 +80,7 @@ class LeafEvaluation:
         return self.kernel is not None and not self.has_helpers
 
     def finish(self, w: wave.WaveArrays, leaves: int) -> None:
-        """Evaluates in this thread the leaves of a wave that are not evaluated yet (`is_here`)."""
+        """Evaluates the remaining leaves of a wave in this thread; requires `is_here`."""
         call = self.filler(w).call
         words = call.bound.words
         if words[END] < leaves:
@@ -97,7 +97,7 @@ class LeafEvaluation:
         return self._thread.submit(self._ask, w, leaves)
 
     def take(self, answer: Answer) -> None:
-        """Waits until all leaves are evaluated, helping where it can.
+        """Waits until all leaves are evaluated; helps if it can.
 
         Raises:
           EvaluatorError: if the evaluator fails.
@@ -115,7 +115,7 @@ class LeafEvaluation:
             self._ask(w, leaves)
 
     def close(self, answer: Answer | None) -> None:
-        """Ends the evaluator's thread; drops the answer that is still awaited."""
+        """Ends the evaluator's thread; cancels the pending evaluation."""
         if isinstance(answer, Job):
             answer.cancel()
         if self._thread:
@@ -148,5 +148,5 @@ class LeafEvaluation:
 
 
 def leaves_of(w: wave.WaveArrays) -> BatchArrays:
-    """Returns the leaves of a wave in the form of batch kernels."""
+    """Returns the leaves of a wave as the arrays of a batch kernel."""
     return BatchArrays(w.leaf_words, w.moves, w.offsets, w.values, w.priors)

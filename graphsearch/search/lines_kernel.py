@@ -2,7 +2,7 @@
 
     game 1 <- game 0 <- root <- entry <- entry <- leaf        a place is an entry, or -1 - i for `game` i
 
-An entry that is first to reach a position makes it a leaf, so a leaf has one line, whoever meets it later.
+The first entry to reach a position makes it a leaf, so a leaf has one line even if other entries reach it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ NOWHERE = -(1 << 62)
 
 @inner
 def _words_at(entries: Pointer[uint64], game: Pointer[uint64], place: int64) -> Pointer[uint64]:
-    """Returns the position at a place."""
     if place >= 0:
         return adv(entries, place * ENTRY_WORDS)
     return adv(game, (-1 - place) * PW)
@@ -31,7 +30,7 @@ def _words_at(entries: Pointer[uint64], game: Pointer[uint64], place: int64) -> 
 
 @inner
 def _before(entries: Pointer[uint64], length: int64, place: int64) -> int64:
-    """Returns the place before a place, NOWHERE if it is not known."""
+    """Returns the previous place on the line, NOWHERE if it is unknown."""
     i = int64(0)
     if place >= 0:
         parent = as_i64(entries)[place * ENTRY_WORDS + PARENT]
@@ -44,7 +43,7 @@ def _before(entries: Pointer[uint64], length: int64, place: int64) -> int64:
 
 @inner
 def _stood_before(entries: Pointer[uint64], game: Pointer[uint64], length: int64, place: int64) -> bool:
-    """Returns whether the position at a place stands on its line already, and might have stayed since."""
+    """Returns whether a place's position occurs earlier on its line, after the last irreversible move."""
     s = _words_at(entries, game, place)
     for back in range(1, clock_of(s) + 1):
         place = _before(entries, length, place)
@@ -68,9 +67,9 @@ def trace_lines(
     """Writes the lines of leaves (`evaluators.lines.Lines`).
 
     Args:
-      entries, leaf_entry: of the wave (`wave_kernel.WaveArrays`). leaves: how many there are.
-      game: uint64, packed positions before the root, the latest first. length: how many there are.
-      words: uint64, zeros, and repeated: bool, False: where the lines go.
+      entries, leaf_entry: of the wave (`wave_kernel.WaveArrays`). leaves: number of leaves.
+      game: uint64, packed positions before the root, the latest first. length: number of positions.
+      words: output, uint64 zeros on entry. repeated: output, bool, False on entry.
     """
     entries_at, game_at = ptr(entries, 0), ptr(game, 0)
     for leaf in range(leaves):

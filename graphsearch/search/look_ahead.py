@@ -1,6 +1,6 @@
-"""Reads records that waves wait for, and those of visits to come, as far as they can be predicted.
+"""Reads the records that waves wait for, and predicts and reads those of the next visits.
 
-A look-ahead walks visits on as a search would and then forgets them: only the memory's content changes.
+A look-ahead makes further visits as a search would and then drops them; only the memory's content changes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..position.board import Words
 from . import wave_kernel as wave
 from . import waves_kernel
 
-ROUNDS = 4  # beside an evaluation, each of half the visits of the one before
-# A path that waits for a record has this many visits walked ahead, whose records are then read together; not
-# more often than after so many visits.
+ROUNDS = 4  # during an evaluation, each with half the visits of the one before
+# When a lone path waits for a record, the look-ahead makes SCOUT_VISITS visits and reads their records
+# together, at most once every SCOUT_EVERY visits.
 SCOUT_VISITS, SCOUT_EVERY = 512, 128
 
 
@@ -25,9 +25,9 @@ class LookAhead:
     """Reads records for the waves of one root."""
 
     def __init__(self, graph: Graph, root: Words) -> None:
-        """Reads nothing yet; `root` is a packed position."""
+        """Creates a look-ahead that has read nothing yet; `root` is a packed position."""
         self._graph, self._arena, self._root = graph, graph.arena, root
-        self._scout: wave.WaveArrays | None = None  # once a lone path has met a record that is in the file
+        self._scout: wave.WaveArrays | None = None  # created when a lone path meets a record in the file
         self._scouted_at = -SCOUT_VISITS
 
     def bring(self, w: wave.WaveArrays, *, is_path: bool) -> None:
@@ -46,9 +46,9 @@ class LookAhead:
         self._walk(self._scout, SCOUT_VISITS, rounds=1, staying=wave.slots_of(waiting))
 
     def beside(self, w: wave.WaveArrays, is_over: Callable[[], bool]) -> None:
-        """Reads the records of the wave behind a gathered one, until its evaluation `is_over`.
+        """Reads the records of the wave after a gathered one, until the evaluation `is_over`.
 
-        It walks the same number of visits on from this wave's, then half as many, and so on.
+        It makes as many further visits as this wave asked for, then half as many, and so on.
         """
         self._walk(w, int(w.counts[wave.VISITS_ASKED]), rounds=ROUNDS, is_over=is_over)
 
@@ -61,10 +61,10 @@ class LookAhead:
         is_over: Callable[[], bool] = lambda: False,
         staying: Words | None = None,
     ) -> None:
-        """Walks visits on from a wave, reads the records they meet, and forgets the visits.
+        """Makes further visits from a wave, reads the records they meet, and drops the visits.
 
         Args:
-          staying: slots of records that must stay in memory; then it begins with an empty wave.
+          staying: slots of records that must stay in memory; if given, it begins with an empty wave.
         """
         arena, pager = self._arena, self._graph.pager
         counted = arena.counters[arena_kernel.COUNTED].copy()

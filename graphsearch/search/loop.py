@@ -1,4 +1,4 @@
-"""The search in one process: waves until a limit, saved on the way, resumed from the graph's records."""
+"""The search in one process: it runs waves until a limit, saves meanwhile, and resumes from the records."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from .waves import WaveRunner
 
 LOAD_SHOWN_SECONDS = 0.25
 LOADED_SOON = 1_000_000  # nodes: about a second
-FIRST_SHOWN_SECONDS = 0.1  # from the beginning, however long the intervals are
+FIRST_SHOWN_SECONDS = 0.1  # after the start, however long the intervals are
 UNLIMITED = 1 << 60
-WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second, which is better spent repeatably
+WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second; shorter searches stay repeatable
 GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
 
 
@@ -58,7 +58,7 @@ def analyze(
 
     Args:
       graph: the graph that the search continues; limits count additions to it.
-      board: the position, with the game before it as move stack. Positions that stood twice in the game
+      board: the position, with the game before it as move stack. Positions that occurred twice in the game
         count as draws.
       limits: when to stop; without any, only `stop` ends the search.
       params: search parameters; default: `SearchParams()`.
@@ -76,7 +76,7 @@ def analyze(
       lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
       run: number of a run of the file that the caller has begun and will finish. The search is part of it,
         and its root is not listed in the file. None: the search is a run of its own.
-      mates: looks for mates beside the search (`solvers.mate.beside.MateFinder`); its lines go into the
+      mates: looks for mates during the search (`solvers.mate.beside.MateFinder`); its lines go into the
         records. None, or with `searchmoves`: the search plays the first mate that it proves.
 
     Raises:
@@ -112,10 +112,10 @@ def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
 
 
 def _threads_of(graph: Graph, limits: Limits) -> int:
-    """Returns how many threads make visits at once: as many as were asked for, but one in a short search.
+    """Returns the number of threads that make visits: the number requested, but one in a short search.
 
-    By default all cores, if a clock or a person ends the search, which then does not repeat anyway; else one.
-    `uniform` is slower with two (.94 of the visits), so it walks alone unless it is asked to.
+    The default is all cores if a clock or a person ends the search, which is not repeatable anyway; else one.
+    `uniform` is slower with two threads (0.94 of the visits), so its default is one.
     """
     kernel = inside(graph.evaluator)
     counts = [n for n in (limits.visits, limits.evaluations) if n is not None]
@@ -144,7 +144,7 @@ class GraphSearch(Session):
         self._name = search_of(self.root, before, moves=moves, params=self.params.as_dict())
         self._clock = SaveClock(graph, self._runner.most_nodes, job.save_seconds)
         self._run = job.run  # in the file, None until it is inserted
-        self._rests_until = 0.0  # nothing is loaded before
+        self._rests_until = 0.0  # nothing is loaded before this time
         finder = control.mates if not self._listed and not self._is_over else None
         self._mates = RootMates(finder, graph, job.board, control.stop) if finder else None
 
@@ -160,7 +160,7 @@ class GraphSearch(Session):
                 self._restrict()
                 if self._mates:
                     self._mates.find(self._view(0))
-                self._resume()  # after that: the leaves of a wave in flight must stay unknown
+                self._resume()  # last: the leaves of a wave in flight must stay unknown
                 self._loop()
                 self._runner.finish(goes_on=self.reason in GOES_ON)
                 if self._mates and self._is_proven():
@@ -189,7 +189,7 @@ class GraphSearch(Session):
 
     def _begin(self) -> None:
         self.begin(lists=self.job.lists)
-        if self._run is None and not self.job.hurry:  # in a hurry that waits for its first save
+        if self._run is None and not self.job.hurry:  # in a hurry, the first save inserts it
             self.graph.call(self._insert_run)
         self.arena.set_run(self._run or 0)
 
@@ -249,9 +249,9 @@ class GraphSearch(Session):
         return visits, limits.evaluations - self.added(arena_kernel.EVALUATIONS)
 
     def _load(self) -> None:
-        """Reads the file into memory: whole if that is soon done, else in half of the time, between waves.
+        """Reads the file into memory: a small file at once, a large one for half of the time, between waves.
 
-        So a short search of a large file does not wait for all of it.
+        A short search of a large file thus does not wait for all of it.
         """
         began, shown = time.monotonic(), 0.0
         if began < self._rests_until:
@@ -282,7 +282,7 @@ class GraphSearch(Session):
             self._mates.learn()
 
     def _finished(self) -> bool:
-        """Returns whether a limit is reached, and stores which."""
+        """Returns whether the search must stop, and stores the reason."""
         self.reason = self.why_stop(
             self.added(arena_kernel.VISITS),
             self.added(arena_kernel.EVALUATIONS),

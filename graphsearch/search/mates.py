@@ -1,4 +1,4 @@
-"""Mates that a prover finds beside the search: inserted into the graph, and played."""
+"""Mates that a prover finds during the search; the search adds them to the graph and plays them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class MateFinder(Protocol):
         """Returns the line of a mate for either side before the search begins; empty without one."""
 
     def pause(self, visits: int) -> int | None:
-        """Returns how many visits a search makes before its next call of `beside`; None: any number."""
+        """Returns the visits that a search makes before its next call of `beside`; None: no limit."""
 
     def beside(self, visits: int, q: float, stop: threading.Event) -> Sequence[chess.Move]:
-        """Returns the line of a mate found between two waves, after so many visits and at Q of the root."""
+        """Returns the line of a mate found between two waves, given the visits so far and the root's Q."""
 
     def after(self, board: chess.Board, mate: int | None, stop: threading.Event) -> Sequence[chess.Move]:
         """Returns the line of a shorter mate than the one proven, or of the longest defence."""
 
 
 class RootMates:
-    """A finder's results for one root; `first` is the move of its line."""
+    """A finder's results for one root; `first` holds the first move of its line."""
 
     def __init__(self, finder: MateFinder, graph: Graph, board: chess.Board, stop: threading.Event) -> None:
         """Creates it for a search that `stop` ends."""
@@ -52,11 +52,11 @@ class RootMates:
             self.learn()
 
     def pause(self, visits: int) -> int | None:
-        """Returns how many visits a search makes before the finder continues."""
+        """Returns the visits that a search makes before the finder continues; None: no limit."""
         return None if self._next is None else max(1, self._next - visits)
 
     def look(self, visits: int) -> bool:
-        """Continues the finder after so many visits, if it is due; returns whether it found a line."""
+        """Runs the finder if it is due after `visits` visits; returns whether it found a line."""
         if self._stop.is_set() or (self._next is not None and visits < self._next):
             return False
         self._next = self._pause_after(visits)

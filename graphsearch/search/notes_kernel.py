@@ -1,10 +1,10 @@
-"""Notes that threads leave for each other beside the locks of records: visits in flight, and leaves.
+"""Notes for other threads, next to the locks of records: visits in flight, and leaves.
 
     row of a record   | locked? | notes | slot, edge: visits in flight | .. | key of a leaf: 1 | ..
 
-A note is its subject << 8 | a count. The subject is a slot and an edge, or a key of which one bit is lost.
-A row that is full takes no more notes on visits: the next threads do not see these. Leaves wait for room.
-The notes of a row belong to whoever holds its lock; without visits under way there are none.
+A note is its subject << 8 | a count. The subject is a slot and an edge, or a key (one bit of it is lost).
+A full row accepts no more notes on visits, so other threads do not see those visits. Leaves wait for room.
+Only the thread that holds a row's lock accesses its notes. Without visits under way there are none.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _place(A: ArenaPointers, at: int64, subject: int64) -> int64:
 
 @inner
 def _add(A: ArenaPointers, at: int64, subject: int64) -> bool:
-    """Counts one more of a subject; returns whether there was room for it."""
+    """Increments the count of a subject; returns whether there was room for it."""
     place = _place(A, at, subject)
     if place == at + FIRST_NOTE + A.guards[at + NOTES]:
         if A.guards[at + NOTES] == MOST_NOTES:
@@ -56,7 +56,7 @@ def _add(A: ArenaPointers, at: int64, subject: int64) -> bool:
 
 @inner
 def _take(A: ArenaPointers, at: int64, subject: int64) -> None:
-    """Counts one less of a subject, if it is noted."""
+    """Decrements the count of a subject, if it is noted."""
     place = _place(A, at, subject)
     last = at + FIRST_NOTE + A.guards[at + NOTES] - 1
     if place > last:
@@ -76,21 +76,21 @@ def _over(rec: int64, j: int64) -> int64:
 
 @inlined
 def note_visit(A: ArenaPointers, at: int64, rec: int64, j: int64) -> None:
-    """Notes a visit in flight over edge `j` of a record, whose row is locked."""
+    """Notes a visit in flight over edge `j` of a record with a locked row."""
     if A.guard_mask:
         _add(A, at, _over(rec, j))
 
 
 @inlined
 def drop_visit(A: ArenaPointers, at: int64, rec: int64, j: int64) -> None:
-    """Takes the note back."""
+    """Removes the note of `note_visit`."""
     if A.guard_mask:
         _take(A, at, _over(rec, j))
 
 
 @inner
 def flying_over(A: ArenaPointers, at: int64, rec: int64, j: int64) -> int64:
-    """Returns the visits in flight over edge `j` of a record, whose row is locked; too many if in doubt."""
+    """Returns the visits in flight over edge `j` of a record with a locked row; without a note, a bound."""
     place = _place(A, at, _over(rec, j))
     if place == at + FIRST_NOTE + A.guards[at + NOTES]:
         return threads_of(A)
@@ -99,13 +99,13 @@ def flying_over(A: ArenaPointers, at: int64, rec: int64, j: int64) -> int64:
 
 @inlined
 def has_notes(A: ArenaPointers, at: int64) -> bool:
-    """Returns whether there may be visits in flight over edges of a record, whose row is locked."""
+    """Returns whether there may be visits in flight over edges of a record with a locked row."""
     return A.guard_mask != 0 and A.guards[at + NOTES] != 0
 
 
 @inner
 def visits_over(A: ArenaPointers, at: int64, rec: int64, note: int64) -> tuple[int64, int64]:
-    """Returns (edge, visits in flight) of a note of a row; edge -1 if it is about something else."""
+    """Returns (edge, visits in flight) of a note of a row; edge -1 if it is not about the record."""
     found = A.guards[at + FIRST_NOTE + note]
     if _subject(found) >> EDGE_BITS != rec:
         return int64(-1), int64(0)
@@ -120,7 +120,7 @@ def _leaf(key: uint64) -> int64:
 
 @inlined
 def takes_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
-    """Notes an unknown position as this thread's leaf; returns False if it is known by now, or another's."""
+    """Claims an unknown position as this thread's leaf; returns False if it is known by now, or claimed."""
     return A.guard_mask == 0 or _takes_leaf(A, key, check)
 
 
@@ -137,7 +137,7 @@ def _takes_leaf(A: ArenaPointers, key: uint64, check: uint64) -> bool:
 
 @inlined
 def gives_leaf(A: ArenaPointers, key: uint64) -> None:
-    """Takes the note on a leaf back, which is in the table by now."""
+    """Removes the note on a leaf that is in the table by now."""
     if A.guard_mask:
         _gives_leaf(A, key)
 

@@ -25,14 +25,14 @@ class SearchParams:
         the evaluator wants (`Evaluator.batch_size`); a search has 1 wherever the evaluator is a kernel.
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
-        at equal evaluations (docs/contributing/benchmarks.md); 1 takes over most.
+        at equal evaluations (docs/contributing/benchmarks.md); 1 reuses the most visits.
       max_wave_share: `flow`: every node has at most this share of its own N in flight, but one visit always;
         in (0, 1].
       gather: how a wave is filled, one of `GATHERERS`; with batches of 1 all are the same.
       max_collision_events: `classic`: number of collisions that ends a wave, >= 1.
       max_collision_visits: most visits that collisions may count, >= 1: in a wave of `classic`; in `budget`,
         for every 256 leaves of the batch.
-      overlap: 1: gather the next wave while an evaluator outside the kernels has one; 0: wait for it.
+      overlap: 1: gather the next wave while an evaluator outside the kernels evaluates one; 0: wait for it.
     """
 
     cpuct: float = 1.745
@@ -88,12 +88,12 @@ class SearchParams:
         return values | {"MinibatchSize": self.minibatch_size or AUTO_TEXT}
 
 
-AUTO, AUTO_TEXT = 0, "auto"  # a batch as the evaluator wants it: lc0's MinibatchSize has the same 0
+AUTO, AUTO_TEXT = 0, "auto"  # the evaluator's batch size; 0 as in lc0's MinibatchSize
 GATHERERS = ("classic", "budget", "exclude", "flow")
 CLASSIC, BUDGET, EXCLUDE, FLOW = range(len(GATHERERS))  # numbers of the gatherers in kernels
 MAX_BATCH = 1 << 20
 MAX_COLLISIONS = 10**9
-LARGEST = 1e12  # of a parameter: scores stay far from the end of double precision
+LARGEST = 1e12  # of a parameter: scores stay far from the limits of double precision
 MAX_LIMIT = WHOLE.most  # of visits and evaluations
 
 OPTION_NAMES: Mapping[str, str] = {

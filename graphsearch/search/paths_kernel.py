@@ -1,4 +1,4 @@
-"""The way of a visit: where it begins, its steps, and how it ends: draws, terminals, leaves, catch-up."""
+"""The path of a visit: its start, its steps, and its end (draws, terminals, leaves, catch-up)."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def start_at_root(W: WavePointers, root: Position, asked: int64) -> int64:
 
 @inlined
 def add_child(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, j: int64, asked: int64) -> int64:
-    """Returns the new entry behind edge `j` of entry `e`."""
+    """Returns a new entry for the child at edge `j` of entry `e`."""
     return new_child(T, W, e, j, asked, edge_move(A, edge_at(A, field(W, e, wave.SLOT), j)))
 
 
 @inlined
 def new_child(T: BoardTable, W: WavePointers, e: int64, j: int64, asked: int64, move: uint16) -> int64:
-    """Returns the new entry behind edge `j` of entry `e`, whose move is given."""
+    """Returns a new entry for the child at edge `j` of entry `e`; `move`: the edge's move."""
     child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
     make_move(T, words_of(W, e), words_of(W, child), move)
     return child
@@ -70,14 +70,14 @@ def new_child(T: BoardTable, W: WavePointers, e: int64, j: int64, asked: int64, 
 
 @inner
 def is_restricted(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
-    """Returns whether an entry is the root of a search of some of its moves only."""
+    """Returns whether an entry is the root of a search that is restricted to some moves."""
     return A.ints[RESTRICTED] != 0 and field(W, e, wave.PARENT) < 0
 
 
 # ------------------------------------------------------------------ ends
 @inner
 def repeats_on_path(W: WavePointers, e: int64) -> bool:
-    """Returns whether an entry's position stands already on its path from the root, root included."""
+    """Returns whether an entry's position occurs earlier on its path from the root, root included."""
     s = words_of(W, e)
     clock = clock_of(s)
     a = int64(e)
@@ -120,12 +120,12 @@ def draw_of_the_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64)
 
 @inner
 def end_entry(A: ArenaPointers, W: WavePointers, e: int64, kind: int64, done: int64) -> None:
-    """Marks where a path ended, with the visits it completes, and counts it."""
+    """Ends a path at an entry: sets its kind and completed visits, and updates the counters."""
     counters = A.counters
     depth = field(W, e, wave.DEPTH)
     if kind == wave.HISTORY_DRAW:
         counters[arena.OVERLAY_RESERVED] += depth
-        if counters[arena.OVERLAY_RESERVED] > A.overlay_size:  # no place to note it: the visit is dropped
+        if counters[arena.OVERLAY_RESERVED] > A.overlay_size:  # the overlay is full: drop the visit
             kind = wave.COLLISION
             done = int64(0)
     set_field(W, e, wave.KIND, kind)
@@ -178,7 +178,7 @@ def _records_mate_in_one(
 ) -> bool:
     """Records an entry's position if one of its `n` legal moves mates; returns whether one does."""
     s = words_of(W, e)
-    room = adv(W.leaf_words, W.counts[wave.LEAVES] * PW)  # of the leaf that it may still become
+    room = adv(W.leaf_words, W.counts[wave.LEAVES] * PW)  # scratch: the words of the next leaf
     j = mate_in_one(T, s, moves, n, room, A.moves)
     if j < 0 or clock_of(s) >= CLOCK_DRAW:
         return False
@@ -233,7 +233,7 @@ def completed_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
 
 @inlined
 def ends_at_known(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> bool:
-    """Ends an entry at a known result, or to catch up with `spent` visits of its edge; returns whether."""
+    """Ends an entry at a known result, or to catch up with `spent` visits; returns whether it ended."""
     rec = field(W, e, wave.SLOT)
     if state_of(A, rec) & USED == 0:
         add_state(A, rec, USED)
@@ -254,7 +254,7 @@ def ends_at_known(A: ArenaPointers, W: WavePointers, e: int64, spent: int64) -> 
 
 @inlined
 def ends_by_path(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> bool:
-    """Ends an entry below the root whose path makes it a draw; returns whether it did."""
+    """Ends an entry below the root if its path makes it a draw; returns whether it did."""
     if field(W, e, wave.PARENT) < 0:
         return False
     drawn = draw_of_the_path(T, A, W, e)
@@ -275,9 +275,9 @@ def locate(T: BoardTable, A: ArenaPointers, s: Position) -> tuple[int64, uint64]
 def look_up(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, e: int64, waited: bool
 ) -> int64:
-    """Finds the record of an entry on a single path; returns its slot, 0 if it is unknown, -1 if it waits.
+    """Returns the slot of an entry's record on a single path, 0 if it is unknown, -1 if the visit must wait.
 
-    It waits if the record may be in the file; called again (`waited`), a missing record is unknown.
+    It waits if the record may be in the file; in the next call (`waited`) a missing record is unknown.
     """
     s = words_of(W, e)
     rec, check = locate(T, A, s)
@@ -293,6 +293,6 @@ def look_up(
 
 @inner
 def miss(W: WavePointers, e: int64) -> None:
-    """Lists an entry whose record may be in the file."""
+    """Lists an entry as missing: its record may be in the file."""
     W.misses[W.counts[wave.MISSES]] = e
     W.counts[wave.MISSES] += 1

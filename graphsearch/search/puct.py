@@ -38,7 +38,7 @@ def score(value: float, gain: float, mass: float) -> float:
 
 
 def mean_with_draws(q: float, n: float, r: float) -> float:
-    """Returns E of an edge with n visits of which r ended in a draw of the path.
+    """Returns E of an edge with n visits, r of them path draws.
 
     >>> mean_with_draws(0.5, 4.0, 1.0)
     0.375
@@ -47,7 +47,7 @@ def mean_with_draws(q: float, n: float, r: float) -> float:
 
 
 def fpu(q: float, fpu_value: float, visited: float) -> float:
-    """Returns the value assumed of an edge without visits.
+    """Returns the value assumed for an edge without visits.
 
     Args:
       q: of the node. visited: sum of P over the edges with visits.

@@ -1,13 +1,13 @@
-"""PUCT on one record: the value and the score of its edges, the edge to visit next.
+"""PUCT on one record: the values and scores of its edges, and the edge to visit next.
 
 The formulas are those of `puct.py`, compiled. P is `code ** 4 * NORM`; the factor NORM of a block, which all
 its edges share, goes into the exploration term:
 
     gain of an edge = scale * code ** 4,   scale = c(N) sqrt(max(1, sum n)) * NORM
 
-In a search of some moves of the root, `ints[LISTED + j]` says whether edge `j` of the root, counted in
-descending P, takes visits. Every gatherer asks at the root and nowhere else: below it a return to the root's
-position is a draw of the path. P and FPU stay as they are, and so do the visits of the other edges.
+In a search of some root moves only, `ints[LISTED + j]` is 1 if edge `j` of the root, in descending P, takes
+visits. Gatherers check it at the root only: below, a return to the root's position is a path draw. P, FPU and
+the visits of the other edges stay unchanged.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def exploration_term(floats: Pointer[float64], visits: int64) -> float64:
 
 @inner
 def exploration(A: ArenaPointers, visits: int64) -> float64:
-    """Returns `exploration_term`, from the arena's table where it reaches."""
+    """Returns `exploration_term`, from the arena's table for small numbers of visits."""
     if visits < EXPLORATION_ENTRIES:
         return A.floats[EXPLORATION + visits]
     return exploration_term(A.floats, visits)
@@ -85,7 +85,7 @@ def exploration(A: ArenaPointers, visits: int64) -> float64:
 
 @inner
 def scale_of(A: ArenaPointers, block: int64, visits: int64) -> float64:
-    """Returns the factor that turns code ** 4 of an edge into its gain, for so many visits spent."""
+    """Returns the factor that turns code ** 4 of an edge into its gain after `visits` visits."""
     return exploration(A, visits) * float64(A.values[block + NORM])
 
 
@@ -120,7 +120,7 @@ def best_unmade(A: ArenaPointers, rec: int64, fpu: float64, scale: float64) -> f
 
 @inlined
 def is_out(A: ArenaPointers, edge: int64, s: Position) -> bool:
-    """Returns whether a visited edge's result is proven at its position: more visits tell nothing new."""
+    """Returns whether a visited edge's result is proven at its position, so that more visits add nothing."""
     d = edge_draws(A, edge)
     return is_special(edge_q(A, edge), d) and d <= DRAWN and holds_here(A, edge, s)
 
@@ -129,14 +129,14 @@ def is_out(A: ArenaPointers, edge: int64, s: Position) -> bool:
 def _best_edge(
     A: ArenaPointers, rec: int64, m: int64, scale: float64, s: Position, heeds: bool
 ) -> tuple[float64, int64, int64, float64]:
-    """Returns (score, number) of the best visited edge, the first one without visits, the visited powers.
+    """Returns (score and number of the best visited edge, first unvisited edge, sum of visited code ** 4).
 
-    The number is -1 if there is none; `heeds`: edges with a proven result are skipped.
+    The number is -1 if there is none; `heeds`: skip edges with a proven result.
     """
     stride = stride_at(A, rec)
     best = NEVER
     chosen = int64(-1)
-    unvisited = int64(m)  # the first unvisited edge has the largest P of all that are
+    unvisited = int64(m)  # the first unvisited edge has the largest P of them
     visited_powers = 0.0
     edge = edge_at(A, rec, int64(0))
     for j in range(m):
@@ -158,7 +158,7 @@ def _best_edge(
 def select(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
     """Returns the number of the edge with the highest score (the first of equals).
 
-    Edges with a proven result have left the selection, unless all have. Puts it into the block if need be.
+    It skips edges with a proven result, unless all have one, and adds the edge to the block if necessary.
     """
     if not has_block(A, rec):
         grow_block(T, A, s, rec, int64(1), False)
@@ -184,7 +184,7 @@ def select(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> int64:
 
 @inner
 def make_all_edges(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> None:
-    """Puts every move of a record into its block, so that a listed one is there however unlikely it is."""
+    """Adds every move of a record to its block, so that even an unlikely listed move has an edge there."""
     if materialised(A, rec) < move_count(A, rec):
         grow_block(T, A, s, rec, move_count(A, rec), False)
 
@@ -218,7 +218,7 @@ def select_listed(T: BoardTable, A: ArenaPointers, s: Position, rec: int64) -> i
 
 @inner
 def _load_masses(A: ArenaPointers, rec: int64, at: int64, masses: Pointer[float64]) -> tuple[int64, float64]:
-    """Writes 1 + n + visits in flight of every edge in a block; returns (all in flight, tried powers)."""
+    """Writes 1 + n + visits in flight of a block's edges; returns (all in flight, sum of tried code ** 4)."""
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
     powers = 0.0
@@ -249,7 +249,7 @@ def _best_beside(
     fpu: float64,
     heeds: bool,
 ) -> tuple[float64, int64]:
-    """Returns (score, number) of the best edge that leads to no leaf in flight; -1: there is none."""
+    """Returns (score, number) of the best edge that leads to no leaf in flight; number -1: none."""
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
     best = NEVER
@@ -270,12 +270,13 @@ def _best_beside(
 def select_beside(
     T: BoardTable, A: ArenaPointers, s: Position, rec: int64, at: int64, masses: Pointer[float64]
 ) -> int64:
-    """Returns what `select` does beside visits in flight; -1 if all edges lead to leaves in flight.
+    """Returns the best edge, visits in flight included; -1 if all edges lead to leaves in flight.
 
-    A visit in flight counts as one that is made. An edge to a leaf in flight is not taken.
+    It selects like `select`, but a visit in flight counts as completed, and edges to leaves in flight are
+    skipped.
 
     Args:
-      at: the row of the record, which is locked. masses: scratch of 256.
+      at: the record's row, locked. masses: scratch of 256.
     """
     if not (has_notes(A, at) and has_block(A, rec)):
         return select(T, A, s, rec)
@@ -303,7 +304,7 @@ def fill_exploration(floats: NDArray[np.float64]) -> None:
 
 # ------------------------------------------------------------------ settings
 def set_params(arrays: ArenaArrays, params: SearchParams) -> None:
-    """Makes the kernels search with `params`."""
+    """Writes the search parameters for the kernels into the arena's arrays."""
     floats, ints = arrays.floats, arrays.ints
     floats[CPUCT] = params.cpuct
     floats[CPUCT_BASE] = params.cpuct_base
@@ -318,7 +319,7 @@ def set_params(arrays: ArenaArrays, params: SearchParams) -> None:
 
 
 def set_listed(arrays: ArenaArrays, edges: Sequence[int] | None) -> None:
-    """Lets searches take only these edges of the root, counted in descending P; None: all."""
+    """Restricts searches to these edges of the root, counted in descending P; None: all."""
     arrays.ints[RESTRICTED] = edges is not None
     arrays.ints[LISTED:] = 0
     arrays.ints[[LISTED + k for k in edges or ()]] = 1

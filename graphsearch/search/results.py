@@ -22,7 +22,7 @@ class Counts:
     Attributes:
       visits: completed at the root. evaluations: paid for.
       catch_ups, collisions: as in `SearchResult`. unkept: visits that the file does not keep.
-      plies, seldepth: of the visits that ended here, all together and the longest.
+      plies, seldepth: of the visits that ended here, the total and the longest.
       saved: records written. read_back: records read.
     """
 
@@ -38,12 +38,12 @@ class Counts:
 
     @property
     def depth(self) -> int:
-        """The mean plies of a visit."""
+        """The mean length of a visit, in plies."""
         return round(self.plies / self.visits) if self.visits else 0
 
     @classmethod
     def together(cls, parts: Iterable[Counts]) -> Counts:
-        """Returns the counts of several shards together."""
+        """Returns the combined counts of several shards."""
         rows = list(parts)
         totals = {f.name: sum(getattr(row, f.name) for row in rows) for f in fields(cls)}
         return cls(**totals | {"seldepth": max(row.seldepth for row in rows)})
@@ -68,7 +68,7 @@ class Progress:
       written: records saved to the file.
       depth: mean length of a visit, in plies.
       seldepth: longest visit, in plies.
-      loaded: records of the file read into memory so far, and all of them; None if no loading is under way.
+      loaded: records of the file read into memory so far, and their total; None if nothing is being loaded.
       viewer: returns the root as `node` does.
     """
 
@@ -110,9 +110,9 @@ class SearchResult:
 
     Attributes:
       position: FEN of the root.
-      key: of the root, as the tables have it.
+      key: key of the root, as in the tables.
       store: path of the file; None if the graph is in memory only.
-      opening: the last opening in the game up to the root; None if none has a name.
+      opening: the last named opening in the game up to the root, or None.
       visits: root N now.
       new_visits: visits that this search added.
       evaluations: evaluations that this search paid for.
@@ -156,7 +156,7 @@ class SearchResult:
 
     @classmethod
     def of(cls, board: chess.Board, node: NodeView, counts: Counts, **others: Any) -> SearchResult:
-        """Returns the result of a search by its root and its counts, and by the other attributes."""
+        """Returns a result with these counts; `others`: the remaining attributes."""
         return cls(
             position=fen_of(board),
             key=key_text(board),

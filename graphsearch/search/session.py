@@ -1,4 +1,4 @@
-"""What every search has, in one process or in a shard: a root, counts, limits, saves and an end."""
+"""The common part of every search, in one process or in a shard: root, counts, limits, saves and end."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from .puct_kernel import set_listed, set_params
 from .results import Counts
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
-FLUSH_GROWTH = 3  # from one interval to the next: what changes in both is written twice
-COPY_BYTES = 320  # of a node while it is saved: its copy and position, the order, and what it is encoded to
+FLUSH_GROWTH = 3  # from one interval to the next: a node that changes in both is written twice
+COPY_BYTES = 320  # of a node while it is saved: its copy, position, order and encoding
 MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and encodes: 15 to 19 MB for 1,024
-RESERVED_PARTS = 4  # a budget is at least so many times the memory reserved for both
+RESERVED_PARTS = 4  # at most one of so many parts of a budget is reserved for both
 LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
-IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
+IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: nothing is left to find
 
 
 class SaveClock:
-    """When a search saves: after so many unsaved `nodes`, and now and then."""
+    """Decides when a search saves: after `nodes` unsaved nodes, and at intervals."""
 
     def __init__(self, graph: Graph, most_nodes: int, seconds: float | None = None) -> None:
-        """Reserves memory for saves beside waves that change up to `most_nodes` nodes.
+        """Reserves memory for saves during waves that change up to `most_nodes` nodes.
 
         Args:
-          seconds: between two saves; None: intervals that grow.
+          seconds: between two saves; None: growing intervals.
         """
         graph.pager.reserved = 0
         self.nodes = flush_nodes(graph.pager.budget)
@@ -71,15 +71,15 @@ class Session:
     """One search of one root on one graph, or on one shard of it.
 
     Attributes:
-      root, past: packed root; keys of the positions before it that stood twice.
-      params: with a batch in place of AUTO.
+      root, past: packed root; keys of the positions before it that occurred twice.
+      params: with a batch size in place of AUTO.
       game: packed positions before the root, for an evaluator that wants lines.
-      reason: why the search has ended, empty before.
-      forced: the visits of its root that are not saved; None if it forces none, or not yet.
+      reason: why the search has ended; empty before that.
+      forced: the forced visits; None if there are none, or none yet.
     """
 
     def __init__(self, graph: Graph, job: SearchJob, *, batch: int) -> None:
-        """Prepares a search; `batch` stands for AUTO."""
+        """Prepares a search; `batch` replaces AUTO."""
         self.graph, self.arena, self.job, self.board = graph, graph.arena, job, job.board
         self.root, self.past = pack(self.board), history_keys(self.board)
         self.params = job.params.with_batch(batch)
@@ -93,7 +93,7 @@ class Session:
         self._found_at = (
             0,
             int(self._before[arena.VISITS]),
-        )  # evaluations, and visits when there were last any
+        )  # evaluations, and the visits at the latest one
         self._is_over = terminal_kind(self.board) != NOT_TERMINAL
 
     # ---------------------------------------------------------- counts
@@ -103,7 +103,7 @@ class Session:
         return time.monotonic() - self.started
 
     def added(self, counter: int) -> int:
-        """Returns the additions to a counter of the arena."""
+        """Returns the increase of an arena counter since the search began."""
         return int(self.arena.counters[counter] - self._before[counter])
 
     def pass_over(self, visits: int) -> None:
@@ -128,11 +128,11 @@ class Session:
     def why_stop(
         self, visits: int, evaluations: int, *, nodes: int, stops: bool, is_held: bool, is_decided: bool
     ) -> str:
-        """Returns why the search ends now; empty if it goes on.
+        """Returns the reason to stop now; empty if the search continues.
 
         Args:
           visits, evaluations: so far. nodes: of the graph.
-          stops: its caller wants it to end. is_held: a reader keeps the log of a file.
+          stops: the caller wants it to stop. is_held: a reader keeps a file's log from being reused.
           is_decided: the root's result is proven, and with it a move that leads to it.
         """
         limits = self.job.limits
@@ -149,8 +149,8 @@ class Session:
         return next((reason for reason, holds in reasons.items() if holds), "")
 
     def _is_exhausted(self, evaluations: int, nodes: int) -> bool:
-        """Returns whether so many visits in a row found nothing to evaluate that no more will."""
-        visits = int(self.arena.counters[arena.VISITS])  # with those that are passed over
+        """Returns whether so many visits in a row found nothing to evaluate that no later one will."""
+        visits = int(self.arena.counters[arena.VISITS])  # including those of `pass_over`
         if evaluations != self._found_at[0]:
             self._found_at = evaluations, visits
         idle = visits - self._found_at[1]
@@ -163,7 +163,7 @@ class Session:
 
     # ---------------------------------------------------------- begin and end
     def begin(self, *, lists: bool) -> None:
-        """Prepares the graph, whose file lists the root if the search `lists` it."""
+        """Prepares the graph; `lists`: its file lists the root."""
         self.graph.begin_search(self.board, lists=lists)
         self.arena.set_history(self.past)
         self.arena.counters[arena.SELDEPTH] = 0
@@ -185,7 +185,7 @@ class Session:
     def state_of_run(
         self, visits: int, evaluations: int, *, finished: bool, depth: int | None = None
     ) -> Callable[[Store, int], None]:
-        """Returns a function that writes the state of a run, and its root's value if it lists that."""
+        """Returns a function that writes the state of a run, and the root's value if the search lists it."""
         values = self.graph.root_values(self.board) if self._writes_root else None
         if values and depth is not None:
             values = replace(values, depth=depth)
@@ -203,7 +203,7 @@ class Session:
         return self.job.lists
 
     def end(self) -> None:
-        """Takes back the visits that no file holds."""
+        """Ends the search: takes back the visits that are not saved, and clears its history."""
         set_listed(self.arena.arrays, None)
         self.arena.take_back_overlay()
         self.arena.forget_overlay()

@@ -1,4 +1,4 @@
-"""Whose turn it is among roots that share the time of one search."""
+"""Divides the time of one search among several roots, in turns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..position.board import fen_of
 from .job import SearchJob
 from .params import Limits, SearchParams
 
-ROUND_SECONDS = 30.0  # in which each root has its turn
-LEAST_SECONDS = 3.0  # of a turn: each begins a run of the file
+ROUND_SECONDS = 30.0  # of a round, in which each root has one turn
+LEAST_SECONDS = 3.0  # of a turn: each begins a run in the file
 GOES_ON = {"time", "stop"}  # reasons after which a root has another turn
 
 
@@ -22,7 +22,7 @@ class Root:
     """A position that is searched in turn with others.
 
     Attributes:
-      board: the position, with the game before it. title: for people.
+      board: the position, with the game before it. title: its name for people.
       share: of the time, in proportion to the others. searchmoves: in UCI; empty: all moves.
     """
 
@@ -33,17 +33,17 @@ class Root:
 
 
 class Turns:
-    """The roots, the seconds that each has had, and those that need no more search."""
+    """The roots, the seconds that each has had, and the roots that need no more search."""
 
     def __init__(self, roots: Sequence[Root], *, round_seconds: float = ROUND_SECONDS) -> None:
-        """Takes the roots, and the time in which each has its turn."""
+        """Begins with these roots; in `round_seconds` each has one turn."""
         self._roots = tuple(roots)
         self._round = round_seconds
         self._had: dict[str, float] = {}  # seconds divided by the share, by position and moves
         self._ended: dict[str, str] = {}  # why it needs no more search
 
     def replace(self, roots: Sequence[Root]) -> None:
-        """Takes other roots; one that is new begins level with the one that has had least."""
+        """Replaces the roots; a new root begins level with the root that has had the least time."""
         level = min((self._had.get(_key(root), 0.0) for root in self._roots), default=0.0)
         known = {_key(root) for root in self._roots}
         self._roots = tuple(roots)
@@ -52,12 +52,12 @@ class Turns:
         self._ended = {}  # a search that has nothing to do ends at once
 
     def next(self) -> Root | None:
-        """Returns the root that has had least for its share; None if none needs more search."""
+        """Returns the root with the least time for its share; None if none needs more search."""
         open_ = [root for root in self._roots if _key(root) not in self._ended]
         return min(open_, key=lambda root: self._had.get(_key(root), 0.0), default=None)
 
     def seconds(self, root: Root) -> float | None:
-        """Returns the length of a root's turn; None without others."""
+        """Returns the length of a root's turn in seconds; None if no other root needs more search."""
         open_ = [one for one in self._roots if _key(one) not in self._ended]
         if len(open_) < 2:
             return None
@@ -65,7 +65,7 @@ class Turns:
         return max(least, self._round * root.share / sum(one.share for one in open_))
 
     def job(self, root: Root, params: SearchParams, limits: Limits | None = None) -> SearchJob:
-        """Returns the search of a root's turn; `limits`: what is left for all of them."""
+        """Returns the job for a root's turn; `limits`: the remaining limits of all roots together."""
         left = limits or Limits()
         times = [seconds for seconds in (self.seconds(root), left.seconds) if seconds is not None]
         return SearchJob(
@@ -86,7 +86,7 @@ class Turns:
         return self._ended.get(_key(root), "")
 
     def count(self, root: Root, seconds: float, reason: str) -> None:
-        """Counts a search of a root, which ended for a reason."""
+        """Adds the seconds of a root's search, and stores why it ended."""
         key = _key(root)
         self._had[key] = self._had.get(key, 0.0) + seconds / root.share
         if reason not in GOES_ON:

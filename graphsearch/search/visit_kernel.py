@@ -1,13 +1,13 @@
-"""One visit from top to bottom: plain sequential PUCT, which every gatherer is with batches of one.
+"""One visit from root to leaf and back: plain sequential PUCT, as in every gatherer with batches of one.
 
     locate -> select -> step -> locate -> ... -> end     from the root to a leaf, or to a known result
     evaluate                                             V and P of the leaf
     expand                                               its record
     back up                                              from the last edge to the root
 
-Each word is a call of the one function that says how: `select` in `puct_kernel.py` (by the formulas of
-`puct.py`), steps and ends in `paths_kernel.py`, `expand` and `back_up` in `backup_kernel.py`. Gatherers
-select for many visits at once (`gatherers/`); all else is the same.
+Each step is a call of one function: `select` in `puct_kernel.py` (by the formulas of `puct.py`), steps and
+ends in `paths_kernel.py`, `expand` and `back_up` in `backup_kernel.py`. Gatherers select for many visits at
+once (`gatherers/`); the other steps are the same.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .paths_kernel import (
 from .puct_kernel import select_beside, select_listed
 from .wave_kernel import WavePointers, check_of, field, words_of
 
-READ_INSIDE = 64  # records that a wave waits for, at most, that are read in a kernel; more by several threads
+READ_INSIDE = 64  # most missing records of a wave that a kernel reads; several threads read more
 
 
 @inner
@@ -56,9 +56,9 @@ def visit(
     evaluating: Bound,
     bringing: Bound,
 ) -> int64:
-    """Makes one visit of the root in an empty wave; returns how many visits that completed.
+    """Makes one visit of the root in an empty wave; returns the number of completed visits.
 
-    Returns -1 if it waits for records that `bringing` cannot read; called again, it goes on from there.
+    Returns -1 if it waits for records that `bringing` cannot read; the next call continues from there.
 
     Args:
       evaluator: its number in the records. evaluating: its batch kernel, bound to the wave; `NOT_BOUND`:
@@ -74,13 +74,13 @@ def visit(
 
 @inner
 def descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position) -> bool:
-    """Walks from the root to where the visit ends: the wave's one leaf, or a known result.
+    """Walks from the root to the end of the visit: the wave's one leaf, or a known result.
 
-    Returns False if it waits for a record that may be in the file; called again, it goes on from there.
+    Returns False if it waits for a record that may be in the file; the next call continues from there.
     """
     waited = W.counts[wave.STAGE] == wave.ON_PATH
     e = W.counts[wave.ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
-    spent = int64(1) if A.guard_mask else completed_over(A, W, e) + 1  # at least: `_step` looks again
+    spent = int64(1) if A.guard_mask else completed_over(A, W, e) + 1  # at least: `_step` checks again
     tries = int64(0)
     while waited or not ends_by_path(T, A, W, e):
         rec = look_up(T, A, W, F, e, waited)
@@ -105,9 +105,9 @@ def descend(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers,
 
 @inner
 def _spent_now(A: ArenaPointers, W: WavePointers, e: int64, at: int64) -> int64:
-    """Returns the visits over the edge that leads to a locked record, made and in flight, this one included.
+    """Returns the visits, completed and in flight, over the edge to a locked record, this one included.
 
-    Others may have passed since this visit did: then the record has their visits, and so must the edge.
+    Other threads may have passed since: the record then has their visits, and the edge must have them, too.
     """
     parent = field(W, e, wave.PARENT)
     rec = field(W, parent, wave.SLOT)
@@ -133,12 +133,12 @@ def _opens_leaf(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> b
 def _step(
     T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, rec: int64, spent: int64
 ) -> tuple[int64, int64]:
-    """Goes on from a known position; returns (entry of its child, visits over the edge to it and this one).
+    """Steps on from a known position; returns (entry of the child, visits over its edge and this one).
 
     The entry is -1 if the visit ends here, and `e` itself if every edge leads to a leaf in flight.
     """
     if A.guard_mask:
-        prefetch_block(A, rec)  # nothing is loaded early behind a lock
+        prefetch_block(A, rec)  # a lock prevents early loads
     at = lock_record(A, rec)
     if A.guard_mask and field(W, e, wave.PARENT) >= 0 and child_supports(A, W, e, spent):
         spent = _spent_now(A, W, e, at)
@@ -158,7 +158,7 @@ def _step(
     note_visit(A, at, rec, j)
     give_guard(A, at)
     child = new_child(T, W, e, j, int64(1), move)
-    prefetch(A.table, table_index(A, position_key(T, words_of(W, child))))  # while the path is looked at
+    prefetch(A.table, table_index(A, position_key(T, words_of(W, child))))  # while the path is checked
     return child, spent
 
 
@@ -176,7 +176,7 @@ def evaluate(W: WavePointers, evaluating: Bound) -> None:
 
 @inner
 def brings(A: ArenaPointers, W: WavePointers, bringing: Bound) -> bool:
-    """Reads the records that a wave waits for, if there is a kernel that does; returns whether it could."""
+    """Reads the records that a wave waits for, if `bringing` can; returns whether it did."""
     if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
         return False
     take_guard(A, FILE)

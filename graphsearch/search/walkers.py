@@ -1,10 +1,10 @@
-"""Threads that walk alone: each makes visits of one root, one at a time, beside the others in one arena.
+"""Threads that walk alone: each makes visits of one root, one at a time; all share one arena.
 
     turns      begin 3,000 ------------------------ 0    join: Python reads, makes room, saves, merges counts
     thread 0   visit | visit | visit | visit | ..
     thread 1   visit | visit | visit | visit | ..  `graph/guards_kernel.py` keeps their records apart
 
-Python waits while they walk. A thread that needs Python stops in the middle of its visit, whose notes stay.
+Python waits while they walk. A thread that needs Python stops in the middle of its visit; its notes stay.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from . import waves_kernel
 from .leaves import LeafEvaluation
 
 MOST_THREADS = 128  # a note counts them in 8 bits
-WALK_FROM = 64  # visits that are worth a start of threads
-SPARE_SHARE = 3  # one part of so many of the addresses of blocks may be kept free for visits under way
+WALK_FROM = 64  # visits that are worth starting threads
+SPARE_SHARE = 3  # at most 1/3 of the block addresses may be kept free for visits under way
 ANY = 1 << 60
 
 
 def walking_threads(graph: Graph, wanted: int) -> int:
-    """Returns how many threads walk if so many are wanted: each needs addresses for its longest visit."""
+    """Returns the number of threads to use, at most `wanted`: each needs addresses for its longest visit."""
     room = len(graph.arena.arrays.blocks) // SPARE_SHARE // waves_kernel.SPARE_BLOCK_WORDS
     return max(1, min(wanted, MOST_THREADS, room))
 
@@ -68,7 +68,7 @@ class Walkers:
 
     @property
     def turns(self) -> int:
-        """Visits that are left to begin."""
+        """The number of visits left to begin."""
         return max(0, int(self._guards[TURNS]))
 
     @turns.setter
@@ -76,13 +76,13 @@ class Walkers:
         self._guards[TURNS] = turns
 
     def walk(self, turns: int, serve: Callable[[wave.WaveArrays, int], None], until: float) -> None:
-        """Has the threads make so many visits; fewer if what they ask for takes until `until` (monotonic).
+        """Makes `turns` visits with all threads; fewer if serving requests lasts until `until` (monotonic).
 
         Args:
-          serve: does what a wave asks for: NO_SPACE or NO_RECORDS, as of `waves_kernel.gather`.
+          serve: serves a wave's request, NO_SPACE or NO_RECORDS as of `waves_kernel.gather`.
 
         Raises:
-          BaseException: what `serve`, or one of the threads, has raised; then nothing is under way.
+          BaseException: an exception of `serve` or of a thread; afterwards nothing is under way.
         """
         pager, self.turns = self._graph.pager, turns
         try:
@@ -100,7 +100,7 @@ class Walkers:
             pager.under_way = ()
 
     def _run(self) -> list[tuple[wave.WaveArrays, int]]:
-        """Has the threads walk until no turns are left or one asks for something; returns what waves ask."""
+        """Runs the threads until no turns are left or one has a request; returns (wave, request) pairs."""
         kernel, arena = self._leaves.kernel, self._graph.arena
         assert kernel is not None
         with self._graph.pager.reading() as held:
@@ -120,14 +120,14 @@ class Walkers:
         return [(w, code) for w, code in asks if self.turns or code == waves_kernel.NO_RECORDS]
 
     def _forget(self) -> None:
-        """Drops the visits under way, which leave no trace."""
+        """Drops the visits under way; they leave no trace."""
         for w in self._waves:
             w.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
         self._guards[FIRST_ROW:] = 0
         self.turns = 0
 
     def _join(self, wait: Callable[[], None]) -> None:
-        """Ends the turns and waits for all threads, whatever interrupts that: they write records."""
+        """Ends the turns and waits for all threads, even after Ctrl-C: they write records."""
         while True:
             self.turns = 0
             try:
@@ -136,7 +136,7 @@ class Walkers:
                 continue
 
     def _walk(self, number: int, thread: int) -> None:
-        """Makes visits with one of the waves until there are no turns, or the caller has to act."""
+        """Makes visits with one of the waves until no turns are left, or the caller has to act."""
         arena, w, own = self._graph.arena, self._waves[number], self._threads[number]
         filters = self._held[0] if self._held else self._graph.pager.filter()
         on = waves_kernel.SearchArrays(arena.tables, arena.arrays, w, w, filters, self._root)

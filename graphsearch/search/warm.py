@@ -1,10 +1,10 @@
-"""Compiles the kernels of a first search on two cores: another process compiles beside the search.
+"""Compiles the kernels of a first search on two cores: another process compiles during the search.
 
 A search compiles the kernels that gather and complete waves; meanwhile another process compiles those that
 evaluate, which have little in common with the rest, then those that find mates, and those that save. The
-search waits for them. Eviction and paging are needed only by large graphs, so they compile while the search
-runs and, if it is short, after its process has ended: the next one finds them. No kernel is compiled twice: a
-process waits for another that compiles it.
+search waits for them. Only large graphs need eviction and paging, so they compile while the search runs and,
+if it is short, after its process has ended; the next search finds them. No kernel is compiled twice: a
+process waits for another that is compiling it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from .waves import WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
 KERNELS = {SEARCH: 12, FILE: 17}  # of a first search, and of its save and reopening
-MOST_SECONDS = 600.0  # of a process that compiles on after the search
+MOST_SECONDS = 600.0  # of a process that still compiles after the search
 GOES_ON = (
     "kernels for large graphs are compiled in the background, once; this takes some 20 seconds of one core"
 )
 
-_LEFT: list[subprocess.Popen[bytes]] = []  # processes that compile on
+_LEFT: list[subprocess.Popen[bytes]] = []  # processes that still compile
 
 
 @contextmanager
 def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: bool) -> Iterator[None]:
-    """Compiles the next kernels of the body, a search, in another process, and waits for it at the end.
+    """Compiles the kernels that the body, a search, needs next in another process; waits for it at the end.
 
     Args:
       evaluator: of the search.
@@ -74,12 +74,12 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: b
 
 
 def kernels_missing(evaluator: Evaluator, *, filed: bool) -> int:
-    """Returns how many kernels are still to be compiled for a search, and for saving it if it is `filed`."""
+    """Returns the number of kernels still to be compiled for a search, and for its save if it is `filed`."""
     return sum(KERNELS.get(part, 1) for part in _missing(evaluator, filed=filed))
 
 
 def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
-    """Returns the purposes whose kernels are still to be compiled: the evaluator's first."""
+    """Returns the purposes with kernels still to be compiled: the evaluator's first."""
     kernel = inside(evaluator)
     parts = [*([kernel.purpose] if kernel else []), SEARCH, *([FILE] if filed else [])]
     return [part for part in parts if not is_compiled(part)]
@@ -87,9 +87,9 @@ def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
 
 @contextmanager
 def paging_kernels_compiling() -> Iterator[None]:
-    """Compiles eviction and paging in another process, if necessary, which goes on after the body.
+    """Compiles eviction and paging, if necessary, in another process that may outlast the body.
 
-    It has the lowest priority, ends within `MOST_SECONDS`, and gets no signals of this process's terminal.
+    That process has the lowest priority, ends within `MOST_SECONDS`, and gets no signals of this terminal.
     """
     _LEFT[:] = [process for process in _LEFT if process.poll() is None]
     if not is_compiled(PAGING) and not _LEFT:
@@ -123,7 +123,7 @@ def compile_file_kernels() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "warm.graph"
         with Store.open(path, identity=EvaluatorIdentity("warm"), create=True) as store:
-            for fresh in (1, 0):  # of two with one position the later one, in one segment and in two
+            for fresh in (1, 0):  # the later of two records of one position, in one segment and in two
                 store.append(RecordBatch.concat([batch, batch]), fresh=fresh)
             for loaded in store.scan():
                 arena.load(loaded)
@@ -133,7 +133,7 @@ def compile_file_kernels() -> None:
 
 
 def compile_paging_kernels() -> None:
-    """Runs short searches, evicts their records, and continues from a temporary file: first one by one."""
+    """Runs short searches, evicts their records, and continues from a temporary file; first with batch 1."""
     board = chess.Board()
     with tempfile.TemporaryDirectory() as folder, Graph.open(Path(folder) / "warm.graph") as graph:
         for batch in (1, THREAD_FROM):
@@ -149,7 +149,7 @@ def compile_paging_kernels() -> None:
 
 
 def compile_part(name: str) -> None:
-    """Compiles a part by its name; of a module its batch kernel, or its `compile_kernels`."""
+    """Compiles a part by name; for a module, its batch kernel, or by its `compile_kernels`."""
     if name == FILE:
         compile_file_kernels()
     elif name == PAGING:
@@ -161,7 +161,7 @@ def compile_part(name: str) -> None:
 
 
 def compile_alone(part: str) -> None:
-    """Compiles a part unless another process of this user did so, or is at it: then it waits for that one."""
+    """Compiles a part unless another process of this user has; waits for one that is compiling it."""
     with alone(part):
         if not is_compiled(part):
             compile_part(part)

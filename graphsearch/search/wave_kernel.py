@@ -32,13 +32,13 @@ PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
 NOT_THERE = 1 << 62
 MAX_PLIES = 500  # visits deeper than this end at the value known there
 
-# kinds of an entry | in a cluster: another shard's position, a place before one that came from
+# kinds of an entry | in a cluster: AWAY, another shard's position; GHOST, a place before an arrival from
 # another shard
 NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DROPPED, AWAY, GHOST = (
     int64(kind) for kind in range(11)
 )
 
-# in-flight node (6 words): where its counts begin | how many it has | visits in flight in all
+# in-flight node (6 words): first of its counts | number of counts | visits in flight in all
 # | the one edge of its only visits while it has no counts | the same position's node in the wave before, -1
 # none | edges that are barred (`exclude`)
 FLIGHT_FIELDS = 6
@@ -95,7 +95,7 @@ class WaveArrays(NamedTuple):
     moves: NDArray[np.uint16]  # [L * MOVES_PER_LEAF], canonical order
     priors: NDArray[np.float32]  # [L * MOVES_PER_LEAF], sum to 1 over a leaf
     values: NDArray[np.float32]  # [L * 2]: q in [-1, 1] and draw probability in [0, 1] of the evaluation
-    leaf_flags: NDArray[np.uint8]  # [L]: of their records; what no evaluator has written is UNPROVEN_FLAGS
+    leaf_flags: NDArray[np.uint8]  # [L] of their records; UNPROVEN_FLAGS unless an evaluator writes others
     hash: NDArray[np.uint64]  # [2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
     hash_used: NDArray[np.int64]  # filled places
     nodes: NDArray[np.int64]  # [E * FLIGHT_FIELDS]
@@ -178,7 +178,7 @@ def wave_pointers(W: WaveArrays, B: WaveArrays) -> WavePointers:
 
 
 def hash_places(leaves: int) -> int:
-    """Returns the places of the hash table for batches of so many leaves, a power of two.
+    """Returns the number of hash table places for a batch of `leaves` leaves, a power of two.
 
     >>> hash_places(256), hash_places(1000)
     (4096, 16384)
@@ -221,7 +221,7 @@ def slots_of(wave: WaveArrays) -> NDArray[np.uint64]:
 
 
 def missing_positions(wave: WaveArrays) -> NDArray[np.uint64]:
-    """Returns the positions whose records a wave waits for, `[R, 10]`."""
+    """Returns the positions of the records that a wave waits for, `[R, 10]`."""
     misses = wave.misses[: int(wave.counts[MISSES])]
     return np.ascontiguousarray(wave.entries.reshape(-1, ENTRY_WORDS)[misses, :POSITION_WORDS])
 
@@ -285,7 +285,7 @@ def clear_wave(W: WavePointers) -> None:
 
 @inner
 def drop_entries(W: WavePointers, first: int64) -> None:
-    """Forgets the entries from `first` on, the youngest of a wave."""
+    """Drops the newest entries of a wave, from `first` on."""
     for down in range(W.counts[ENTRIES] - first):
         e = W.counts[ENTRIES] - 1 - down
         W.heads[field(W, e, DEPTH)] = field(W, e, NEXT)
@@ -294,7 +294,7 @@ def drop_entries(W: WavePointers, first: int64) -> None:
 
 @inner
 def size_hash(W: WavePointers, target: int64) -> None:
-    """Takes as much of the hash table of an empty wave as its batch needs: less memory to reach for."""
+    """Sizes the hash table of an empty wave for its batch: a smaller table needs less of the cache."""
     places = int64(LEAST_PLACES)
     while places < PLACES_PER_LEAF * target:
         places *= 2
@@ -304,13 +304,13 @@ def size_hash(W: WavePointers, target: int64) -> None:
 
 @inner
 def mixed_tag(tag: uint64) -> int64:
-    """Returns the bits of a tag from which its place in a hash table comes."""
+    """Returns the mixed bits of a tag; masked, they give its first place in a hash table."""
     return int64(tag ^ (tag >> U(29)))
 
 
 @inner
 def first_place(W: WavePointers, tag: uint64) -> int64:
-    """Returns where the search for a tag begins in the wave's hash table."""
+    """Returns the first place to probe for a tag in the wave's hash table."""
     return mixed_tag(tag) & W.counts[HASH_MASK]
 
 
@@ -342,7 +342,7 @@ def item_before(W: WavePointers, tag: uint64) -> int64:
 
 @inner
 def hash_put(W: WavePointers, place: int64, tag: uint64, item: int64) -> None:
-    """Fills an empty place."""
+    """Inserts an item at an empty place of the wave's hash table."""
     W.hash[2 * place] = tag
     W.hash_items[2 * place + 1] = item
     W.hash_used[W.counts[HASHED]] = place

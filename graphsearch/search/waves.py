@@ -6,13 +6,13 @@
     alone     gather | evaluate ------------------ | back up | ...
                        look ahead: read the next wave's records     while other threads evaluate
 
-An evaluator inside the kernels has several threads, which this module's caller helps when idle; any other has
+An evaluator inside the kernels has several threads, which the calling thread helps when idle; any other has
 one thread. The waves, and the order in which they are gathered and backed up, do not depend on the number of
 threads, nor on their speed.
 
-A gather that meets positions which the file may hold and memory does not waits at that level, and continues
-when they have been read. Other threads see the leaves; only this module's caller touches the arena, unless
-several threads walk (`walkers.py`).
+A gather that meets positions that may be in the file but are not in memory waits at that level, and continues
+when they have been read. Other threads access only the leaves; only the calling thread accesses the arena,
+unless several threads walk (`walkers.py`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
 FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 # Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
-MANY_LEAVES = 32  # of a wave on its own, from which on several threads evaluate it
-QUIET_EVERY = 64  # overlapped waves before nothing is in flight: then memory can be put in order
+MANY_LEAVES = 32  # of a wave that does not overlap: from here on several threads evaluate it
+QUIET_EVERY = 64  # overlapped waves until one lands with nothing in flight: then memory can be put in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Flying:
 
 
 class WaveRunner:
-    """Waves of one root on one graph."""
+    """Runs the waves of one root on one graph."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class WaveRunner:
         Args:
           overlap: gather the next wave while one is being evaluated, where that pays.
           game: packed positions before the root, the latest first, for an evaluator that wants lines.
-          threads: that walk, with batches of 1 and an evaluator inside the kernels.
+          threads: number of threads that walk, with batches of 1 and an evaluator inside the kernels.
         """
         self._graph, self._arena = graph, graph.arena
         self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
@@ -82,7 +82,7 @@ class WaveRunner:
         self.most_leaves = batch  # of the next wave, if fewer than a batch
         self._overlap = overlap
         self.wave = wave.new_wave(batch)
-        self._spare: wave.WaveArrays | None = None  # once a second one is gathered
+        self._spare: wave.WaveArrays | None = None  # created for a second wave
         self._wave_bytes = int(sum(array.nbytes for array in self.wave))
         self._most_entries = self._flown = 0
         self._nothing = wave.new_wave(1)
@@ -100,13 +100,13 @@ class WaveRunner:
 
     @property
     def answered(self) -> tuple[int, float]:
-        """How many leaves were last evaluated at once, or by a slice of waves, and the seconds that took."""
+        """The number of leaves last evaluated at once, or by a slice of waves, and their seconds."""
         return self._leaves.answered
 
     def step(self, visits: int, evaluations: int, pause: int | None = None) -> None:
-        """Runs a wave, or some 30 ms of them, the last being the first that reaches one of the limits.
+        """Runs a wave, or about 30 ms of waves, until the first wave that reaches one of the limits.
 
-        After `pause` visits it returns, too, as soon as a wave is complete; its limit changes no wave.
+        It also returns at the first complete wave after `pause` visits; `pause` changes no wave.
 
         With overlap the visits of a wave are completed by the next step, or by `finish`.
 
@@ -129,8 +129,8 @@ class WaveRunner:
         """Completes the wave in flight.
 
         Args:
-          goes_on: gather the next wave behind it, as a search without a stop would, for `in_flight`;
-            else nothing is in flight afterwards.
+          goes_on: gather the next wave behind it, as an uninterrupted search would, for `in_flight`; else
+            nothing is in flight afterwards.
 
         Raises:
           EvaluatorError: if the evaluator fails; the waves in flight are dropped.
@@ -145,7 +145,7 @@ class WaveRunner:
             self._arena.counters[arena_kernel.PLIES] -= plies_of(self._flying.wave)  # counted when completed
 
     def in_flight(self, search: str) -> str | None:
-        """Returns the wave in flight of the search `search`, as `resume` takes it; None if there is none."""
+        """Returns the wave in flight of the search `search`, serialized for `resume`; None without one."""
         flying = self._flying
         return InFlight.of(flying.wave, search=search, waves=self._flown).text() if flying else None
 
@@ -163,7 +163,7 @@ class WaveRunner:
 
     @property
     def _overlaps(self) -> bool:
-        """Whether waves overlap, of an evaluator inside the kernels once the graph is large enough."""
+        """Whether waves overlap; with an evaluator inside the kernels, once the graph is large enough."""
         flows = not self._inside or self._scheme == FLOW
         return self._overlap and flows and self._leaves.overlaps_from <= self._batch
 
@@ -189,21 +189,21 @@ class WaveRunner:
     # ---------------------------------------------------------- room
     @property
     def most_nodes(self) -> int:
-        """The most nodes that the waves under way may make or change."""
+        """The most nodes that the waves under way may create or change."""
         waves = self._threads + self._overlaps
         return waves * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
 
     def make_room(self, waves: int = 1) -> None:
-        """Makes room in memory for so many more waves; raises `CapacityError` if there is none to be had."""
+        """Makes room in memory for so many more waves; raises `CapacityError` if there is not enough."""
         taken = [self.wave, self._spare] if self._spare else [self.wave]
         self._most_entries = max(self._most_entries, *(int(w.counts[wave.ENTRIES]) for w in taken), 0)
-        # pages were taken for the share of the entries that was ever filled
+        # only the entries that were ever filled occupy pages
         filled = len(taken) * self._wave_bytes * self._most_entries // len(self.wave.candidates)
         self._graph.pager.working = filled
         self._graph.make_room(self.most_nodes, waves * self._batch * BYTES_PER_LEAF)
 
     def _make_more_room(self) -> None:
-        """Lets the arena grow; fails if nothing was searched since it last did: that did not help then."""
+        """Grows the arena; fails if no visit was completed since it last grew, which then did not help."""
         visits = int(self._arena.counters[arena_kernel.VISITS])
         self.make_room(1)
         if visits == self._visits_at_room:
@@ -219,7 +219,7 @@ class WaveRunner:
 
     # ---------------------------------------------------------- inside the kernels
     def _slice(self, visits: int, evaluations: int) -> None:
-        """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
+        """Runs a slice of waves inside the kernels: as many as take about 30 ms."""
         self.make_room(self._waves_per_slice)
         turns = min(visits, evaluations, self._waves_per_slice)
         begin, known = time.monotonic(), int(self._arena.counters[arena_kernel.EVALUATIONS])
@@ -251,7 +251,7 @@ class WaveRunner:
                 self._many_leaves(left)
             else:
                 self._serve(self.wave, code)
-            if time.monotonic() - begin > SLICE_SECONDS:  # what had to be read was not foreseen
+            if time.monotonic() - begin > SLICE_SECONDS:  # reading took time that was not foreseen
                 left[waves_kernel.WAVES] = min(left[waves_kernel.WAVES], 1)
         return True
 
@@ -268,12 +268,11 @@ class WaveRunner:
             return waves_kernel.run_waves(on, evaluating, self._evaluator, self._target, left, bringing)
 
     def _arrays(self, w: wave.WaveArrays, before: wave.WaveArrays) -> waves_kernel.SearchArrays:
-        """Returns what the kernels of a wave work on."""
         arena, filters = self._arena, self._graph.pager.filter()
         return waves_kernel.SearchArrays(arena.tables, arena.arrays, w, before, filters, self._root)
 
     def _many_leaves(self, left: NDArray[np.int64]) -> None:
-        """Has several threads evaluate the gathered wave, and completes it."""
+        """Evaluates the gathered wave with several threads, and completes it."""
         leaves = int(self.wave.counts[wave.LEAVES])
         self._leaves.evaluate(self.wave, leaves)
         left[:3] -= [self._complete(self.wave), leaves, 1]
@@ -292,13 +291,13 @@ class WaveRunner:
     def gather(self) -> int:
         """Gathers one wave into `wave`, with nothing else in flight; returns the number of its leaves.
 
-        There must be room for it. What needs no evaluation is completed at once. `evaluate` or `drop` must
-        follow.
+        There must be room for it. Visits without an evaluation are completed at once. Call `evaluate` or
+        `drop` next.
         """
         return self._gather(self.wave, self._nothing, self._target)
 
     def drop(self) -> None:
-        """Forgets the gathered wave: its leaves were never asked for, and no visit is in flight."""
+        """Drops the gathered wave: its leaves are not evaluated, and no visit stays in flight."""
         self.wave.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
 
     def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, target: int) -> int:
@@ -314,7 +313,7 @@ class WaveRunner:
         return int(waves_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator))
 
     def _lone_wave(self) -> None:
-        """Gathers a wave, has its leaves evaluated, and completes it, unless another may follow meanwhile."""
+        """Gathers, evaluates and completes a wave; if the next may overlap with it, only sends it off."""
         leaves = self.gather()
         if self._may_fly and waves_kernel.may_be_followed(self._arena.arrays, self.wave):
             self._flown = 1
@@ -326,7 +325,7 @@ class WaveRunner:
 
     # ---------------------------------------------------------- waves that overlap
     def _overlapped_wave(self, visits: int, evaluations: int) -> None:
-        """Gathers the wave behind the one in flight, lands that one, and sends this one off within limits."""
+        """Gathers the wave behind the one in flight, lands that, and sends the new one off within limits."""
         flying = self._flying
         self._flown = self._flown + 1 if flying else 1
         if flying is None:
@@ -341,7 +340,7 @@ class WaveRunner:
     def _first_wave(self) -> None:
         """Gathers a wave with nothing in flight and sends it off."""
         self.make_room(1)
-        if self.most_leaves == 1:  # a single path, which no wave behind it could see
+        if self.most_leaves == 1:  # a single path: a wave behind it could not see it
             self._lone_wave()
             return
         leaves = self.gather()
@@ -351,7 +350,7 @@ class WaveRunner:
             self._complete(self.wave)  # one visit that needed no evaluation
 
     def _gather_behind(self, before: wave.WaveArrays) -> _Flying | None:
-        """Returns the next wave, gathered with the one before in flight; None without leaves, or room."""
+        """Returns the next wave, gathered with the one before in flight; None without leaves or room."""
         try:
             self.make_room(1)
         except CapacityError:
@@ -363,7 +362,7 @@ class WaveRunner:
         return _Flying(w, leaves, None) if leaves else None
 
     def _send_off(self, flying: _Flying) -> None:
-        """Has a gathered wave evaluated by other threads, unless it is already."""
+        """Starts the evaluation of a gathered wave in other threads, unless it has begun."""
         if flying.answer is None:
             flying = replace(flying, answer=self._leaves.begin(flying.wave, flying.leaves))
         self._keep(flying)
@@ -380,13 +379,13 @@ class WaveRunner:
         self._complete(flying.wave)
 
     def _keep(self, flying: _Flying | None) -> None:
-        """Notes which wave is in flight: its records stay in memory."""
+        """Stores the wave in flight; its records stay in memory."""
         self._flying = flying
         self._graph.pager.under_way = (wave.slots_of(flying.wave),) if flying else ()
 
     # ---------------------------------------------------------- evaluating
     def evaluate(self, leaves: int) -> None:
-        """Evaluates the gathered leaves, reading ahead meanwhile if that pays."""
+        """Evaluates the gathered leaves; meanwhile looks ahead if that pays."""
         if not self._looks_ahead:
             self._leaves.evaluate(self.wave, leaves)
             return
@@ -396,5 +395,5 @@ class WaveRunner:
 
     @property
     def _looks_ahead(self) -> bool:
-        """Whether records have to be read, for batches that are worth a thread."""
+        """Whether to look ahead: records have to be read, and the batch is worth a thread."""
         return self._batch >= THREAD_FROM and not self._graph.pager.complete

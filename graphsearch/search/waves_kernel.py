@@ -1,4 +1,4 @@
-"""The search loop around the wave for evaluators that are kernels, and its single steps for all others."""
+"""The search loop over waves for evaluators that are kernels, and its single steps for all others."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ from .wave_kernel import (
 
 # return values of `run_waves`, or of `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
-# return values of `run_waves` with a wave that the caller has evaluated: it is large enough for several
+# return values of `run_waves` that leave a gathered wave to the caller: it is large enough for several
 # threads, or another can be gathered meanwhile
 MANY_LEAVES, CAN_BE_FOLLOWED = 1, 2
 ANY_NUMBER = 1 << 60
-VISITS, EVALUATIONS, WAVES, MANY, OVERLAPS = range(5)  # of `new_limits`
+VISITS, EVALUATIONS, WAVES, MANY, OVERLAPS = range(5)  # indices into `new_limits`
 
 WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
@@ -120,7 +120,7 @@ def _find_root(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointe
 def begin_or_resume(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> int64:
-    """Begins to gather a wave, or goes on with one that waited for records.
+    """Begins to gather a wave, or continues one that waited for records.
 
     Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
     or with an unknown root as its only leaf), -1 if it waits for records from the file.
@@ -161,8 +161,8 @@ def gather(
 ) -> int64:
     """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
 
-    After NO_SPACE the arena must grow. After NO_RECORDS those of `misses` that the file has must be entered
-    in it. Then it must be called again. `B` is the wave that is being evaluated meanwhile, or an empty one.
+    After NO_SPACE the caller grows the arena; after NO_RECORDS it loads the records of `misses` that the file
+    has. Then it calls again. `B` is the wave that is being evaluated meanwhile, or an empty one.
     """
     Ap = pointers(A)
     Wp = wave_pointers(W, B)
@@ -183,7 +183,7 @@ def begin_look_ahead(A: ArenaArrays, W: WaveArrays, budget: int64) -> None:
 def look_ahead(T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, budget: int64) -> bool:
     """Passes `budget` more visits down a gathered wave; returns False if that waits for records.
 
-    `end_look_ahead` must follow when it returned True, or when nobody waits for it any more.
+    The caller calls `end_look_ahead` when this returned True, or to abandon the look-ahead.
     """
     return gather_ahead(ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F), ptr(root, 0), budget)
 
@@ -263,7 +263,7 @@ def _run_one_by_one(
 ) -> int64:
     """Runs waves of one visit as `run_waves` does: calls by address would take a third of their time.
 
-    Other threads may do so, too, each with a wave of its own; their turns are limits as well.
+    Several threads may run it at once, each with its own wave; their turns are a limit, too.
     """
     Ap = pointers_of_thread(A, H)
     on = ptr(T, 0), Ap, wave_pointers(W, W), filter_pointers(F), ptr(root, 0)
@@ -304,8 +304,8 @@ def _visit_in_turns(
 
 
 class SearchArrays(NamedTuple):
-    """What waves work on: the tables of the board, the arena, the wave, the one in flight before it or an
-    empty one, the filters of the file, and the packed root.
+    """The arrays for the kernels of a wave: board tables, arena, wave, the wave in flight before it or an
+    empty one, filters of the file, packed root.
     """
 
     T: Words
@@ -331,8 +331,8 @@ def new_limits(
     """Returns limits for `run_waves`.
 
     Args:
-      visits, evaluations: still to do. waves: until the caller wants to look. These three count down.
-      many: leaves from which on a wave is the caller's. overlaps: so is one that can be followed by another.
+      visits, evaluations, waves: left to run; these three count down.
+      many: waves of so many leaves are left to the caller. overlaps: so are waves that another can follow.
     """
     limits = apart(5, np.int64)
     limits[:] = visits, evaluations, waves, many, overlaps
@@ -347,16 +347,15 @@ def run_waves(
     limits: NDArray[np.int64],
     bringing: Bound = NOT_BOUND,
 ) -> int:
-    """Runs waves of `target` leaves until `limits` is reached; returns LIMITS_REACHED, or why the caller must
-    act.
+    """Runs waves of `target` leaves until a limit; returns LIMITS_REACHED, or the caller's next task.
 
-    After NO_SPACE and NO_RECORDS the caller does what `gather` says and calls again. After MANY_LEAVES and
-    CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed. No wave
-    is cut: so a search that was stopped goes on as if it had not been.
+    After NO_SPACE and NO_RECORDS the caller acts as for `gather` and calls again. After MANY_LEAVES and
+    CAN_BE_FOLLOWED the wave is only gathered; the caller evaluates and completes it. No wave is cut short, so
+    a search that was stopped continues as if it had not stopped.
 
-    Nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch kernel, bound to the
-    wave; `bringing`: `bring_wave`. The kernels of the single steps are called by address: they are compiled
-    beside each other, and once.
+    Only the current wave is in flight. `evaluating` is the evaluator's batch kernel, bound to the wave;
+    `bringing`: `bring_wave`. The kernels of the single steps are called by address, so each is compiled once,
+    in parallel with the others.
     """
     if len(on.W.leaf_entry) == 1:  # the search goes one by one, not only this wave
         return run_lone(on, evaluating, evaluator, limits, bringing)
@@ -372,6 +371,6 @@ def run_lone(
     bringing: Bound = NOT_BOUND,
     own: ThreadArrays = NO_THREADS,
 ) -> int:
-    """Runs waves of one visit as `run_waves` does; `own`: of one of several threads that do so at once."""
+    """Runs waves of one visit as `run_waves` does; `own`: the arrays of one of several threads."""
     alone = on.T, on.A, on.W, own, on.F, on.root
     return int(_run_one_by_one(*alone, bringing, evaluating, evaluator, limits))

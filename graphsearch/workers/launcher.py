@@ -33,7 +33,7 @@ class Launcher(Protocol):
         """Returns a worker that starts now, or as soon as a machine has room.
 
         Args:
-          work: its main function, which can be pickled.
+          work: its main function; it must be picklable.
 
         Raises:
           EvaluatorError: if no worker can be started.
@@ -100,7 +100,7 @@ def check_pool(pool: str | None) -> None:
 
 
 def threads_per_worker(workers: int, pool: str | None = None) -> int:
-    """Returns the number of threads of an evaluator if there are so many workers.
+    """Returns the number of threads of each evaluator with so many workers.
 
     On this machine it is a share of the cores. An actor of Ray has reserved one CPU.
 

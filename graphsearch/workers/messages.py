@@ -96,7 +96,7 @@ def failure_of(error: BaseException, place: str = "") -> Failure:
 
 
 def ask(pipe: Pipe, message: object, kind: type[T], gone: GraphSearchError) -> T:
-    """Sends a message by a pipe, and returns the reply, which is of a kind.
+    """Sends a message over a pipe and returns the reply, an instance of `kind`.
 
     Raises:
       GraphSearchError: the failure at the other end; `gone` if the process there has ended.

@@ -24,8 +24,8 @@ from ..base.faults import Watch, error_line, watch_logs
 
 ADVICE = "what the processes wrote to stderr says more; a script needs `if __name__ == '__main__':`"
 
-# of a terminal or a supervisor, which send them to all processes of a group: the search saves and ends, and
-# needs its workers until then
+# a terminal or a service manager sends them to all processes of a group: the search saves and ends, and needs
+# its workers until then
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -37,13 +37,13 @@ def cores_per_worker(workers: int) -> int:
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """Returns the command that runs an installed module, whatever the working folder holds of its name."""
+    """Returns the command that runs an installed module, even if the working folder has one of its name."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 @contextlib.contextmanager
 def signals_blocked() -> Iterator[None]:
-    """Blocks `SIGNALS` while processes and threads start, which inherit that; a process may unblock them."""
+    """Blocks `SIGNALS` while processes and threads start: they inherit the mask; a process may unblock it."""
     if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover
         yield
         return
@@ -85,7 +85,7 @@ def peak_rss() -> int | None:
 
 # ---------------------------------------------------------- in the worker's process
 def prepare(threads: int) -> None:
-    """Prepares a worker process: it ignores `SIGNALS`, ends with its parent, and uses so many threads."""
+    """Prepares a worker process: it ignores `SIGNALS`, ends with its parent, and uses `threads` threads."""
     for number in SIGNALS:
         # SIGTERM by a handler: an engine that the evaluator starts would inherit SIG_IGN
         signal.signal(number, _ignore if number == signal.SIGTERM else signal.SIG_IGN)
@@ -101,9 +101,9 @@ def _ignore(number: int, frame: object) -> None:
 
 
 def _follow_parent() -> None:
-    """Ends this process when its parent has ended for any reason; it would wait for ever.
+    """Ends this process when its parent has ended for any reason; otherwise it would wait for ever.
 
-    Linux's death signal is no substitute: it comes when the thread ends that started the process.
+    Linux's death signal is no substitute: it is sent when the thread that started the process ends.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -125,7 +125,7 @@ def _watch_parent(parent: int) -> None:
 
 
 def end_at_once() -> None:
-    """Kills this process; nobody waits for it."""
+    """Kills this process."""
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
@@ -146,11 +146,11 @@ _starting = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The functions that are called for a worker, in the process that has started it.
+    """Callbacks for a worker, called in the process that has started it.
 
     Attributes:
       hear: handlers of messages, one for each pipe; each runs in a thread of its own.
-      lost: called last, with the way the process ended, when all its messages have been handled.
+      lost: called last, when all messages have been handled, with a text that says how the process ended.
       died: called before that, when the process has ended: handlers must stop waiting on its behalf.
     """
 
@@ -160,7 +160,7 @@ class Handlers:
 
 
 class WorkerHandle(Protocol):
-    """A worker that was started, as `WorkerProcess`: a process, or an engine that a thread talks to."""
+    """A started worker: a process such as `WorkerProcess`, or an engine that a thread talks to."""
 
     pid: int
     alive_since: float
@@ -176,13 +176,13 @@ class WorkerProcess(ABC):
     """A process at the other end of some pipes. It is never restarted: the supervisor starts another one.
 
     Attributes:
-      pid: of the process; 0: of another machine.
-      alive_since: when it was started, by `time.monotonic`; `inf`: not yet.
+      pid: of the process; 0 if it is on another machine.
+      alive_since: when it was started, by `time.monotonic`; `inf` until then.
       last_heard: time of the last message on the first pipe.
     """
 
     def __init__(self, handlers: Handlers) -> None:
-        """Takes the handlers; `_begin` must follow."""
+        """Stores the handlers; the subclass calls `_begin` later."""
         self.pid = 0
         self.alive_since = inf
         self.last_heard = time.monotonic()
@@ -191,7 +191,7 @@ class WorkerProcess(ABC):
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def send(self, message: object) -> None:
-        """Sends a message on the first pipe without waiting; an ended process gets none."""
+        """Sends a message on the first pipe without waiting; does nothing if the process has ended."""
         self._outbox.put(message)
 
     @abstractmethod
@@ -204,7 +204,7 @@ class WorkerProcess(ABC):
 
     # ---------------------------------------------------------- threads
     def _begin(self, pipes: Sequence[Pipe]) -> None:
-        """Takes the pipes, one for each of `hear`."""
+        """Starts the threads that serve the pipes, one pipe for each of `hear`."""
         self._pipes = pipes
         self.alive_since = self.last_heard = time.monotonic()
         others = [self._thread(self._listen, channel) for channel in range(1, len(pipes))]
@@ -212,7 +212,7 @@ class WorkerProcess(ABC):
         self._thread(self._follow, others)
 
     def _thread(self, work: Callable[..., None], *args: object) -> threading.Thread:
-        with signals_blocked():  # they interrupt the main thread only if no other one takes them
+        with signals_blocked():  # they interrupt the main thread only if no other thread receives them
             thread = threading.Thread(target=work, args=args, name="graphsearch-child", daemon=True)
             thread.start()
         return thread
@@ -231,7 +231,7 @@ class WorkerProcess(ABC):
         """Reads the first pipe until the process has ended, then the rest of the other pipes."""
         try:
             self._listen(0)
-        finally:  # whoever waits for the process must learn of its end
+        finally:  # callers that wait for the process must learn of its end
             self.kill()  # it has closed the pipe, so it is ending or broken
             how = self._ended()
             self._handlers.died()
@@ -243,7 +243,7 @@ class WorkerProcess(ABC):
             self._handlers.lost(how)
 
     def _listen(self, channel: int) -> None:
-        """Handles messages until the pipe is closed; a message that cannot be read ends the process."""
+        """Handles messages until the pipe is closed; kills the process if one cannot be read or handled."""
         pipe, hear = self._pipes[channel], self._handlers.hear[channel]
         try:
             while True:

@@ -112,13 +112,13 @@ class RayLauncher:
         return RayWorker(self._ray, actor, number, work, self._listener, handlers)
 
     def close(self) -> None:
-        """Leaves the cluster; one that was started here ends."""
+        """Leaves the cluster; a cluster that was started here ends."""
         self._listener.close()
         self._connection.leave()
 
 
 def count_machines(address: str) -> int:
-    """Returns the machines with CPUs of a cluster, which is joined for that; 1 for one of one's own.
+    """Joins a cluster and returns the number of its machines with CPUs; 1 for a new cluster.
 
     Raises:
       EvaluatorError: if Ray is not installed, or there is no such cluster.
@@ -138,7 +138,7 @@ def _cpus_of_machines(ray: Any) -> list[int]:
 
 
 def _lack_of_room(machines: Sequence[int], workers: int, cpus: int, *, all_at_once: bool) -> str:
-    """Returns what a cluster of machines with so many CPUs lacks, or ""."""
+    """Returns a message if machines with so many CPUs have too little room for the workers, else ""."""
     most = max(machines, default=0)
     if cpus > max(1, most):  # a machine with one may join later
         return f"no machine of the Ray cluster has {cpus} CPUs for a worker; at most {most}"
@@ -185,7 +185,7 @@ class RayWorker(WorkerProcess):
         self._begin(pipes)
 
     def _check_version(self, place: str, version: str) -> None:
-        """Reports another version of graphsearch, and raises EvaluatorError."""
+        """Reports a different version of graphsearch, and raises EvaluatorError."""
         if version != __version__:
             text = f"it has graphsearch {version}, this machine has {__version__}; {SAME_VERSION}"
             self._handlers.hear[0](Failure(EvaluatorError.__name__, text, place))
@@ -201,7 +201,7 @@ class RayWorker(WorkerProcess):
     def _on_end(self, coming: Future[Sequence[Pipe]], reply: Future[Any]) -> None:
         """Handles the end of the actor. A lost machine closes no connection, so this closes it."""
         error = reply.exception()
-        with contextlib.suppress(InvalidStateError):  # it has called
+        with contextlib.suppress(InvalidStateError):  # it has connected before
             coming.set_exception(error or EvaluatorError("it has left"))
         if error is None:
             self._end.set_result(None)
@@ -238,7 +238,7 @@ ENVIRONMENT = {
     "RAY_worker_niceness": "0",  # by default 15: on a busy machine the search would wait for its workers
 }
 
-NEW = "local"  # Ray's name of a cluster of one's own, which ends with the program
+NEW = "local"  # Ray's name for a new cluster, which ends with the program
 
 HTTP2_PREFACE = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
@@ -247,7 +247,7 @@ SETTINGS = 4  # the type of frame that a server begins with; byte 3 of it
 
 
 class RayConnection:
-    """The cluster that this process has joined. A connection from before stays at the end.
+    """The cluster that this process has joined. `leave` keeps a connection that existed before.
 
     Attributes:
       is_shared: whether the cluster exists without this process.
@@ -258,7 +258,7 @@ class RayConnection:
 
         Args:
           address: `HOST:PORT` of the cluster, `auto` for the one that runs on this machine, `local` for a new
-            one; empty: as RAY_ADDRESS says, without it the one that runs, else a new one.
+            one; empty: the value of RAY_ADDRESS, else the cluster that runs on this machine, else a new one.
           cpus: of a new cluster.
 
         Raises:
@@ -331,7 +331,7 @@ def _say_nothing(*args: object, **options: object) -> None:
 
 
 def import_ray() -> Any:
-    """Returns the package, which is optional.
+    """Returns the optional package `ray`.
 
     Raises:
       MissingPackageError: if it is not installed.
@@ -368,7 +368,7 @@ def _probed(address: str) -> str:
     """Returns the address if something there speaks HTTP/2, as a Ray cluster does.
 
     Raises:
-      InvalidParameterError: if it is no `HOST:PORT`.
+      InvalidParameterError: if it is not `HOST:PORT`.
       EvaluatorError: if nothing answers.
     """
     host, _, port = address.rpartition(":")

@@ -4,8 +4,8 @@
       ^                       | dies, or is killed because it hangs
       +------- requeue -------+---- the third in a row over one assignment ----> given up
 
-A seat is the number of a worker, whichever process has it. A lost worker is replaced, unless three in a row
-ended before they were ready. Subclasses define the work and start the processes; a
+A seat is the number of a worker; a replacement process gets the same one. A lost worker is replaced, unless
+three in a row ended before they were ready. Subclasses define the work and start the processes; a
 `BatchSupervisor` does one batch at a time, in parts.
 """
 
@@ -38,7 +38,7 @@ A = TypeVar("A", bound=Assignment)
 
 @dataclass(eq=False)
 class Seat(Generic[A]):
-    """A worker's number, whichever process has it.
+    """A worker's number and state; a replacement process gets the same seat.
 
     Attributes:
       worker: the process. is_ready: whether it has sent `Ready`. answers: number of its results.
@@ -102,14 +102,14 @@ class Supervisor(ABC, Generic[A]):
 
     @abstractmethod
     def _given_up(self, assignment: A, why: str) -> None:
-        """Handles an assignment that too many workers have died over, or that no worker is left for."""
+        """Handles an assignment after too many workers have died over it, or if no worker is left."""
 
     def _next(self, seat: Seat[A]) -> A | None:
         """Removes the next assignment for an idle worker from the queue; None: there is none."""
         return self.waiting.popleft() if self.waiting else None
 
     def deadline(self, seat: Seat[A]) -> float:
-        """Returns when a worker counts as hung, by `time.monotonic`."""
+        """Returns the time, by `time.monotonic`, from which a worker counts as hung."""
         if seat.worker is None or seat.is_killed:
             return inf
         return seat.deadline if seat.is_ready else seat.worker.alive_since + START_SECONDS
@@ -129,7 +129,7 @@ class Supervisor(ABC, Generic[A]):
             return self.greeting
 
     def check(self) -> None:
-        """Raises the error that has ended all workers, or one if no worker has run for too long."""
+        """Raises the first error if every worker has one, or an error if none has started for too long."""
         errors = [seat.error for seat in self.seats if seat.error is not None]
         if len(errors) == len(self.seats):
             raise errors[0]
@@ -170,7 +170,7 @@ class Supervisor(ABC, Generic[A]):
 
     # ---------------------------------------------------------- the end
     def stop(self) -> None:
-        """Assigns nothing more, and empties the queue."""
+        """Stops assigning work, and empties the queue."""
         with self.changed:
             self.is_over = True
             self.waiting.clear()
@@ -189,7 +189,7 @@ class Supervisor(ABC, Generic[A]):
                     seat.worker.kill()
 
     def wait(self, seconds: float) -> bool:
-        """Returns whether all workers have ended within so many seconds and their messages are handled."""
+        """Waits until all workers have ended, all messages handled; returns False if `seconds` pass first."""
         with self.changed:
             return self.changed.wait_for(lambda: not any(seat.worker for seat in self.seats), seconds)
 
@@ -202,7 +202,7 @@ class Supervisor(ABC, Generic[A]):
                     seat.worker.kill()
 
     def shut_down(self, seconds: float, *, spare_busy: bool = False) -> None:
-        """Ends all workers; those that may leave have so many seconds for it."""
+        """Ends all workers; those that may leave by themselves get `seconds` for it."""
         try:
             self.dismiss(spare_busy=spare_busy)
             self.wait(seconds)
@@ -263,7 +263,7 @@ class Supervisor(ABC, Generic[A]):
             self.changed.notify_all()
 
     def _give_again(self, assignment: A, how: str) -> None:
-        """Puts an assignment first in the queue again, unless too many workers have died over it."""
+        """Requeues an assignment at the front, unless too many workers have died over it."""
         assignment.lost += 1
         if assignment.lost < self.most_lost and not self.is_over:
             self.waiting.appendleft(assignment)

@@ -74,7 +74,7 @@ class PipeListener:
         return Endpoint(self._host, self._port, worker, self._token), pipes_future
 
     def forget(self, worker: int) -> None:
-        """Accepts no more connections of a worker."""
+        """Accepts no more connections of a worker, and closes those it has made so far."""
         with self._lock:
             _, pipes, _ = self._expected.pop(worker, (None, {}, 0))
         for pipe in pipes.values():
@@ -127,7 +127,7 @@ def connect(endpoint: Endpoint, pipes: int) -> list[Pipe]:
     """Connects, and returns a worker's ends of its pipes.
 
     Raises:
-      OSError: if nobody answers, or the other side does not know the token.
+      OSError: if nothing answers, or the other side does not know the token.
     """
     return [as_pipe(_connected(endpoint, k)) for k in range(pipes)]
 

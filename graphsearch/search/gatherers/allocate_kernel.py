@@ -1,4 +1,4 @@
-"""How one node splits visits over its edges: by arithmetic, however many they are.
+"""Splits any number of visits over the edges of one node by arithmetic.
 
 Visits one by one, each to the edge with the highest score, would leave all edges at one common score t. So t
 is computed: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above it, b_a its value, f_a
@@ -10,8 +10,8 @@ in runs until the runner-up overtakes. With one visit and nothing in flight this
         t ----------+--------+------------    <- level: the gap is filled with x visits
             edge 1  | edge 2 | edge 3
 
-The node is that of an entry, which knows its position, its record and its visits in flight. At the root of a
-search of some moves, the other edges never lead.
+The node is given by an entry, which has its position, its record and its visits in flight. At the root of a
+search of some moves only, the other edges never lead.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
 def load(
     A: ArenaPointers, W: WavePointers, e: int64, fpu: float64, scale: float64, first: int64, heeds: bool
 ) -> int64:
-    """Loads the edges of a block from `first` on into the scratch columns; returns how many it has.
+    """Loads the edges of a block from `first` on into the scratch columns; returns the block's edge count.
 
-    Those with a result that is proven here never lead, if it heeds proofs.
+    `heeds`: edges with a result that is proven here never lead.
     """
     rec, node, s = slot_at(W, e), node_at(W, e), words_of(W, e)
     m = materialised(A, rec)
@@ -111,7 +111,7 @@ def load_unmade(
 
 @inner
 def make_edges(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, m: int64, count: int64) -> int64:
-    """Puts edges into the block as far as `counts[SPLIT:]` gave visits; returns how many that covers."""
+    """Adds edges to the block as far as `counts[SPLIT:]` has visits; returns the number of edges covered."""
     last = int64(m)
     for j in range(m, count):
         if W.counts[wave.SPLIT + j]:
@@ -125,7 +125,7 @@ def make_edges(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, m: in
 def _split_few(
     T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, fpu: float64, scale: float64
 ) -> int64:
-    """Gives k visits one by one, making the best unmade edge when it leads; returns the block's edges."""
+    """Gives k visits one by one; makes the best unmade edge when it leads. Returns the block's edge count."""
     rec = slot_at(W, e)
     m = materialised(A, rec)
     for _ in range(k):
@@ -140,7 +140,7 @@ def _split_few(
 
 @inner
 def tried_powers(A: ArenaPointers, W: WavePointers, e: int64, grows: bool) -> float64:
-    """Returns the sum of code ** 4 over edges that were visited, or are in flight if those count."""
+    """Returns the sum of code ** 4 over visited edges; if `grows`, also over those in flight."""
     rec, node = slot_at(W, e), node_at(W, e)
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
@@ -154,14 +154,14 @@ def tried_powers(A: ArenaPointers, W: WavePointers, e: int64, grows: bool) -> fl
 
 @inner
 def spent_below(A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
-    """Returns the visits in c(N) sqrt(N) when k more are given; if it grows, with those in flight."""
+    """Returns the visits for `scale_of`; if `grows`, with those in flight, and all but one of `k` more."""
     visits = int64(A.blocks[block_of(A, slot_at(W, e)) + BLOCK_VISITS])
     return visits + all_in_flight(W, node_at(W, e)) + k - 1 if grows else visits
 
 
 @inner
 def cover_flight(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Puts all edges with visits in flight into the block: an evicted record comes back without them."""
+    """Adds all edges with visits in flight to the block: an evicted record is read back without them."""
     wanted = max(edges_in_flight(W, node_at(W, e)), int64(1))
     if materialised(A, slot_at(W, e)) < wanted:
         grow_block(T, A, words_of(W, e), slot_at(W, e), wanted, False)
@@ -171,7 +171,7 @@ def cover_flight(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 def columns(
     T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool, heeds: bool
 ) -> tuple[int64, float64, float64]:
-    """Loads the scratch columns of the edges in a node's block; what is proven never leads, if it heeds.
+    """Loads the scratch columns of the edges in a node's block; `heeds`: proven edges never lead.
 
     Returns (edges in the block, FPU value, `scale_of`).
     """
@@ -220,10 +220,10 @@ def _split_listed(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k:
 
 @inner
 def allocate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64, grows: bool) -> int64:
-    """Splits `k` visits of an entry over the edges of its node into `counts[SPLIT:]`; returns how many
-    edges that covers.
+    """Splits `k` visits of an entry over the edges of its node into `counts[SPLIT:]`.
 
-    The visits given are in flight afterwards. `grows`: the exploration term grows with the visits in flight.
+    Returns the number of edges covered. The visits given are in flight afterwards. `grows`: the exploration
+    term grows with the visits in flight.
     """
     if is_restricted(A, W, e):
         m = _split_listed(T, A, W, e, k, grows)
@@ -241,7 +241,7 @@ def allocate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int6
 
 @inlined
 def allocate_first(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
-    """Gives one visit to a node that has none in flight, and returns its edge: `allocate`, sooner."""
+    """Gives one visit to a node that has none in flight; returns its edge. A faster `allocate`."""
     rec = slot_at(W, e)
     j = select(T, A, words_of(W, e), rec)
     send(W, node_at(W, e), j, int64(1), materialised(A, rec))
@@ -250,7 +250,7 @@ def allocate_first(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -
 
 @inner
 def divide(W: WavePointers, m: int64, total: int64) -> None:
-    """Divides `total` into whole parts like `counts[SPLIT:]`, by largest remainders, into `floats[PART:]`."""
+    """Divides `total` like `counts[SPLIT:]` into whole parts, by largest remainders, in `floats[PART:]`."""
     visits = int64(0)
     for j in range(m):
         visits += W.counts[wave.SPLIT + j]

@@ -1,10 +1,10 @@
 """`budget`: a node splits its batch budget over its children, and its collision budget in proportion.
 
-    9 leaves, 50 collisions          A leaf takes one visit of its budget; the others that were sent
-     /        |        \\             there are collisions, as all are at a leaf in flight. They stay
-2, 11      3, 17      4, 22           in flight, use up collision budget, and what is left of both
-                                     budgets goes back to the root for the next round, until one
-                                     of them is used up. A terminal takes one visit and no place.
+    9 leaves, 50 collisions          A leaf takes one visit of its budget; the others sent there are
+     /        |        \\             collisions, as are all visits to a leaf in flight. They stay in
+2, 11      3, 17      4, 22           flight and use up collision budget. The rest of both budgets
+                                     goes back to the root for the next round, until one of them
+                                     is used up. A terminal takes one visit and no place.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def collision_budget(A: ArenaPointers, target: int64) -> int64:
 def gather_budget(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> bool:
-    """Fills a batch of up to `target` leaves; False: it waits for records, and goes on when called again."""
+    """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
     counts = W.counts
     if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.IN_LEVEL:
         counts[wave.COLLISIONS_LEFT] = collision_budget(A, target)

@@ -1,4 +1,4 @@
-"""`classic`: one visit at a time from the root, with the visits in flight counted as if they were done.
+"""`classic`: one visit at a time from the root; visits in flight count as if they were completed.
 
         root ---> a ---> b ---> leaf        1st visit: the leaf joins the batch
         root ---> a ---> b ---> leaf        2nd: a collision, a leaf in flight. It counts for as many visits
@@ -6,8 +6,8 @@
                                             (a multivisit), and they stay in flight
 
 A wave ends when the batch is full, after MaxCollisionEvents collisions, or when they count more than
-MaxCollisionVisits: it rarely finds more than a few hundred leaves. What ends at a terminal, a draw of the
-path or a catch-up is backed up at once. Records are read one by one; the others read a level at once.
+MaxCollisionVisits: it rarely finds more than a few hundred leaves. Visits that end at a terminal, a path draw
+or a catch-up are backed up at once. Records are read one by one; the other gatherers read a level at once.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from .allocate_kernel import columns, listed_columns, load
 from .columns_kernel import FOREVER, leaders, score_of, visits_in_a_row
 from .levels_kernel import LARGEST_SPLIT, enter_node, has_room, tag_of
 
-MOST_IN_VAIN = 1024  # collisions in a row, with twice the leaves in flight: no more will find anything
+MOST_IN_VAIN = 1024  # collisions in a row, plus twice the leaves in flight: no further visit will find a leaf
 OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wave
 
 
 @inner
 def choose(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> tuple[int64, int64]:
-    """Returns the edge that the next visit takes, made if need be, and how many it takes in a row."""
+    """Returns (edge of the next visit, made if necessary, number of visits that it takes in a row)."""
     if is_restricted(A, W, e):
         j, rival = leaders(W, listed_columns(T, A, W, e, int64(1), False))
         return j, visits_in_a_row(W, j, rival)
@@ -82,7 +82,7 @@ def choose(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> tuple[
 
 @inner
 def _flying(W: WavePointers, e: int64) -> int64:
-    """Returns the visits in flight over an entry's edge, with this one."""
+    """Returns the visits in flight over an entry's edge, this one included."""
     parent = field(W, e, wave.PARENT)
     if parent < 0:
         return int64(1)
@@ -91,7 +91,7 @@ def _flying(W: WavePointers, e: int64) -> int64:
 
 @inner
 def _open(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Ends an entry whose position is unknown: a leaf, a leaf in flight already, or a new terminal."""
+    """Ends an entry with an unknown position: a leaf, a leaf in flight already, or a new terminal."""
     tag = tag_of(T, W, e)
     if is_leaf_in_flight(W, tag):
         end_entry(A, W, e, wave.COLLISION, int64(0))
@@ -101,7 +101,7 @@ def _open(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
 
 @inner
 def _step(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int64:
-    """Returns the entry behind the edge that entry `e`, a node, chooses."""
+    """Returns a new entry for the child at the edge that PUCT chooses for entry `e`, a node."""
     enter_node(T, W, e)
     j, in_a_row = choose(T, A, W, e)
     W.counts[wave.MULTIVISIT] = min(W.counts[wave.MULTIVISIT], in_a_row)
@@ -146,7 +146,7 @@ def _send_path(A: ArenaPointers, W: WavePointers, e: int64, visits: int64) -> No
 
 @inner
 def _end_visit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, first: int64) -> None:
-    """Handles the end of a visit, whose entries begin at `first`."""
+    """Handles the end of a visit; `first`: its first entry."""
     kind = field(W, e, wave.KIND)
     if kind == wave.LEAF:
         W.counts[wave.IN_VAIN] = 0
@@ -186,7 +186,7 @@ def _may_descend(A: ArenaPointers, W: WavePointers) -> bool:
 def gather_classic(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, target: int64
 ) -> bool:
-    """Fills a batch of up to `target` leaves; False: it waits for records, and goes on when called again."""
+    """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
     counts = W.counts
     if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.ON_PATH:
         counts[wave.EVENTS_LEFT] = A.ints[COLLISION_EVENTS]

@@ -1,7 +1,7 @@
-"""Visits over columns of scores: to one common level, the remainder to the leaders.
+"""Splits visits over columns of scores: up to one common level, the remainder to the leaders.
 
 column   of one edge: b, c P, 1 + n + f, and the visits given so far (`BASE`, `GAIN`, `MASS`, `SPLIT`);
-         where visits are `limited`, also how many more it may take (`MOST`)
+         where visits are `limited`, also the number that it may still take (`MOST`)
 level    the score t above which the edges take all visits: x = c P / (t - b) - (n + f) each
 """
 
@@ -31,22 +31,22 @@ def set_column(W: WavePointers, j: int64, base: float64, gain: float64, mass: fl
 
 @inner
 def visits_above(base: float64, gain: float64, mass: float64, t: float64) -> float64:
-    """Returns how many visits an edge takes whose score base + gain / mass was above `t` before them, a real.
+    """Returns the visits, a real, that an edge takes while its score base + gain / mass is above `t`.
 
-    Mass grows by one with each; the whole part is the number of visits.
+    Each visit adds one to mass; the whole part is the number of visits.
     """
     return gain / (t - base) - mass + 1.0
 
 
 @inlined
 def _room(W: WavePointers, j: int64, limited: bool) -> float64:
-    """Returns how many more visits an edge may take."""
+    """Returns the number of visits that an edge may still take."""
     return W.floats[wave.MOST + j] if limited else NO_LIMIT
 
 
 @inner
 def _taken_at(W: WavePointers, count: int64, t: float64, limited: bool) -> tuple[float64, float64]:
-    """Returns how many visits the edges take together above score `t`, and how fast that falls."""
+    """Returns (visits that all edges together take above score `t`, their rate of decrease with t)."""
     total = 0.0
     slope = 0.0
     for j in range(count):
@@ -66,7 +66,7 @@ def _taken_at(W: WavePointers, count: int64, t: float64, limited: bool) -> tuple
 
 @inner
 def _bounds(W: WavePointers, count: int64, k: int64, limited: bool) -> tuple[float64, float64]:
-    """Returns two scores around the level: at the first one edge alone takes k, at the other all less."""
+    """Returns two scores around the level: at the lower, one edge takes k; at the upper, all take less."""
     low = NEVER
     best = NEVER
     gains = 0.0
@@ -84,8 +84,8 @@ def _level(W: WavePointers, count: int64, k: int64, limited: bool) -> float64:
     """Returns the score t above which the edges take `k` visits together, or a little less.
 
     Newton from below: without limits the sum is convex and falls with t, so every step stays below the root.
-    Limits bend it, then steps that leave the bounds are halved. If the limits allow less than `k`, t is the
-    score at which the edges take all they may.
+    With limits it is not convex, and bisection replaces steps that leave the bounds. If the limits allow less
+    than `k`, t is the score at which the edges take all they may.
     """
     low, high = _bounds(W, count, k, limited)
     t = low
@@ -106,13 +106,13 @@ def _level(W: WavePointers, count: int64, k: int64, limited: bool) -> float64:
 
 @inner
 def _fill_to_level(W: WavePointers, count: int64, k: int64, limited: bool) -> int64:
-    """Gives every edge the whole visits above the common level; returns what remains of `k`."""
+    """Gives every edge the whole visits above the common level; returns the rest of `k`."""
     t = _level(W, count, k, limited)
     left = int64(k)
     for j in range(count):
         room = _room(W, j, limited)
         if room > 0.0:
-            x = room if limited else 0.0  # of an edge that is above the level whatever it takes
+            x = room if limited else 0.0  # if its value alone is above the level
             if t > W.floats[wave.BASE + j]:
                 x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
             if x >= 1.0:
@@ -139,7 +139,7 @@ def score_of(W: WavePointers, j: int64) -> float64:
 
 @inner
 def visits_to_overtake(base: float64, gain: float64, mass: float64, rival: float64) -> int64:
-    """Returns how many visits, at least one, an edge takes before its score is no longer above `rival`."""
+    """Returns the number of visits, at least one, until an edge's score is no longer above `rival`."""
     if rival <= base:
         return int64(FOREVER)
     visits = np.floor(gain / (rival - base) - mass) + 1.0
@@ -165,14 +165,14 @@ def leaders(W: WavePointers, count: int64) -> tuple[int64, float64]:
 
 @inner
 def visits_in_a_row(W: WavePointers, j: int64, rival: float64) -> int64:
-    """Returns how many visits edge `j` takes before a rival's score overtakes."""
+    """Returns the number of visits that edge `j` takes before a rival's score overtakes it."""
     mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
     return visits_to_overtake(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass, rival)
 
 
 @inner
 def _hide_full(W: WavePointers, count: int64) -> None:
-    """Lets no edge lead that may take no more."""
+    """Keeps edges that may take no more visits from leading."""
     for j in range(count):
         if W.floats[wave.MOST + j] < 1.0:
             W.floats[wave.BASE + j] = NEVER
@@ -180,9 +180,9 @@ def _hide_full(W: WavePointers, count: int64) -> None:
 
 @inner
 def fill(W: WavePointers, count: int64, k: int64, limited: bool) -> None:
-    """Gives k visits to the loaded edges: to the common level, the remainder to the leaders, in runs.
+    """Gives k visits to the loaded edges: up to the common level, the remainder to the leaders, in runs.
 
-    Where they are limited, as far as edges may take them.
+    `limited`: only as many as the edges may take.
     """
     left = _fill_to_level(W, count, k, limited) if k > 1 else int64(k)
     if left > 4 * count + 16 and not limited:  # the level was not found in double precision

@@ -1,12 +1,12 @@
 """`exclude`: a leaf in flight counts as an illegal move.
 
-            root           Round 1 sends down the missing visits. A leaf that was taken, and a terminal, are
-           /    \\          barred at their parent; a node whose edges are all barred has nothing left to give
-          A      B         and is barred at its own parent, up to the root. What could not be spent comes
-        x/ \\x   / \\        back, and round 2 spends it on what is live. There is no virtual loss: of the
-        o   o  o   ?       visits in flight only those to leaves stay.
+            root           Round 1 sends down the missing visits. Taken leaves and terminals are barred at
+           /    \\          their parent. A node with all edges barred is barred at its own parent, and so on
+          A      B         up to the root. Round 2 spends the unspent visits on the live edges. There is no
+        x/ \\x   / \\        virtual loss: of the visits in flight, only those to leaves stay.
+        o   o  o   ?
 
-It fills any batch that the graph has leaves for, at a price: it goes where no search would have gone.
+It fills any batch that the graph has leaves for, at a price: it visits positions that no search would visit.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _has_nothing_left(A: ArenaPointers, W: WavePointers, e: int64) -> bool:
 def take_back(A: ArenaPointers, W: WavePointers, first: int64) -> None:
     """Takes the unspent visits of a round out of flight, and bars exhausted edges, children first.
 
-    `shares` counts the visits below an entry that stay in flight, or were counted and landed already.
+    `shares` counts the visits below an entry that stay in flight, or have been completed and landed.
     """
     for e in range(first, W.counts[wave.ENTRIES]):
         W.shares[e] = 1 if field(W, e, wave.KIND) == wave.LEAF else field(W, e, wave.DONE)
@@ -91,7 +91,7 @@ def gather_exclude(
     root_rec: int64,
     target: int64,
 ) -> bool:
-    """Fills a batch of up to `target` leaves; False: it waits for records, and goes on when called again."""
+    """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
     counts = W.counts
     while counts[wave.ROUND] < MAX_ROUNDS:
         if counts[wave.STAGE] != wave.IN_LEVEL:

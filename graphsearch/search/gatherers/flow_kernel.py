@@ -1,13 +1,13 @@
-"""`flow`: a node's whole budget is one allocation, and exploration grows with the visits in flight.
+"""`flow`: a node splits its whole budget at once, and exploration grows with the visits in flight.
 
         visits so far      ####  ##  #            all edges of a node end at one score, as far as a search
         in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
                            ---------------- t     as the search itself would, instead of piling up
 
-Every node takes a share of its own N in flight at most (MaxWaveShare): a sequential search would stop sending
-visits to a young node as soon as the first ones disappoint, and a wave cannot know. Visits that a node does
-not take stay in flight above it, and the next round goes elsewhere, or the wave is smaller. Unknown positions
-are admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
+Every node has at most a share of its own N in flight (MaxWaveShare): a sequential search would stop sending
+visits to a young node as soon as the first ones disappoint, and a wave cannot see that. Visits that a node
+refuses stay in flight above it; the next round goes elsewhere, or the wave is smaller. Unknown positions are
+admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from .levels_kernel import (
 )
 
 MAX_ROUNDS = 60
-VISITS_PER_PART = 32  # that a node has for each one of a part: FPU and c(N + f) hardly change within it
-MOST_ASKED, MOST_ENTRY = (1 << 31) - 1, (1 << 32) - 1  # as a candidate holds them
-PREFETCHED = 8  # candidates whose memory is asked for before they are looked at
+VISITS_PER_PART = 32  # a part is 1/32 of a node's visits: FPU and c(N + f) hardly change within it
+MOST_ASKED, MOST_ENTRY = (1 << 31) - 1, (1 << 32) - 1  # limits of a candidate's fields
+PREFETCHED = 8  # candidates to prefetch ahead
 
 
 @inner
@@ -77,7 +77,6 @@ def _candidate(asked: int64, e: int64) -> int64:
 
 @inner
 def _candidate_entry(W: WavePointers, i: int64) -> int64:
-    """Returns the entry of candidate `i`."""
     return int64(MOST_ENTRY) - (W.candidates[i] & MOST_ENTRY)
 
 
@@ -100,14 +99,14 @@ def _admit_all(T: BoardTable, A: ArenaPointers, W: WavePointers, target: int64) 
 
 @inlined
 def _list_candidate(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: int64) -> None:
-    """Lists an entry whose position is unknown, to be admitted by its visits when the round is down."""
+    """Lists an entry with an unknown position; after the descent it is admitted by its visits."""
     W.candidates[W.counts[wave.CANDIDATES]] = _candidate(field(W, e, wave.ASKED), e)
     W.counts[wave.CANDIDATES] += 1
 
 
 @inner
 def _allocate_in_parts(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64) -> int64:
-    """Splits `k` visits of an entry part by part into `counts[SPLIT:]`; returns how many edges that covers.
+    """Splits `k` visits of an entry part by part into `counts[SPLIT:]`; returns the number of edges covered.
 
     c(N + f) grows with every visit, and FPU falls with every edge that is tried. Split at once, by the c of
     the last visit and the FPU of the first, the visits of a young node would be spread too thin.
@@ -131,7 +130,7 @@ def _allocate_in_parts(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int6
 
 @inner
 def share_of(A: ArenaPointers, rec: int64) -> int64:
-    """Returns how many visits may be in flight below a node."""
+    """Returns the most visits that may be in flight below a node."""
     return max(int64(1), int64(A.floats[WAVE_SHARE] * float64(child_visits(A, rec) + 1)))
 
 
@@ -161,7 +160,7 @@ def on_their_way(counts: Pointer[int64]) -> int64:
 
 @inner
 def asked_before(W: WavePointers) -> int64:
-    """Returns the visits that the wave before has on their way."""
+    """Returns `on_their_way` of the wave before."""
     if W.before_counts[wave.LEAVES] == 0:
         return int64(0)
     return on_their_way(W.before_counts)
@@ -207,7 +206,7 @@ def gather_flow(
     root_rec: int64,
     target: int64,
 ) -> bool:
-    """Fills a batch of up to `target` leaves; False: it waits for records, and goes on when called again."""
+    """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
     if W.counts[wave.ROUND] == 0 and W.counts[wave.STAGE] != wave.IN_LEVEL:
         W.counts[wave.ALLOWED] = share_of(A, root_rec) - asked_before(W)  # N grows within the wave
     allowed = W.counts[wave.ALLOWED]
@@ -234,7 +233,7 @@ def gather_flow(
 def gather_ahead(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, root: Position, budget: int64
 ) -> bool:
-    """Sends visits down as the next wave would, for the records they need; False: it waits for those."""
+    """Sends visits down as the next wave would, to find the records they need; False: it waits for them."""
     if W.counts[wave.STAGE] != wave.IN_LEVEL:
         if not has_room(A, W, LARGEST_SPLIT):
             return True

@@ -6,8 +6,8 @@
      / \\   |   / \
     3  1   3  1   1
 
-A round starts at the root. When it is down, its visits without an evaluation (terminals, draws of the path,
-catch-ups) are backed up before the next one starts.
+A round starts at the root. After its descent, the visits without an evaluation (terminals, path draws,
+catch-ups) are backed up before the next round starts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ assert GROWN_BLOCK > 2 * LARGEST_BLOCK
 # ------------------------------------------------------------------ entries
 @inner
 def add_children(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, edges: int64) -> None:
-    """Adds an entry behind each of the first edges of entry `e` that `counts[SPLIT:]` gave visits."""
+    """Adds an entry for each of the first `edges` edges of entry `e` with visits in `counts[SPLIT:]`."""
     for j in range(edges):
         if W.counts[wave.SPLIT + j]:
             add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
@@ -74,7 +74,7 @@ def tag_of(T: BoardTable, W: WavePointers, e: int64) -> uint64:
 
 @inner
 def has_room(A: ArenaPointers, W: WavePointers, entries: int64) -> bool:
-    """Returns whether so many more entries can be made, and the nodes on the way passed on from."""
+    """Returns whether there is room for so many more entries, and for the nodes that pass visits on."""
     if (
         W.counts[wave.ENTRIES] + entries >= W.capacity
         or W.counts[wave.FLIGHT_USED] + entries >= W.flight_capacity
@@ -82,14 +82,14 @@ def has_room(A: ArenaPointers, W: WavePointers, entries: int64) -> bool:
         return False
     if W.counts[wave.HASHED] >= W.counts[wave.HASH_ROOM]:
         return False
-    drawn = W.counts[wave.PATH_DRAWN] * LARGEST_BLOCK  # draws of the path widen their node's block
+    drawn = W.counts[wave.PATH_DRAWN] * LARGEST_BLOCK  # path draws widen their node's block
     return A.counters[arena.BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
 
 
 # ------------------------------------------------------------------ a level
 @inlined
 def probe_entry(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Finds the record of an entry by its check hash alone, and asks for the memory behind it."""
+    """Finds the record of an entry by its check hash alone, and prefetches its memory."""
     s = words_of(W, e)
     key, check = hashes_of(T, s)
     s[wave.CHECK] = check
@@ -133,7 +133,7 @@ def list_miss(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointer
 def _list_misses(
     T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, begin: int64, end: int64
 ) -> int64:
-    """Lists the entries of a probed level whose records may be in the file; returns how many there are."""
+    """Lists the entries of a probed level with records that may be in the file; returns their number."""
     W.counts[wave.MISSES] = 0
     if F.segment_count == 0:
         return int64(0)
@@ -144,7 +144,7 @@ def _list_misses(
 
 @inner
 def find_misses(T: BoardTable, A: ArenaPointers, W: WavePointers) -> None:
-    """Looks again for the records of a level that were missing."""
+    """Looks up the missing records of a level again."""
     for i in range(W.counts[wave.MISSES]):
         e = W.misses[i]
         set_field(W, e, wave.SLOT, find(A, position_key(T, words_of(W, e)), check_of(W, e)))
@@ -162,7 +162,7 @@ def visits_over(W: WavePointers, e: int64) -> int64:
 
 @inlined
 def admit(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, target: int64) -> None:
-    """Makes an entry whose position was unknown a leaf of the batch, if that is not full."""
+    """Makes an entry with an unknown position a leaf of the batch, if the batch is not full."""
     key = position_key(T, words_of(W, e))
     check = check_of(W, e)
     tag = position_tag(key, check)
@@ -202,7 +202,7 @@ def _goes_on(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> int6
 
 @inlined
 def enter_node(T: BoardTable, W: WavePointers, e: int64) -> int64:
-    """Returns the in-flight node of an entry that is passed on from."""
+    """Sets the in-flight node of an entry before its visits are passed on; returns the node."""
     node = flight_at(W, tag_of(T, W, e))
     set_field(W, e, wave.NODE_OR_LEAF, node)
     return node
@@ -211,7 +211,7 @@ def enter_node(T: BoardTable, W: WavePointers, e: int64) -> int64:
 # ------------------------------------------------------------------ a round
 @inner
 def start_round(W: WavePointers, root: Position, budget: int64, collisions: int64) -> None:
-    """Puts `budget` visits and the collisions allowed among them at the root."""
+    """Starts a round at the root with `budget` visits and `collisions` allowed among them."""
     e = start_at_root(W, root, budget)
     W.shares[e] = collisions
     W.counts[wave.ROUND_BEGIN] = e
@@ -223,10 +223,10 @@ def sender(
     open_unknown: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64, int64], None],
     pass_on: Callable[[Pointer[uint64], ArenaPointers, WavePointers, int64], None],
 ) -> Callable[[Pointer[uint64], ArenaPointers, WavePointers, FilterPointers, int64], bool]:
-    """Returns a gatherer's `send_down`: how the visits of a round go down, level by level.
+    """Returns a gatherer's `send_down`, which sends the visits of a round down, level by level.
 
     Args:
-      open_unknown: handles an entry whose position is unknown: `(T, A, W, e, target)`.
+      open_unknown: handles an entry with an unknown position: `(T, A, W, e, target)`.
       pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
     """
 
@@ -251,7 +251,7 @@ def sender(
 
     @inner
     def send_down(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, target: int64) -> bool:
-        """Sends the visits of a round down; False: a level waits for records; call it again then."""
+        """Sends the visits of a round down; returns False if it waits for records: call it again then."""
         counts = W.counts
         while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
             begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]

@@ -1,4 +1,4 @@
-"""How `exclude` splits visits over the edges that are still live: P renormalised, a new leaf takes one visit.
+"""Splits visits over live edges for `exclude`: P is renormalised, and a new leaf takes one visit.
 
 P   .5 x   .3   .2          the first edge leads to a leaf in flight: it counts as an illegal move,
      |      |    |          and the others share the rest: .3 / .5 = .6 and .2 / .5 = .4
@@ -57,7 +57,7 @@ def bar_unlisted(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64) -> 
 
 @inner
 def bar_proven(A: ArenaPointers, W: WavePointers, e: int64) -> None:
-    """Bars the edges of a node whose results are proven, unless nothing else would be left."""
+    """Bars a node's edges with proven results, unless the results of all are proven."""
     s, rec = words_of(W, e), slot_at(W, e)
     m = materialised(A, rec)
     stride = stride_at(A, rec)
@@ -103,7 +103,7 @@ def _load_live(
 def split_live(T: BoardTable, A: ArenaPointers, W: WavePointers, e: int64, k: int64) -> int64:
     """Splits up to `k` visits of an entry over the live edges of its node into `counts[SPLIT:]`.
 
-    Returns how many edges that covers; 0 if nothing is live. An edge without visits takes one at most.
+    Returns the number of edges covered; 0 if none is live. An edge without visits takes one at most.
     The visits given are in flight afterwards.
     """
     rec = slot_at(W, e)

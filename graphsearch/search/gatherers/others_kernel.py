@@ -1,4 +1,4 @@
-"""The gatherers beside `flow` as a kernel of their own, compiled when one of them is first used."""
+"""The kernel of the gatherers other than `flow`, compiled when one of them is first used."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Turns the rows that came down to a level into entries, and sorts the level by its visits.
+"""Turns the received rows of a level into entries, and sorts the level by its visits.
 
-An arrival is an entry of the wave like any other, behind ghosts (`messages_kernel.py`).
+An arrival is an entry of the wave like any other; its ancestors are ghosts (`messages_kernel.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from .messages_kernel import ShardPointers
 
 @inner
 def _ghost(W: WavePointers, X: ShardPointers, parent: int64, at: Pointer[uint64], step: int64) -> int64:
-    """Returns a new ghost."""
     e = X.counts[m.GHOSTS]
     X.counts[m.GHOSTS] = e + 1
     set_field(W, e, wave.PARENT, parent)
@@ -34,10 +33,10 @@ def _ghost(W: WavePointers, X: ShardPointers, parent: int64, at: Pointer[uint64]
 
 @inner
 def _trail(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int64) -> int64:
-    """Returns the latest ghost before an arrival."""
+    """Creates the ghosts before an arrival; returns the latest one."""
     length, step = m.trail_of(row), X.counts[m.TRAIL]
     a = int64(-1)
-    if length == 0:  # the row has no trail, and nobody reads it
+    if length == 0:  # the row has no trail; this position is never read
         a = _ghost(W, X, a, row, int64(m.KEY_ONLY))
     for back in range(length):
         a = _ghost(W, X, a, adv(row, m.DOWN_WORDS + step * (length - 1 - back)), step)
@@ -65,7 +64,7 @@ def _arrive(W: WavePointers, X: ShardPointers, row: Pointer[uint64], sender: int
 
 @inner
 def words_that_came(X: ShardPointers) -> int64:
-    """Returns the words of all rows of the last step: an upper bound of their ghosts."""
+    """Returns the words of all rows of the last step: an upper bound on the number of their ghosts."""
     words = int64(0)
     for sender in range(X.counts[m.SHARDS]):
         if sender != X.counts[m.OWN]:
@@ -75,9 +74,9 @@ def words_that_came(X: ShardPointers) -> int64:
 
 @inner
 def _arrive_from(W: WavePointers, X: ShardPointers, sender: int64) -> None:
-    """Makes entries of the rows that another shard has sent; there must be room for as many ghosts.
+    """Makes entries of the rows that another shard has sent; there must be room for their ghosts.
 
-    Without room for an entry its visits are dropped.
+    If there is no room for an entry, its visits are dropped.
     """
     rows, words = m.rows_from(X, sender)
     at = int64(0)
@@ -90,7 +89,7 @@ def _arrive_from(W: WavePointers, X: ShardPointers, sender: int64) -> None:
 
 @inner
 def arrive(W: WavePointers, X: ShardPointers) -> None:
-    """Makes entries of all rows that came down to a level, and puts the level in the order of its visits."""
+    """Makes entries of all received rows of a level, and sorts the level by its visits."""
     own = X.counts[m.ORDERED]
     for sender in range(X.counts[m.SHARDS]):
         if sender != X.counts[m.OWN]:
@@ -101,7 +100,7 @@ def arrive(W: WavePointers, X: ShardPointers) -> None:
 
 @inner
 def _merge_runs(W: WavePointers, a: Pointer[int64], b: Pointer[int64], n: int64) -> int64:
-    """Merges pairs of neighbouring runs of `a` into `b`; returns how many runs `b` has."""
+    """Merges pairs of neighbouring runs of `a` into `b`; returns the number of runs in `b`."""
     runs = int64(0)
     begin = int64(0)
     while begin < n:

@@ -1,10 +1,10 @@
-"""A wave's way up, at one shard: answers arrive, update edges, and go on to other shards.
+"""The backup of a wave at one shard: answers arrive, update edges, and go on to other shards.
 
     owner of a child   arrival: DONE visits, its record  --- row --->   stub   owner of the parent
                                                                          |
                                                           the edge counts them and takes the value
 
-Within a level the order matters only to repeated updates of one edge; entries are applied from the last to
+Within a level the order matters only for repeated updates of one edge; entries are applied from the last to
 the first, as in one process.
 """
 
@@ -47,8 +47,7 @@ def _take(A: ArenaPointers, W: WavePointers, e: int64, edge: int64, stride: int6
 
 @inner
 def _remember(A: ArenaPointers, W: WavePointers, e: int64, drawn: int64, visits: int64) -> None:
-    """Adds the edges of visits that only this game's history made draws to the overlay, as far as this shard
-    has them.
+    """Adds this shard's edges of visits that only this game's history made draws to the overlay.
 
     `drawn`: 1 if the edge of `e` itself leads to the draw. The part above an arrival is sent to its sender.
     """
@@ -76,7 +75,7 @@ _back_up_entry = entry_backer(_take, _remember_draw)
 
 @inlined
 def _waits(W: WavePointers, e: int64, settles: int64) -> bool:
-    """Returns whether visits of an entry are to be counted now."""
+    """Returns whether an entry has visits to count now."""
     return field(W, e, wave.DONE) != 0 and not (settles and field(W, e, wave.KIND) == wave.LEAF)
 
 
@@ -106,7 +105,7 @@ def _hear(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> None:
 
 @inner
 def _notes_that_came(A: ArenaPointers, X: ShardPointers) -> int64:
-    """Returns the overlay notes that all messages may need: for visits made draws by the game alone."""
+    """Returns the number of overlay notes that all messages may need, for draws by the game's history."""
     rows_that_note = int64(0)
     if A.history_size:
         for sender in range(X.counts[m.SHARDS]):
@@ -124,7 +123,7 @@ def _apply(
     """Applies the entries of a level, from `first` on, to the edges that lead to them."""
     e = W.heads[level]
     while e >= first:
-        ask_for(A, W, e)  # the next of a level is usually the entry before
+        ask_for(A, W, e)  # the next entry of a level is usually e - 1
         if _waits(W, e, settles):
             if settles:
                 parent, done = field(W, e, wave.PARENT), field(W, e, wave.DONE)
@@ -165,7 +164,7 @@ def _tell(
 
 @inner
 def _ascend(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, E: Bound) -> int64:
-    """Continues the way up; returns THROUGH when the root's edges are done, else the reason for waiting."""
+    """Continues the backup; returns THROUGH when the root's edges are done, else the reason for waiting."""
     counts = X.counts
     first, settles = counts[m.FIRST], counts[m.SETTLES]
     while True:
@@ -212,7 +211,7 @@ def ascend(
 def end_round(
     T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, X: ShardArrays, E: Bound
 ) -> None:
-    """Counts the visits of a round without an evaluation at the root, and forgets its candidates."""
+    """Counts a round's visits without an evaluation at the root, and drops its candidates."""
     Ap, Wp, Xp = pointers(A), wave_pointers(W, B), m.shard_pointers(X)
     Wp.counts[wave.CANDIDATES] = 0
     Wp.counts[wave.ENDED] = 0
@@ -229,11 +228,11 @@ def end_round(
 
 @kernel
 def make_records(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> None:
-    """Makes a record of every evaluated leaf."""
+    """Creates a record for every evaluated leaf."""
     expand(ptr(T, 0), pointers(A), wave_pointers(W, W), evaluator)
 
 
 @kernel
 def end_wave(A: ArenaArrays, W: WaveArrays) -> int64:
-    """Completes the visits of a wave at its root; returns their number. Elsewhere there are none."""
+    """Completes the visits of a wave at its root; returns their number, 0 at other shards."""
     return complete_roots(pointers(A), wave_pointers(W, W))

@@ -123,12 +123,12 @@ class Attempt:
         """Runs a search; returns the reports of all shards when everything is saved.
 
         Args:
-          since: its run, with the counts of the last save. leader: the shard that owns the root.
-          is_told_to_stop: polled; returns whether to end the search; it may ask for `progress`.
+          since: the run, with the counts of the last save. leader: the shard that owns the root.
+          is_told_to_stop: polled; returns whether to end the search; it may call `progress`.
 
         Raises:
           ShardLostError: if a process has ended, or cannot be reached.
-          GraphSearchError: if a shard fails otherwise; the message says how much the files hold.
+          GraphSearchError: if a shard fails otherwise; the message says which results the files hold.
         """
         replies = self._call("search", job, since, self._ask("listen"), leader)
         left, stops = set(replies), False
@@ -142,7 +142,7 @@ class Attempt:
         return [_value(reply) for reply in replies]
 
     def progress(self, leader: int, seconds: float) -> ShardProgress | None:
-        """Returns the search's progress, None if its leader does not answer in so many seconds."""
+        """Returns the search's progress; None if its leader does not answer in `seconds` seconds."""
         try:
             found: ShardProgress | None = self._hosts[leader].call("progress").result(seconds)
         except (ShardLostError, TimeoutError):
@@ -186,7 +186,7 @@ class Attempt:
         """Returns the answers of all shards to a call.
 
         Raises:
-          GraphSearchError: the first shard's failure; or that a shard did not answer in that time.
+          GraphSearchError: if a shard fails (the first failure), or does not answer in `seconds`.
         """
         replies = self._call(method, *arguments)
         try:
@@ -203,7 +203,7 @@ def _value(reply: Future[Any]) -> Any:
     """Returns the answer of a host.
 
     Raises:
-      GraphSearchError: its failure, or that it is lost.
+      GraphSearchError: if the host has failed or is lost.
     """
     if error := _error(reply):
         raise error
@@ -217,7 +217,7 @@ def _error(reply: Future[Any]) -> BaseException | None:
 
 
 def _failure(reply: Future[Any]) -> Failure | None:
-    """Returns the failure that began at this host, not at another one."""
+    """Returns a host's own failure; None if there is none, or it only lost another shard."""
     value = reply.result() if reply.done() and not reply.exception() else None
     is_own = isinstance(value, Failure) and value.kind != ShardLostError.__name__
     return value if is_own else None

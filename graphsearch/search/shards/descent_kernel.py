@@ -1,4 +1,4 @@
-"""A wave's way down, at one shard: level by level, arrivals are passed on, and children sorted by owner.
+"""The descent of a wave at one shard: level by level, it passes entries on and sorts children by owner.
 
     order   e1 e4 e2 ...   entries of the level whose positions this shard owns, by the number of their
               |             first visit: the order of the search in one process, whatever the shards
@@ -6,8 +6,8 @@
     wave    .. | children   own ones make the next level | others go to their owners (AWAY) | draws of the
                             path end here, because the path is known here
 
-A child's number is its parent's and the visits of the children before it. So numbers of a level differ, and
-sorting by them needs no communication.
+A child's number is its parent's number plus the visits of the children before it. So the numbers of a level
+differ, and sorting by them needs no communication.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from .arrivals_kernel import arrive, words_that_came
 from .lines_kernel import open_step, talk
 from .messages_kernel import ShardArrays, ShardPointers
 
-NUMBER_BITS, DEPTH_BITS = 31, 9  # of a candidate's key: where it stands, the first of a round the largest
+NUMBER_BITS, DEPTH_BITS = 31, 9  # of a candidate's key: its place; the first one of a round is largest
 PLACE_BITS = NUMBER_BITS + DEPTH_BITS
 MOST_ASKED, LAST_PLACE = (1 << 23) - 1, (1 << PLACE_BITS) - 1
 AHEAD, PREFETCHED = 8, 8
@@ -85,7 +85,7 @@ def begin(A: ArenaArrays, W: WaveArrays, B: WaveArrays, X: ShardArrays, target: 
 def begin_round(
     T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, X: ShardArrays, E: Bound
 ) -> None:
-    """Begins a round: its visits stand at the root, for the shard that owns it."""
+    """Begins a round; the root's owner puts the visits at the root."""
     Wp, Xp = wave_pointers(W, B), m.shard_pointers(X)
     Wp.counts[wave.ROUND_BEGIN] = Wp.counts[wave.ENTRIES]
     Xp.counts[m.ORDERED] = 0
@@ -101,7 +101,7 @@ def begin_round(
 def _probe_part(
     T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers, begin: int64, end: int64
 ) -> None:
-    """Looks some entries of a level up in memory, accesses overlapped."""
+    """Looks up some entries of a level in memory, with overlapping accesses."""
     for i in range(begin, end):
         prefetch(A.table, table_index(A, position_key(T, words_of(W, X.order[i]))))
     for i in range(begin, end):
@@ -118,7 +118,7 @@ def spent_over(A: ArenaPointers, W: WavePointers, e: int64) -> int64:
 
 @inner
 def _number_children(W: WavePointers, e: int64, first: int64) -> None:
-    """Gives the children of an entry, the youngest entries from `first` on, the numbers of its visits."""
+    """Numbers the children of an entry, the newest entries from `first` on, by their first visits."""
     number = W.shares[e]
     for child in range(first, W.counts[wave.ENTRIES]):
         W.shares[child] = number
@@ -127,7 +127,7 @@ def _number_children(W: WavePointers, e: int64, first: int64) -> None:
 
 @inner
 def _list_candidate(W: WavePointers, X: ShardPointers, e: int64) -> None:
-    """Lists an entry whose position is unknown, with its sort key."""
+    """Lists an entry with an unknown position as a candidate, with its sort key."""
     n = W.counts[wave.CANDIDATES]
     place = (field(W, e, wave.DEPTH) << NUMBER_BITS) | W.shares[e]
     W.candidates[n] = (min(field(W, e, wave.ASKED), int64(MOST_ASKED)) << PLACE_BITS) | (LAST_PLACE - place)
@@ -185,7 +185,7 @@ def _sort_out(T: BoardTable, A: ArenaPointers, W: WavePointers, X: ShardPointers
 
 @inner
 def _look_up(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers, X: ShardPointers) -> int64:
-    """Looks a level up, if the file may hold some of its records; returns how many may be there."""
+    """Looks up a level if the file may hold some of its records; returns the number that it may hold."""
     X.counts[m.PROBED] = int64(F.segment_count > 0)
     W.counts[wave.MISSES] = 0
     if F.segment_count > 0:
@@ -197,7 +197,7 @@ def _look_up(T: BoardTable, A: ArenaPointers, W: WavePointers, F: FilterPointers
 
 @inner
 def _count_level(W: WavePointers, X: ShardPointers) -> None:
-    """Counts the entries of a level, and their visits."""
+    """Adds a level to the tallies of entries and visits."""
     X.tallies[m.T_ENTRIES] += X.counts[m.ORDERED]
     for i in range(X.counts[m.ORDERED]):
         X.tallies[m.T_VISITS] += field(W, X.order[i], wave.ASKED)
@@ -278,9 +278,9 @@ def descend(
 def admit_part(
     T: Words, A: ArenaArrays, W: WaveArrays, B: WaveArrays, F: FilterArrays, X: ShardArrays, E: Bound
 ) -> None:
-    """Makes leaves of some candidates, in their order; if the batch is no longer open, of none.
+    """Makes leaves of some candidates, in order; of none if the batch is no longer open.
 
-    A candidate whose position became known meanwhile ends as a collision or at its record.
+    A candidate with a position that became known meanwhile ends as a collision or at its record.
     """
     Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), m.shard_pointers(X)
     begin, end = Xp.counts[m.BEGIN], Xp.counts[m.END]

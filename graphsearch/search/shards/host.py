@@ -1,4 +1,4 @@
-"""A shard in a process of its own, called by the master, on this machine or another one."""
+"""A shard in its own process, on this machine or another one; the master calls it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Setting:
     """The parameters of a host.
 
     Attributes:
-      folder: of the cluster, by its name on all machines. cluster: its number.
+      folder: of the cluster, with the same name on all machines. cluster: its number.
       number: of the shard. evaluator: its evaluator. ram_bytes: its memory.
       token: of the search. is_remote: whether other machines connect to it.
     """
@@ -50,7 +50,7 @@ class Setting:
 class Host:
     """One shard: its graph and its connections.
 
-    It has one caller at a time, who calls `do`; `stop`, `progress` and `give_up` may be called meanwhile.
+    One thread at a time calls `do`; others may call `stop`, `progress` and `give_up` meanwhile.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -74,10 +74,10 @@ class Host:
         return own_place()
 
     def check(self, version: str) -> None:
-        """Makes the evaluator, and checks everything that the search needs; writes nothing.
+        """Creates the evaluator, and checks everything that the search needs; writes nothing.
 
         Args:
-          version: the master's. It comes first: another version may misread the rest.
+          version: the master's, checked first: another version may misread the rest.
         """
         if version != __version__:
             raise StoreError(
@@ -118,7 +118,7 @@ class Host:
         self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=self._setting.ram_bytes)
 
     def listen(self) -> Address:
-        """Drops the search before, and listens for the next one; returns the address."""
+        """Drops the last search, and listens for the next one; returns the address."""
         setting = self._setting
         self._search = None
         self._stop.clear()
@@ -127,7 +127,7 @@ class Host:
         return self._mesh.address
 
     def search(self, job: SearchJob, since: Save, addresses: list[Address], leader: int) -> ShardReport:
-        """Runs a search with the other shards, which adds to the run of a save; returns its report."""
+        """Runs a search with the other shards, in the run of the save `since`; returns the report."""
         assert self._graph is not None
         assert self._mesh is not None
         manifest = read_manifest(self._setting.folder)
@@ -160,7 +160,7 @@ class Host:
         self.leave()
 
     def progress(self) -> ShardProgress | None:
-        """Returns the search's progress, if this is the leader and knows it."""
+        """Returns the search's progress at its leader; None elsewhere, or if there is none yet."""
         return self._search.progress if self._search else None
 
     def stop(self) -> None:

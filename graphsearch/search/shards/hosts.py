@@ -1,4 +1,4 @@
-"""Processes of shards: each answers calls of the methods of `Host` by futures."""
+"""Processes of shards: calls of the methods of `Host` return futures."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ShardLauncher:
 
     Attributes:
       is_remote: whether they may be on other machines. crowd: the most of them on one machine.
-      threads: of each, so that those of a machine have all of its cores.
-      patience: seconds until all of them run. advice: what to do if they do not.
+      threads: of each, so that all of a machine use all of its cores.
+      patience: seconds to wait until all of them run. advice: what to do if they do not.
     """
 
     def __init__(self, workers: Launcher) -> None:
@@ -34,7 +34,7 @@ class ShardLauncher:
         self.patience, self.advice = workers.patience, workers.advice
 
     def start(self, setting: Setting) -> ShardProcess:
-        """Returns the process of a shard that was just started."""
+        """Starts the process of a shard, and returns it."""
         return ShardProcess(self._launcher, setting)
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ def launcher_for(pool: str | None, shards: int) -> ShardLauncher:
 
 
 class ShardProcess:
-    """A shard's process, as the master has it.
+    """The master's handle to a shard's process.
 
     Attributes:
       place: host name and process, once they are known; for messages.
@@ -68,7 +68,7 @@ class ShardProcess:
         )
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Returns the future result of a method of `Host`; a ShardLostError if the process ends before."""
+        """Returns the future result of a method of `Host`; ShardLostError if the process ends before."""
         number, future = next(self._numbers), Future[Any]()
         self._waiting[number] = future
         self._worker.send(Call(number, method, arguments))
@@ -77,7 +77,7 @@ class ShardProcess:
         return future
 
     def leave(self) -> None:
-        """Ends the process, which has closed its file."""
+        """Ends the process; its file is closed already."""
         self._worker.send(Leave())
 
     def kill(self) -> None:
@@ -100,7 +100,7 @@ class ShardProcess:
         self._gone.set()
 
     def _fail(self, error: GraphSearchError) -> None:
-        """Fails all open calls and those to come; the first error counts."""
+        """Fails all open and later calls; the first error counts."""
         self._error = self._error or error
         for number in list(self._waiting):
             future = self._waiting.pop(number, None)

@@ -3,8 +3,8 @@
     line of a shard     out [header | rows .......]  sent ---->  its socket
                         in  [header | rows ...]      got  <----
 
-Sockets are called by address and never block: a kernel that cannot continue returns, and is called again when
-a message may have arrived. The cause of a failed call is found by Python (`mesh.py`).
+Socket functions are called by address and never block: a kernel that cannot continue returns, and is called
+again when a message may have arrived. Python finds the cause of a failed call (`mesh.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..wave_kernel import WaveArrays, WavePointers, wave_pointers
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays, ShardPointers
 
-# of a line: socket | bytes sent, of so many | bytes received, of so many as are known of
+# of a line: socket | bytes sent | of so many | bytes received | of so many, as far as known
 SOCKET, SENT, TO_SEND, GOT, TO_GET = range(5)
 LINE_FIELDS = 8
 WORD_BYTES = 8
@@ -58,7 +58,7 @@ def _line(X: ShardPointers, shard: int64) -> Pointer[int64]:
 
 @inner
 def now(X: ShardPointers) -> int64:
-    """Returns nanoseconds of a clock; 0 where kernels have none."""
+    """Returns the time of a monotonic clock in nanoseconds; 0 where kernels have no clock."""
     if X.system[CLOCK] == 0:
         return int64(0)
     call_c(X.system[CLOCK], (int64(MONOTONIC), adv(X.system, SECONDS)))
@@ -85,9 +85,9 @@ def _open_line(X: ShardPointers, shard: int64) -> None:
 
 @inner
 def open_step(A: ArenaPointers, W: WavePointers, X: ShardPointers) -> bool:
-    """Begins messages of `sizes` words, with their headers; returns whether they fit: else does nothing.
+    """Begins messages of `sizes` words with their headers; does nothing and returns False without room.
 
-    Their rows are to be written next, at `places`.
+    The caller writes their rows next, at `places`.
     """
     counts = X.counts
     counts[m.WANTED] = m.HEADER_WORDS + m.largest_size(X)

@@ -1,4 +1,4 @@
-"""The search of a cluster of one shard: that of one process, with the cluster's run and saves."""
+"""The search of a cluster of one shard: a search in one process, with the cluster's run and saves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .report import ShardReport, Traffic
 
 
 class LoneSearch(ShardPart, GraphSearch):
-    """The search of the only shard: no waves that shards share, no messages."""
+    """The search of the only shard, without messages."""
 
     def __init__(self, graph: Graph, job: SearchJob, stop: threading.Event, *, since: Save) -> None:
         """Prepares a search that adds to the run of a save, until `stop` is set."""

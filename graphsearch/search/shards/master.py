@@ -1,7 +1,7 @@
-"""The master of a cluster: it holds the lock, starts the shards, and has them search.
+"""The master of a cluster: it holds the lock, starts the shards, and runs searches on them.
 
-The shards stay for the next search, until all searches are done. If one is lost, all shards end, all files
-are rolled back to the last common save, and the search resumes there with new processes.
+The shards stay until all searches are done. If one is lost, all shards end, all files are rolled back to the
+last common save, and the search resumes there with new processes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ClusterSearch:
     Attributes:
       result: as of a search in one process.
       shards: the report of each shard, in the last attempt.
-      losses: losses of shards on the way, after which the search resumed.
+      losses: messages about lost shards, after which the search resumed.
       places: where each shard was: host name and process.
     """
 
@@ -90,10 +90,10 @@ def searching(
     pool: str | None = None,
     ram_bytes: int | None = None,
 ) -> Iterator[Shards]:
-    """Yields the shards of a cluster, whose lock is held; their processes start with the first search.
+    """Yields the shards of a cluster and holds its lock; their processes start with the first search.
 
     Args:
-      folder: of the cluster; created if it is missing, with so many `shards` (MACHINES: one for each).
+      folder: of the cluster; created if it is missing, with `shards` shards (MACHINES: one per machine).
       evaluator: of every shard; the cluster is bound to it.
       pool: where shards run: `local` (processes of this machine), `ray` or `ray:ADDRESS`.
       ram_bytes: memory of each shard; default: together 80 % of the machine's.
@@ -123,14 +123,14 @@ def searching(
 
 
 def _for_each(spec: EvaluatorSpec, shards: int, threads: int) -> EvaluatorSpec:
-    """Returns the evaluator of each shard; the only one of a cluster has the threads of a search alone."""
+    """Returns the evaluator of each shard; a lone shard has the threads of a search in one process."""
     alone = replace(spec, pool=None)
     has_threads = shards == 1 or any(name == "threads" for name, _ in spec.options)
     return alone if has_threads else with_threads(alone, threads)
 
 
 class Shards:
-    """The shards of a cluster whose lock is held; in a `with`, which ends their processes."""
+    """The shards of a locked cluster; a context manager that ends their processes."""
 
     def __init__(self, setup: ClusterSetup) -> None:
         """Starts no process yet."""
@@ -151,7 +151,7 @@ class Shards:
         return _ClusterRun(self, job, control or Control()).to_its_end()
 
     def started(self) -> tuple[Attempt, Save]:
-        """Returns the processes, new ones if there are none, and the last save of all files."""
+        """Returns the processes, started if there are none, and the last save of all files."""
         if self._attempt is None:
             attempt = Attempt(self.setup)
             try:
@@ -168,7 +168,7 @@ class Shards:
         self._saved = save
 
     def kill(self) -> None:
-        """Kills the processes: unsaved results are lost, and the next search has new ones."""
+        """Kills the processes: unsaved results are lost, and the next search starts new processes."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.kill()
@@ -194,11 +194,11 @@ class _ClusterRun:
         self._began = self._shown = time.monotonic()
         self._losses: list[str] = []
         self._saved = Save()
-        self._before: Save | None = None  # its run's counts when it began
+        self._before: Save | None = None  # the run's counts when the search began
         self._run = job.run or 0
 
     def to_its_end(self) -> ClusterSearch:
-        """Searches until a limit."""
+        """Searches until a limit, resuming after losses."""
         tries, before = 0, -1
         while True:
             try:
@@ -241,7 +241,7 @@ class _ClusterRun:
         )
 
     def _look(self, attempt: Attempt) -> bool:
-        """Reports the progress now and then; returns whether to stop."""
+        """Reports the progress at intervals; returns whether to stop."""
         show, interval = self._control.on_progress, self._control.interval
         if show and time.monotonic() - self._shown >= interval:
             self._shown = time.monotonic()
@@ -283,7 +283,7 @@ def _last_run(folder: Path, manifest: Manifest) -> int:
 
 
 def _left(limits: Limits, visits: int, evaluations: int, seconds: float) -> Limits:
-    """Returns the limits that are left after so much."""
+    """Returns the limits that remain after so many visits, evaluations and seconds."""
     return Limits(
         visits=None if limits.visits is None else max(1, limits.visits - visits),
         evaluations=None if limits.evaluations is None else max(1, limits.evaluations - evaluations),
@@ -292,7 +292,7 @@ def _left(limits: Limits, visits: int, evaluations: int, seconds: float) -> Limi
 
 
 def _progress(found: ShardProgress, board: chess.Board) -> Progress:
-    """Returns the progress in the form of a search in one process; of lines only the first move is known."""
+    """Returns the progress as in a search in one process; its lines have only their first move."""
 
     def read(of: chess.Board) -> NodeRecord | None:
         return found.record if of == board else None

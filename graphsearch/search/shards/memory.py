@@ -51,7 +51,7 @@ class ShardContext:
 
 @dataclass(slots=True)
 class Gathered:
-    """A wave that is gathered and not completed yet.
+    """A gathered wave that is not completed yet.
 
     Attributes:
       heads: last arrival of each depth. depth: its deepest level.
@@ -68,7 +68,7 @@ class Gathered:
 
 
 def new_arrays(place: ShardContext, root: NDArray[np.uint64], entries: int) -> ShardArrays:
-    """Returns the arrays of a shard whose waves have room for so many entries."""
+    """Returns the arrays of a shard with waves of up to `entries` entries."""
     counts = np.zeros(m.COUNTS, np.int64)
     counts[[m.OWN, m.SHARDS, m.LEADER]] = place.number, place.shards, place.leader
     counts[m.TRIES] = place.tries
@@ -92,7 +92,7 @@ def new_arrays(place: ShardContext, root: NDArray[np.uint64], entries: int) -> S
 
 
 def with_ghosts(w: wave.WaveArrays, ghosts: int = 0) -> wave.WaveArrays:
-    """Returns a wave with room for ghosts behind its entries, so many or `GHOSTS_PER_ENTRY` of each."""
+    """Returns a wave with room for `ghosts` ghosts behind its entries, or `GHOSTS_PER_ENTRY` per entry."""
     ghosts = ghosts or GHOSTS_PER_ENTRY * len(w.candidates)
     entries = np.empty((len(w.candidates) + ghosts) * wave.ENTRY_WORDS, np.uint64)
     used = min(len(w.entries), len(entries)) if w.counts[wave.ENTRIES] else 0
@@ -104,7 +104,7 @@ class Tally:
     """Counts the traffic of a shard: kernels count messages, this class times phases."""
 
     def __init__(self, tallies: NDArray[Any]) -> None:
-        """Takes the array of the kernels' counters."""
+        """Creates it over the array of the kernels' counters."""
         self._tallies, self._seconds = tallies, Traffic()
 
     @property
@@ -117,7 +117,7 @@ class Tally:
 
     @property
     def _elsewhere(self) -> tuple[float, float]:
-        """Seconds waited for other shards, and those in which leaves were evaluated meanwhile."""
+        """Seconds waited for other shards, and seconds of evaluations meanwhile."""
         return float(self._tallies[m.T_WAITED]) / 1e9, float(self._tallies[m.T_EVALUATED]) / 1e9
 
     @contextmanager

@@ -1,6 +1,6 @@
-"""Connections between all shards of a cluster, and the steps that they go in.
+"""Connections between all shards of a cluster, and the steps of their exchange.
 
-In every step each shard sends every other one message, and continues when it has all answers. A shard is a
+In every step each shard sends every other one message, and continues when it has all of theirs. A shard is a
 generator (`Talk`) that yields when it has to wait for another one: the same code runs in one process, in
 several, on many machines. The headers carry everything that decides the next step, so that all shards decide
 the same.
@@ -71,7 +71,7 @@ class Mesh:
           addresses: of all shards. seconds: to wait for them.
 
         Raises:
-          ShardLostError: if one does not come, or does not know the token.
+          ShardLostError: if one does not connect in time, or does not know the token.
         """
         deadline = time.monotonic() + seconds
         try:
@@ -96,7 +96,7 @@ class Mesh:
             self.lines[number, SOCKET] = peer.fileno()
 
     def _accept(self, peer: socket.socket, deadline: float) -> None:
-        """Accepts a connection; a stranger's is closed, and the next one awaited."""
+        """Accepts a connection; closes it if it is not from an expected shard."""
         peer.settimeout(max(0.1, deadline - time.monotonic()))
         try:
             number = self._greet(peer)
@@ -114,7 +114,7 @@ class Mesh:
             raise
 
     def _greet(self, peer: socket.socket) -> int:
-        """Returns the number of a shard that knows the token."""
+        """Exchanges proofs of the token; returns the number of the other shard."""
         challenge = secrets.token_bytes(NONCE_BYTES)
         peer.sendall(HELLO.pack(self._number, challenge))
         number, theirs = HELLO.unpack(exactly(peer, HELLO.size))
@@ -128,7 +128,7 @@ class Mesh:
 
     @property
     def tries(self) -> int:
-        """How often kernels poll for messages before this waits; none if there are more shards than cores."""
+        """The polls for messages by kernels before Python waits; 0 if there are more shards than cores."""
         return TRIES if self._shards <= (os.cpu_count() or 1) else 0
 
     # ---------------------------------------------------------- steps
@@ -174,7 +174,7 @@ class Mesh:
             raise ShardLostError(f"shard {number} is lost: {error}") from None
 
     def give_up(self) -> None:
-        """Ends a search that waits for others; from any thread."""
+        """Ends a search that waits for other shards; callable from any thread."""
         self._given_up.set()
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ def _events(line: NDArray[np.int64]) -> int:
 
 # ------------------------------------------------------------------ all in one process
 def run_together(talks: Sequence[Talk[T]]) -> list[T]:
-    """Runs some shards in one process, and returns their results; every other way must give the same."""
+    """Runs shards in one process, and returns their results; any other way must give the same results."""
     results: dict[int, T] = {}
     while len(results) < len(talks):
         for number, talk in enumerate(talks):
@@ -206,7 +206,7 @@ def run_together(talks: Sequence[Talk[T]]) -> list[T]:
 
 @contextlib.contextmanager
 def lines_between(shards: int) -> Iterator[list[NDArray[Any]]]:
-    """Gives the lines of shards of one process, each connected to each."""
+    """Yields the lines of shards in one process, each connected to every other."""
     lines = [new_lines(shards) for _ in range(shards)]
     with contextlib.ExitStack() as stack:
         for one, other in combinations(range(shards), 2):

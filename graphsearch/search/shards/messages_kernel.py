@@ -13,14 +13,14 @@
     the result of a visit             1  Q, float32 | draw share << 32 | code << 42 | flags << 52
                                       2  N of the child | visits that the graph does not keep << 32
 
-An arrival is an entry of the wave like any other. Before it stand ghosts: entries for the positions of its
-trail, the latest of which also holds where the answer goes.
+An arrival is an entry of the wave like any other. Its ancestors are ghosts: entries for the positions of its
+trail. The latest ghost also holds the destination of the answer.
 
     ghost <- ghost <- ghost <- arrival        of each: a position of the trail
                       EDGE: sender | NODE_OR_LEAF: stub | ASKED: visits of the edge | DONE: not kept
 
-Ghosts stand behind the room for entries, in the same memory: they are not entries of the wave, only ancestors
-of some. Arrivals are listed by depth in `heads` here, all other entries in `heads` of the wave.
+Ghosts are stored behind the room for entries, in the same array: they are not entries of the wave, only
+ancestors of some. Arrivals are listed by depth in `heads` here, all other entries in `heads` of the wave.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from ..backup_kernel import child_summary
 from ..wave_kernel import WavePointers, field, set_field, words_of
 
 HEADER_WORDS = 8
-DOWN_WORDS, UP_WORDS = 8, 3  # of a row; a trail comes behind
+DOWN_WORDS, UP_WORDS = 8, 3  # of a row; a trail follows
 MEN, ROW_KEY = 3, 7  # of a row down
 KEY_ONLY, WHOLE = 1, 6  # words of a position of a trail
 TRAIL_SHIFT = 40  # above META, which has META_BITS
@@ -70,12 +70,12 @@ STEP_MASK = (1 << STEP_BITS) - 1
 # leaves, entries that ended with visits to count, shards without room, a key or a number for all, positions
 H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range(HEADER_WORDS)
 
-# `counts`. Fixed: this shard | how many there are | who leads | words of a position of a trail | tries to
-# receive before a kernel returns
-# Set by Python: words of `out` and of `inbox` for each shard | visits of the round | its first entry | do
-# only visits without an evaluation go up | candidates to admit: from, to, whether the batch is open | keys
-# of candidates for the leader | a number for all | positions of this shard | leaves that may be evaluated
-# while others are waited for | room for entries, ghosts included
+# `counts`. Fixed: this shard | number of shards | leader | words of a position of a trail | tries to receive
+# before a kernel returns
+# Set by Python: words of `out` and of `inbox` for each shard | visits of the round | its first entry |
+# whether only visits without an evaluation go up | candidates to admit: from, to, whether the batch is open |
+# keys of candidates for the leader | a number for all | positions of this shard | leaves that may be
+# evaluated while waiting for others | room for entries, ghosts included
 # Set by kernels: return code | words wanted for a message | the lost shard | next stage | step | level |
 # its entries | whether the level was looked up as a whole | first entry below it | next ghost | entries
 # below it that go to others | entries and stubs below it
@@ -114,26 +114,26 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
 TOTALS = 32  # sums of the headers of the last messages; H_STEP: shards that are at this step
 COUNTS = TOTALS + HEADER_WORDS
 
-# why a kernel returned: it is through | another shard is waited for | messages do not fit | a line is closed
-# | a message is of another step | room for ghosts, records from the file, or notes on draws by the game's
-# history are wanted
+# why a kernel returned: it is through | it waits for another shard | a message does not fit in `out` | or in
+# `inbox` | a line is closed | a message is of another step | it needs room for ghosts | records from the file
+# | room for notes on draws by the game's history
 THROUGH, WAITS, OUT_IS_SMALL, INBOX_IS_SMALL, IS_CLOSED, OUT_OF_STEP, NO_GHOSTS, NO_RECORDS, NO_NOTES = range(
     9
 )
 
-# what comes next: arrivals of a level are taken in | its entries are looked up | passed on | messages are
-# written | and exchanged | what was told is heard | a level is applied to the edges above it
+# next stage: make entries of a level's arrivals | look its entries up | pass them on | write messages |
+# exchange them | read answers | apply a level to the edges above it
 ARRIVES, LOOKS_UP, PASSES, WRITES, TALKS, HEARS, APPLIES = range(7)
 
 # `tallies`: steps | messages to others | bytes of them | entries and visits that were passed on, one for each
-# level | rows sent down | nanoseconds waited | when the messages of the step were written | nanoseconds that
-# leaves were evaluated in meanwhile, which the two before leave out
+# level | rows sent down | nanoseconds waited | time when the messages of the step were written | nanoseconds
+# of evaluations meanwhile, which the two before exclude
 T_STEPS, T_MESSAGES, T_BYTES, T_ENTRIES, T_VISITS, T_ROWS, T_WAITED, T_BEGAN, T_EVALUATED = range(9)
 TALLIES = T_EVALUATED + 1
 
 
 class ShardArrays(NamedTuple):
-    """A shard's arrays beside its arena and its wave; E entries, K shards."""
+    """A shard's arrays other than its arena and its wave; E entries, K shards."""
 
     owners: NDArray[np.int64]  # [4096]: the shard of each virtual shard
     root: NDArray[np.uint64]  # [10]: the root's position
@@ -141,9 +141,9 @@ class ShardArrays(NamedTuple):
     spare: NDArray[np.int64]  # [E]: scratch for that order
     candidates: NDArray[np.int64]  # [E]: entries that wait to become leaves, by `WaveArrays.candidates`
     sizes: NDArray[np.int64]  # [K]: words that go to each shard, without header
-    places: NDArray[np.int64]  # [K]: where in `out` the next row for each shard goes
+    places: NDArray[np.int64]  # [K]: place in `out` of the next row for each shard
     heads: NDArray[np.int64]  # [MAX_PLIES + 2] last arrival of each depth, -1 for none
-    lines: NDArray[np.int64]  # [K * LINE_FIELDS]: sockets, and how far messages are (`lines_kernel.py`)
+    lines: NDArray[np.int64]  # [K * LINE_FIELDS]: sockets, and the progress of messages (`lines_kernel.py`)
     system: NDArray[np.int64]  # addresses of functions of the system (`lines_kernel.py`)
     inbox: NDArray[np.uint64]  # [K * IN_ROOM]: a message from each shard
     out: NDArray[np.uint64]  # [K * OUT_ROOM]: a message to each shard
@@ -285,7 +285,7 @@ def write_row(W: WavePointers, X: ShardPointers, e: int64, spent: int64, out: Po
 
 @inlined
 def trail_of(row: Pointer[uint64]) -> int64:
-    """Returns how many positions a row's trail has."""
+    """Returns the number of positions in a row's trail."""
     return int64(row[2] >> U(TRAIL_SHIFT))
 
 
@@ -324,7 +324,7 @@ def write_header(W: WavePointers, X: ShardPointers, shard: int64, full: int64) -
 
 @inlined
 def words_behind(message: Pointer[uint64]) -> int64:
-    """Returns how many words stand behind the header of a message."""
+    """Returns the number of words behind the header of a message."""
     return int64(message[H_STEP] >> U(STEP_BITS))
 
 

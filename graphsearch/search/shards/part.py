@@ -1,4 +1,4 @@
-"""What the search of every shard has, alone or with others: the saves of a cluster, and a report."""
+"""The common part of a shard's search, alone or with others: the saves of a cluster, and a report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ShardPart(Session):
     """One shard's part of a search.
 
     Attributes:
-      progress: set by the leader, now and then; None before that.
+      progress: set by the leader at intervals; None before that.
     """
 
     _since: Save
@@ -54,12 +54,12 @@ class ShardPart(Session):
         return note
 
     def known(self) -> Save:
-        """Returns its last save, with this shard's counts: visits if it leads."""
+        """Returns the last save, with this shard's counts; only the leader has visits."""
         counts = self.counts()
         return replace(self._save, visits=counts.visits, evaluations=counts.evaluations)
 
     def keep(self, save: Save) -> None:
-        """Saves this shard's results when all have ended between two steps: every record is complete then."""
+        """Saves this shard's results after all shards ended between two steps, with complete records."""
         self.graph.flush(self.note(save, finished=True))
 
     # ---------------------------------------------------------- reports

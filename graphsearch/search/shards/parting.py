@@ -3,8 +3,8 @@
     one.graph  a b c d e f ...  (in the order of the file)  -- split -->   0: a c f   1: b e   2: d ...
                                                             <-- merge --   by the same order
 
-Records go in bounded batches, plain tables unchanged: to the first shard, and those about the sources of
-records to all of them.
+Records are copied in bounded batches, plain tables unchanged: to the first shard, and the tables about the
+sources of records to all shards.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Target:
         self.held = 0
 
     def add(self, batch: RecordBatch) -> None:
-        """Adds records behind those before."""
+        """Appends records."""
         if len(batch):
             self._waiting.append(batch)
             self.held += len(batch)
@@ -112,7 +112,7 @@ def split(
     """Splits a graph file, which is only read, into a cluster.
 
     Args:
-      folder: the cluster's; it is created, or empty.
+      folder: the cluster's; new or empty.
       progress: called with the records written and all records.
 
     Raises:
@@ -158,7 +158,7 @@ def _deal(source: Store, targets: Sequence[_Target], manifest: Manifest, progres
 
 
 def new_cluster(folder: str | os.PathLike[str], *, shards: int, identity: EvaluatorIdentity) -> Manifest:
-    """Returns the manifest of a new cluster without records, its files made.
+    """Creates a cluster without records; returns its manifest.
 
     Raises:
       InvalidParameterError: for an impossible number of shards.
@@ -181,12 +181,13 @@ def cluster_at(
     """Yields the manifest of a cluster; a new one is removed if the body fails before it has records.
 
     Args:
-      path: the folder. shards: how many; None: those of an existing cluster.
+      path: the folder. shards: their number; None: that of an existing cluster.
       identity: returns the identity that a new one is bound to.
 
     Raises:
       InvalidParameterError: for an impossible number of shards.
-      StoreError: if the cluster has another number, its files do not belong together, or it cannot be made.
+      StoreError: if the cluster has another number of shards, its files do not belong together, or it cannot
+        be created.
     """
     folder = Path(path)
     if is_sharded(folder) or shards is None:
@@ -214,7 +215,7 @@ def identity_of(spec: EvaluatorSpec) -> EvaluatorIdentity:
     """Returns the identity of the evaluator of a spec.
 
     Raises:
-      EvaluatorError: if the evaluator cannot be made.
+      EvaluatorError: if the evaluator cannot be created.
     """
     with closing(create(replace(spec, pool=None))) as made:
         return made.identity
@@ -223,7 +224,7 @@ def identity_of(spec: EvaluatorSpec) -> EvaluatorIdentity:
 def mend(folder: str | os.PathLike[str]) -> list[int]:
     """Creates the missing files of a cluster, without records; returns the shards that were missing.
 
-    Their positions are evaluated again when a search passes by, and caught up.
+    A search that reaches their positions evaluates them again, and they catch up.
 
     Raises:
       StoreLockedError: if the cluster is being searched.
@@ -236,7 +237,7 @@ def mend(folder: str | os.PathLike[str]) -> list[int]:
         with Store.open(shard_path(target, manifest, number), read_only=True) as store:
             check_shard(store, manifest, number)
     if missing:
-        lock = WriteLock(target / NAME)  # nobody searches the cluster
+        lock = WriteLock(target / NAME)  # no search may run
         try:
             for number in missing:
                 _make_anew(target, manifest, number, there[:1])
@@ -305,7 +306,7 @@ def merge(
 
 
 def _follow(store: Store) -> None:
-    """Removes the rows of well-visited positions whose records the file does not hold."""
+    """Removes the rows of well-visited positions without records in the file."""
     with store.transaction():
         store.records_changed(None)
 

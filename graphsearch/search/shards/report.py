@@ -1,4 +1,4 @@
-"""A shard's report of a search, and its leader's report meanwhile."""
+"""A shard's report of a search, and the leader's progress report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Traffic:
     """A shard's messages, and how its time was spent.
 
     Attributes:
-      steps: times that all shards waited for each other.
+      steps: steps in which all shards waited for each other.
       messages: sent to other shards. bytes: of them. rows: visits or bundles sent down.
-      entry_levels: entries that were passed on, one for each level. visit_levels: visits of them.
+      entry_levels: entries passed on, counted at each level. visit_levels: visits of them.
       passing, admitting, evaluating, backing: seconds of the phases of a wave, without waiting.
       waiting: seconds from a message to the answers of all others, sending included, without evaluations
         meanwhile.
@@ -37,7 +37,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardProgress:
-    """A search's progress by its leader: all counts but those of other shards, and the root's record."""
+    """A search's progress by its leader: its own counts, all evaluations and nodes, and the root's record."""
 
     counts: Counts
     nodes: int

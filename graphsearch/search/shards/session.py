@@ -1,4 +1,4 @@
-"""One shard's part of a search: waves until the leader ends it, saves made by all shards together.
+"""One shard's part of a search: waves until the leader ends it, and saves that all shards make together.
 
 leader   word: go on? save? visits allowed -- one word to all, before every wave
 others   ask: to save, because memory is full; report whether the last save is done
@@ -36,12 +36,12 @@ SHARDS_BATCH = 256  # by default: every wave is a round of messages
 
 
 class ShardSearch(ShardPart):
-    """One shard's part of a search by several."""
+    """One shard's part of a search by several shards."""
 
     def __init__(
         self, graph: Graph, job: SearchJob, place: ShardContext, stop: threading.Event, *, since: Save
     ) -> None:
-        """Prepares a search that adds to the run of a save; `stop` ends it if it is the leader's."""
+        """Prepares a search that adds to the run of a save; the leader's `stop` ends it."""
         super().__init__(graph, job, batch=SHARDS_BATCH)
         self.take_up(since)
         self._place, self._stop, self._shown = place, stop, self.started
@@ -49,10 +49,11 @@ class ShardSearch(ShardPart):
         batch = self.params.minibatch_size
         self._waves = ShardWaves(graph, self.root, batch, place, overlap=overlap, game=self.game)
         self._flying: Gathered | None = None
-        self._catches_up, self._passed_over = False, 0  # with forced visits, at the beginning: how many
+        # whether forced visits still catch up, and the number of those excluded from the limits
+        self._catches_up, self._passed_over = False, 0
         self._clock = SaveClock(graph, self._waves.most_nodes, job.save_seconds)
         self._evaluations = 0  # of all shards
-        self._asked = 0  # by all shards, when the leader last spoke
+        self._asked = 0  # requests of all shards at the leader's last word
 
     # ---------------------------------------------------------- the search
     def talk(self) -> Talk[ShardReport]:
@@ -78,7 +79,7 @@ class ShardSearch(ShardPart):
         self.graph.merge_up_to(self._saved_age)
         self.graph.call(self.insert_run)
         self.arena.set_run(self._since.run)
-        yield from self._waves.say()  # all are there
+        yield from self._waves.say()  # all shards are there
 
     def _loop(self) -> Talk[None]:
         while True:
@@ -94,7 +95,7 @@ class ShardSearch(ShardPart):
                 continue
             if word & SAVE:
                 yield from self._begin_save()
-            if self.may_wait():  # reads on in the file, if much of it is asked for
+            if self.may_wait():  # continues to read the file, if much of it is needed
                 self.graph.load_some(LOAD_SECONDS)
             yield from self._wave(word >> ALLOWED_SHIFT, knows_root=bool(word & KNOWN))
             if self._place.leads:
@@ -143,7 +144,7 @@ class ShardSearch(ShardPart):
 
     # ---------------------------------------------------------- the leader's word
     def _word(self) -> int:
-        """Returns the word before the next wave."""
+        """Returns the leader's word for the next wave."""
         arena = self.arena
         self._bring_root()
         knows, allowed, is_decided = descent_kernel.root_state(arena.tables, arena.arrays, self.root)
@@ -158,7 +159,7 @@ class ShardSearch(ShardPart):
         return word | SAVE if is_due else word
 
     def _bring_root(self) -> None:
-        """Pages the root's record in: whether it is known decides the kind of wave."""
+        """Reads the root's record into memory: the kind of wave depends on whether the root is known."""
         self.graph.pager.read_all([self.board])
         restricts = self.job.searchmoves and not self.arena.arrays.ints[layout.RESTRICTED]
         if restricts and self.graph.read(self.board) is not None:
@@ -180,7 +181,7 @@ class ShardSearch(ShardPart):
         return bool(self.reason)
 
     def _is_save_due(self) -> bool:
-        """Returns whether all shards should save: one has to, or it is due, and the last save is done."""
+        """Returns whether all shards should save: one asks to or it is due, and the last save is done."""
         if self.graph.store is None or self._asked & (COUNT * SAVES):
             return False
         return bool(self._asked & COUNT) or self._clock.is_due()
@@ -202,7 +203,7 @@ class ShardSearch(ShardPart):
         self.graph.begin_saving(note)
 
     def _save_all(self) -> Talk[None]:
-        """Saves everything, and the end of the search; returns when all shards have."""
+        """Saves everything, and the end of the search; returns when all shards have saved."""
         note = yield from self._noted(finished=True)
         if self.graph.store:
             self.graph.flush(note)
@@ -226,7 +227,7 @@ class ShardSearch(ShardPart):
 
 
 def search_together(graphs: Sequence[Graph], job: SearchJob, since: Save | None = None) -> list[ShardReport]:
-    """Returns the reports of a search by shards that take turns in this process, a graph for each."""
+    """Runs a search by shards that take turns in this process, one for each graph; returns their reports."""
     owners = even_owners(len(graphs))
     leader = owner_of(job.board, owners)
     stop, since = threading.Event(), since or Save(run=1)

@@ -1,6 +1,6 @@
-"""Maintenance of a cluster's files: each on its own where that is sound, all together where it is not.
+"""Maintenance of a cluster's files: one by one where that is sound, else all together.
 
-A writer holds the cluster as a search does, and brings all files to one save first; each file then stores its
+A writer holds the cluster as a search does, and first brings all files to one save; each file then stores its
 new content as saved, so that the next search can still roll back. Progress is in per cent of all files.
 """
 
@@ -37,11 +37,10 @@ Folder = str | os.PathLike[str]
 
 @contextmanager
 def held(folder: Folder) -> Iterator[None]:
-    """Holds the right to write a cluster, whose files are at one save; at the end each stores its content as
-    saved.
+    """Holds a cluster's write lock, with all files at one save; at the end each stores its content as saved.
 
     Raises:
-      StoreLockedError: if a search, or another of these, writes the cluster.
+      StoreLockedError: if a search, or other maintenance, writes the cluster.
       StoreError: if a file is missing, belongs to another cluster, or cannot be written.
     """
     target, manifest = Path(folder), read_manifest(folder)
@@ -84,9 +83,9 @@ def refresh(
     ram_bytes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> RefreshReport:
-    """Gives every edge the present value of its child, in whichever file it is; see `graph.sweeps.refresh`.
+    """Updates every edge to its child's present value, in whichever file that is; see `graph.sweeps.refresh`.
 
-    One table has the values of all nodes of the cluster, 20 bytes each; or it works in parts.
+    One table holds the values of all nodes of the cluster, 20 bytes each; otherwise it works in parts.
     """
     with open_to_write(folder) as store:
         report = refresh_store(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
@@ -131,7 +130,7 @@ def _state(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _on_disk(folder: Path) -> None:
-    """Returns the time when the files of a folder are on the disk."""
+    """Syncs the files of a folder to the disk."""
     for file in folder.iterdir():
         descriptor = os.open(file, os.O_RDWR)
         try:
@@ -143,11 +142,11 @@ def _on_disk(folder: Path) -> None:
 def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) -> SalvageReport:
     """Writes a new cluster from the sound part of a damaged one, which is only read.
 
-    A file that is missing, or too damaged to begin with, becomes an empty one. See `store.upkeep.salvage`.
+    A missing file, or one too damaged to open, becomes an empty one. See `store.upkeep.salvage`.
 
     Raises:
-      StoreError: if the manifest or every file is too damaged to begin with, or the new cluster exists
-        already or cannot be written.
+      StoreError: if the manifest or every file is too damaged to open, or the new cluster exists already or
+        cannot be written.
     """
     source, manifest, report = real_path(folder), read_manifest(folder), SalvageReport()
     check_free(new)
@@ -169,7 +168,7 @@ def _why_unreadable(file: Path) -> str:
     """Returns why nothing can be read from a file, empty if something can.
 
     Raises:
-      SchemaVersionError: if its format is another one.
+      SchemaVersionError: if it has another format version.
     """
     if not file.exists():
         return f"{file} is missing"

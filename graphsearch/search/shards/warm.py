@@ -17,7 +17,7 @@ SHARDS, LEAVES, VISITS = 2, 16, 40
 
 
 def kernels_missing() -> int:
-    """Returns how many kernels are still to be compiled."""
+    """Returns the number of kernels still to be compiled."""
     return 0 if is_compiled(PURPOSE) else KERNELS
 
 

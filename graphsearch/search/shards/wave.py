@@ -151,7 +151,7 @@ class ShardWaves:
         ended = self.total(m.H_ENDED)
         with self._tally.phase("admitting"):
             yield from self._admit(target)
-            if not (ended and depth):  # else the way up reports it
+            if not (ended and depth):  # else the backup reports it
                 yield from self.say()
         if ended or self.total(m.H_ENDED):
             with self._tally.phase("backing"):
@@ -161,7 +161,7 @@ class ShardWaves:
 
     @property
     def most_nodes(self) -> int:
-        """The most nodes that the waves under way may make or change."""
+        """The most nodes that the waves under way may create or change."""
         return (1 + self.overlaps) * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
 
     def in_flight(self, gathered: Gathered) -> int:
@@ -238,7 +238,7 @@ class ShardWaves:
         return int(self._counts[m.LEVEL])
 
     def _ascend(self, depth: int, first: int, *, settles: bool) -> Talk[None]:
-        """Backs visits up, from below the deepest level, where only draws of the path are, to the root."""
+        """Backs visits up, from below the deepest level, where only path draws are, to the root."""
         self._counts[[m.LEVEL, m.FIRST, m.SETTLES, m.STAGE]] = depth + 1, first, settles, m.APPLIES
         yield from self._go_through(ascent_kernel.ascend)
 
@@ -283,7 +283,7 @@ class ShardWaves:
         """Returns the leader's number.
 
         Args:
-          asks: a number of this shard; `total(H_MORE)` is the sum of all then.
+          asks: a number of this shard; afterwards `total(H_MORE)` is the sum over all shards.
         """
         self._counts[m.WORD] = number if self._place.leads else 0
         yield from self.say(asks)
@@ -294,7 +294,7 @@ class ShardWaves:
         """Exchanges headers.
 
         Args:
-          asks: a number of this shard. keys: first ones of its candidates' keys that the leader gets.
+          asks: a number of this shard. keys: number of its first candidates' keys for the leader.
         """
         self._counts[[m.STAGE, m.MORE, m.KEYS]] = m.WRITES, asks, keys
         yield from self._go_through(lines_kernel.say)

@@ -3,8 +3,8 @@
     transaction    file 2 ... COMMIT | file 1 ... COMMIT | file 0 ... COMMIT
 
 All files of a transaction get one save (`saved_waves`), and the first one commits last: it has the plain
-tables, so a save counts when it is there. The first to open the cluster after a kill rolls the others back to
-that save. A transaction without records, such as that of a lease, is one of the first file alone.
+tables, so a save counts once the first file has it. After a kill, the next open rolls the other files back to
+that save. A transaction without records, such as that of a lease, is one of the first file only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ClusterStore(ShardedStore):
     """The files of a cluster, open for writing by one process. See `Store`."""
 
     def __init__(self, folder: Path, manifest: Manifest, parts: list[Store], lock: WriteLock) -> None:
-        """Takes open stores and the cluster's lock, which it closes; all files begin a save with it."""
+        """Takes over open stores and the cluster's lock, and closes them; begins a save in all files."""
         super().__init__(folder, manifest, parts)
         self._lock = self._own_lock = lock
         self._others: ExitStack | None = None  # while a transaction is open: those of other files
@@ -82,7 +82,7 @@ class ClusterStore(ShardedStore):
     # ---------------------------------------------------------- transactions
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Makes everything inside one save: after a kill all files hold it, or none.
+        """Makes everything in the body one save: after a kill all files have it, or none.
 
         Raises:
           StoreError: if a file cannot be written. The transaction is void. If some files have committed it,
@@ -133,7 +133,7 @@ class ClusterStore(ShardedStore):
 
     # ---------------------------------------------------------- records
     def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
-        """Writes records to the files of their owners; looks up how many are fresh in each."""
+        """Writes records to the files of their owners; looks up the number of fresh ones in each."""
         if not any(map(len, batches)):
             return
         with self._writing_all():
@@ -148,7 +148,7 @@ class ClusterStore(ShardedStore):
         return owners_of(keys_of(words), self._manifest.owners)
 
     def _fresh(self, batch: RecordBatch) -> int:
-        """Returns how many records no file has."""
+        """Returns the number of records that no file has."""
         words = batch.words
         pieces = [words[first : first + MAX_ASKED] for first in range(0, len(words), MAX_ASKED)]
         return len(words) - sum(int(self._finder.find(piece)[0].sum()) for piece in pieces)
@@ -211,7 +211,7 @@ class ClusterStore(ShardedStore):
             self._owner_of(key).raise_root(key, visits)
 
     def write_top(self, positions: Rows, edges: Rows) -> None:
-        """Lists positions in `top_position` and `top_edge`, with their owners."""
+        """Lists positions in `top_position` and `top_edge` of their owners' files."""
 
         def of(part: Store, rows: Rows) -> Rows:
             return [row for row in rows if self._owner_of(row["key"]) is part]

@@ -4,10 +4,10 @@
     shard 1   save 1 ------------- save 2 -------            |
                                    all go back to here
 
-With each save a file stores its number and the age of its newest segment, and keeps the entry of the save
-before. A save begins when all files have made the one before; so the last save of any file is the last one of
-all, or the one after it. Changes after a save are in younger segments: merges leave alone segments that not
-all files are known to have. A rollback drops them.
+With each save a file stores its number and the age of its newest segment, and keeps the entry of the previous
+save. A save begins only after all files have the previous one, so the last save of any file is the last one
+of all, or the one after it. Changes after a save are in younger segments: merges skip segments that not all
+files are known to have. A rollback drops them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Save:
     evaluations: int = 0
 
     def later(self, number: int, visits: int, evaluations: int) -> Save:
-        """Returns a later save of the same run, which has added so much since this one."""
+        """Returns a later save of the same run, with so many visits and evaluations more."""
         return Save(
             number=number,
             run=self.run,
@@ -68,7 +68,7 @@ def saves_of(store: Store) -> list[Save]:
 
 
 def note_save(store: Store, save: Save) -> None:
-    """Writes a save in the transaction that makes it; its age and nodes are taken from the file."""
+    """Writes a save in the transaction that makes it; its age and nodes come from the file."""
     this = Save(**asdict(save) | {"age": newest_age(store), "nodes": store.node_count})
     kept = [this, *(one for one in saves_of(store) if one.number != this.number)][:KEPT]
     store.write_fact(FACT, json.dumps([asdict(one) for one in kept]))
@@ -116,8 +116,8 @@ def go_back(folder: Path, manifest: Manifest) -> tuple[Save, list[int]]:
 def _drop_younger(path: Path, at: Save, saves: Sequence[Save]) -> bool:
     """Drops the segments of a file that are younger than a save; returns whether that was possible.
 
-    It is not if a merge has joined them with older ones: then all stay. A graph whose shards are at different
-    waves is sound; its edges then know more than the records behind them, and those catch up.
+    It is impossible after a merge of younger with older segments: then all stay. A graph with shards at
+    different waves is sound: its edges may have more visits than the records below them, which catch up.
     """
     with Store.open(path) as store:
         older = sum(s.records for s in store.catalog.segments if s.age <= at.age)

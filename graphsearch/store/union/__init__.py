@@ -1,4 +1,4 @@
-"""Merges two files: records, plain tables, imports, books and entries, each by its rule.
+"""Merges graph files: records, plain tables, imports, books and entries, each by its own rules.
 
-`docs/contributing/merging.md` has the rules in words.
+`docs/contributing/merging.md` explains the rules.
 """

@@ -1,4 +1,4 @@
-"""All that some files know goes into one that is open for writing; and what that did, or would do."""
+"""Merges files into one that is open for writing, and reports the result, or the plan of a dry run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .tables import Input
 
 @dataclass(slots=True)
 class InputReport:
-    """What came of one input.
+    """The result of merging one input.
 
     Attributes:
-      path: the file, as it was named. salvaged: whether it is damaged, and what could be rescued was taken.
-      counts: of its records. rows: rows of plain tables that were written, by table; those of books, imports
-        and entries included.
+      path: the file, as the user gave it. salvaged: whether it is damaged and a salvaged copy was merged.
+      counts: of its records. rows: rows of plain tables that were written, by table, including those of
+        books, imports and entries.
     """
 
     path: str
@@ -36,7 +36,7 @@ class InputReport:
     rows: dict[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the object of the list `inputs`."""
+        """Returns the JSON object for the list `inputs`."""
         counts = asdict(self.counts) | {"unchanged": self.counts.unchanged}
         written = {name: number for name, number in self.rows.items() if number}
         return {"path": self.path, "salvaged": self.salvaged, **counts, "rows": written}
@@ -44,17 +44,17 @@ class InputReport:
 
 @dataclass(slots=True, kw_only=True)
 class MergeReport(Problems):
-    """What a merge did; `problems` names all that was left out or contradicts itself.
+    """The result of a merge; `problems` lists everything that was left out or contradicts itself.
 
     Attributes:
-      path: the file that was written. dry_run: nothing was written.
-      evaluator: that the file is bound to. mixed: whether records of another one stand in it, until
-        `reevaluate` has replaced them.
-      nodes: of the file. bytes: of the file with its log; of a dry run at most.
+      path: the target file. dry_run: whether nothing was written.
+      evaluator: that the file is bound to. mixed: whether it has records of another one, until `reevaluate`
+        replaces them.
+      nodes: of the file. bytes: of the file with its log; in a dry run an upper bound.
       inputs: in the order in which they were named.
       numbered: rows with numbers of their own, such as runs, that were written, by table.
       examples: most visited new and changed positions, and contradictions.
-      refreshed: the report of `refresh`, if values were brought up to date. seconds: wall time.
+      refreshed: the report of `refresh`, if values were refreshed. seconds: wall time.
     """
 
     path: str = ""
@@ -71,16 +71,16 @@ class MergeReport(Problems):
 
     @property
     def complete(self) -> bool:
-        """Whether all of every input is in the file."""
+        """Whether the file has everything from every input."""
         return not self.found
 
     @property
     def written(self) -> int:
-        """Records that are new or changed."""
+        """Number of records that are new or changed."""
         return sum(one.counts.fresh + one.counts.changed for one in self.inputs)
 
     def name_contradictions(self) -> None:
-        """Lists, among the problems, the positions whose proofs contradict each other, at last how many."""
+        """Adds positions with contradicting proofs to the problems, and the number of those not listed."""
         total = sum(one.counts.contradictions for one in self.inputs)
         for words in self.examples.contradictions:
             self.add(f"{fen_of(unpack(words))}: the files prove what cannot both be true; {_KEPT}")
@@ -121,7 +121,7 @@ class Union:
 
     Attributes:
       store: the file, open for writing. inputs: in the order in which they were named.
-      report: gets what is done. on_progress: is told how far it is.
+      report: filled in by the merge. on_progress: called as work proceeds.
     """
 
     store: Store
@@ -130,13 +130,13 @@ class Union:
     on_progress: OnProgress
 
     def unite(self, begin: Callable[[], object]) -> None:
-        """Writes all of the inputs. Transaction by transaction, each of which leaves a sound file.
+        """Merges all inputs, in transactions that each leave a sound file.
 
         Args:
           begin: called in the first transaction that writes records.
 
         Raises:
-          CorruptRecordError: if something is damaged; what was written before stays.
+          CorruptRecordError: if a file is damaged; everything written before stays.
           StoreError: if a file cannot be read or written.
         """
         self._unite_numbers()
@@ -153,10 +153,10 @@ class Union:
         self._unite_tables()
 
     def plan(self, base: Input | None) -> None:
-        """Counts what would be written; the tables are written, into a file that is thrown away.
+        """Counts what a merge would write. It does write the tables, into a file that is thrown away.
 
         Args:
-          base: the file that would be written; None: a new one.
+          base: the target of the merge; None for a new file.
         """
         before: list[Present] = []
         if base:
@@ -188,7 +188,7 @@ class Union:
         self.on_progress(stage, one.name, done, max(done, one.store.node_count))
 
     def _count(self, one: Input, told: InputReport, before: Sequence[Present]) -> None:
-        """Counts records; what files before have is compared with the first of them that has it."""
+        """Counts an input's records; compares each with the first file in `before` that has its position."""
         total, examples = told.counts, self.report.examples
         for batch in records.batches(one, total, self.report.add):
             left = batch
@@ -213,4 +213,4 @@ def _present(one: Input) -> Present:
 
 
 def _silent(stage: str, name: str, done: int, total: int) -> None:
-    """Tells nobody."""
+    """Reports no progress."""

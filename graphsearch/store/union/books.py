@@ -1,7 +1,7 @@
-"""Opening books of one name: position by position, that of the build which has searched it more.
+"""Merges opening books of the same name, position by position; the build that searched one more counts.
 
-A position takes its moves with it, so each still has just the moves that one build decided on. Whatever they
-lead to is in one of the two books, hence in the union. `book build` brings values up to date.
+A position keeps its moves, so each still has exactly the moves that one build chose. The positions that they
+lead to are in one of the two books, hence in the union. `book build` updates the values.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Row = tuple[Any, ...]
 
 _RULE = Rule(refs={"book": "book", "book_run": "book_run"})
 _POSITION, _MOVE = "book_position", "book_move"
-# what decides between two versions: a position that was searched more, then one that has moves
+# of two versions, the one searched more counts, then the later one in this list
 _STATES = ("apart", "leaf", "end", "open")
 
 
 def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[str, int]:
-    """Enters the positions and moves of an input's books; returns how many rows that wrote.
+    """Merges the positions and moves of an input's books; returns the number of rows written.
 
-    In a transaction, after the books themselves.
+    It needs an open transaction, and the books themselves must be merged before.
 
     Args:
-      leave_out: is told of positions of books, or of builds, that are not there.
+      leave_out: called with a message if positions refer to books or builds that are not there.
     """
     names = one.columns(_POSITION)
     before, strays = store.connection.total_changes, 0
@@ -44,7 +44,7 @@ def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[
 
 
 def _enter(store: Store, one: Input, names: Sequence[str], row: Row, translated: Row) -> None:
-    """Enters a position with its moves, unless the file has it from a build that knew more."""
+    """Writes a position with its moves, unless the file's own version counts more."""
     new = dict(zip(names, translated, strict=True))
     old = _known(store, names, new["book"], new["key"])
     if old is not None:

@@ -1,7 +1,8 @@
-"""Transposition entries: of two of one position and evaluation the better one counts.
+"""Merges transposition entries: of two entries of the same position and evaluation, the better one counts.
 
-A proof before others and the shorter mate first, then more depth, then an exact value; numbers without a
-meaning decide last, so that the order of the files does not. What is better is appended: the newest counts.
+A proof is better than other entries, a shorter mate better than a longer one; then greater depth, then an
+exact value. The raw data break the last ties, so that the order of the files does not matter. Better entries
+are appended, because the newest counts.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ LeaveOut = Callable[[str], object]
 
 
 def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
-    """Enters the entries of an input; returns how many that wrote. In a transaction.
+    """Merges the entries of an input, in an open transaction; returns the number written.
 
     Args:
-      leave_out: is told of each piece that is damaged.
+      leave_out: called with a message for each damaged piece.
     """
     theirs = _Pieces(one.store, leave_out)
     ours = _Pieces(store, lambda _: None)  # `store verify` names them
@@ -50,7 +51,7 @@ def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
 
 
 def better(ours: tuple[Words, Words], theirs: tuple[Words, Words]) -> tuple[Words, Words]:
-    """Returns those of some entries that count before ours, by key; no position twice in either."""
+    """Returns the entries of `theirs` that are better than `ours`, by key; both have each position once."""
     keys, data = (np.concatenate([new, old]) for new, old in zip(theirs, ours, strict=True))
     proof = field(data, DEPTH_AT, DEPTH_MASK) == PROOF
     worth = (
@@ -81,17 +82,17 @@ class _Pieces:
 
     @property
     def evaluations(self) -> list[str]:
-        """The evaluations, in order of their names."""
+        """The names of the evaluations, sorted."""
         return sorted(self._spans)
 
     def slices(self, evaluation: str) -> Iterator[tuple[int, int]]:
-        """Yields parts of the space of keys, ends included, that hold few enough entries."""
+        """Yields ranges of keys, ends included, with some AT_ONCE entries each."""
         parts = -(-sum(entries for _, entries, _, _ in self._spans[evaluation]) // AT_ONCE)
         for k in range(parts):
             yield (k << 64) // parts, ((k + 1 << 64) // parts) - 1
 
     def between(self, evaluation: str, low: int, high: int) -> tuple[Words, Words]:
-        """Returns the newest entries of the positions with these keys, ends included."""
+        """Returns the newest entry of each position with a key from `low` to `high`, both included."""
         none = np.zeros(0, np.uint64)
         found = [(none, none)]
         for number, _, first, last in self._spans.get(evaluation, ()):

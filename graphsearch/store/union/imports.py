@@ -1,7 +1,8 @@
-"""What was imported: an imported file counts once, however many graph files it came into.
+"""Merges imports: an imported file counts once, however many graph files it was imported into.
 
-The counts of games are those of all PGN files together, so they can be taken over, added or left, but no one
-file's share can be told apart. Positions of EPD files and entries of Polyglot books know their file.
+The counts of games are sums over all PGN files, so they can be replaced, added or left out, but the share of
+one file cannot be separated. Positions of EPD files and entries of Polyglot books have the number of their
+file.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _GAME_TABLES = ("game_move", "game_position")
 
 
 def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
-    """Enters the imports of an input and their games; returns how many rows that wrote. In a transaction.
+    """Merges the imports of an input and their games; returns the number of rows written.
 
-    The numbers of its sources are filled.
+    It needs an open transaction, and fills the numbers of the input's sources.
 
     Args:
-      leave_out: is told which games cannot be counted once.
+      leave_out: called with a message if games cannot be merged without counting some twice.
     """
     ours, theirs = games.sources(store), games.sources(one.store)
     before = store.connection.total_changes
@@ -57,7 +58,7 @@ def _progress(source: GameSource) -> tuple[bool, int]:
 
 # ------------------------------------------------------------------ rows of `source`
 def _enter(store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]) -> None:
-    """Enters sources; of one that is known, the state that is further counts."""
+    """Writes sources; of two states of one source, the more advanced one counts."""
     for source, known in _recognised(store, one, ours, theirs):
         if known is None:
             one.numbers["source"][source.id] = _insert(store, source)
@@ -68,7 +69,7 @@ def _enter(store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequenc
 def _recognised(
     store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]
 ) -> list[tuple[GameSource, GameSource | None]]:
-    """Returns each source of an input with that of ours which it is; the players of more games are kept."""
+    """Returns pairs of an input's source and the same one of ours, or None; keeps the larger `players`."""
     left, found = list(ours), list[tuple[GameSource, GameSource | None]]()
     for source in theirs:
         known = next((other for other in left if _identity(other) == _identity(source)), None)
@@ -83,7 +84,7 @@ def _recognised(
 
 
 def _insert(store: Store, source: GameSource) -> int:
-    """Returns the number of a new row."""
+    """Inserts a source; returns its number."""
     kind, digest, options = _identity(source)
     number = store.connection.execute(
         "INSERT INTO source (kind, name, digest, options, started, finished, taken, skipped, players)"
@@ -112,7 +113,7 @@ def _unite_games(
     theirs: Sequence[GameSource],
     leave_out: LeaveOut,
 ) -> None:
-    """Adds the games of an input, takes them instead, or leaves them, as the files that they are of say."""
+    """Adds the games of an input, replaces ours by them, or leaves them out, depending on their sources."""
     if not theirs and next(one.rows("game_position", "LIMIT 1"), None):
         leave_out(
             f"{one.name}: its games are left out: its table source does not say which files they are of"
@@ -134,7 +135,7 @@ def _unite_games(
 
 
 def _holds(sources: Sequence[GameSource], others: Sequence[GameSource]) -> bool:
-    """Returns whether all games of others are among those of some sources."""
+    """Returns whether `sources` include all games of `others`."""
     left = sorted(sources, key=_progress)
     for other in sorted(others, key=_progress):
         fitting = (s for s in left if _identity(s) == _identity(other) and _progress(s) >= _progress(other))

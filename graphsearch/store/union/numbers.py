@@ -1,8 +1,8 @@
-"""Rows whose key is a number that each file gives by itself: runs, books and others get one number together.
+"""Merges rows with a key number that each file assigns itself: runs, books and others.
 
-The same row of two files is one row. All files are read in step, in the order of the columns that tell rows
-apart, so that memory holds only rows that are equal in these, and new numbers do not depend on the order in
-which the files are named.
+A row that several files have becomes one row. All files are read in step, sorted by the identity columns, so
+that memory holds only rows that are equal in these, and new numbers do not depend on the order in which the
+files are named.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LeaveOut = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of one file: number of the input (-1: the file that is written), its own number, its columns."""
+    """A row of one file: number of the input (-1: the target file), its own number, its columns."""
 
     file: int
     id: int
@@ -35,10 +35,10 @@ class _Row:
 
 @dataclass(slots=True)
 class _Kept:
-    """A row of the file that is written.
+    """A row of the target file.
 
     Attributes:
-      id: its number, 0 as long as it has none. members: the rows that it is, at most one a file.
+      id: its number, 0 as long as it has none. members: the rows merged into it, at most one per file.
       changed: whether it has to be written.
     """
 
@@ -49,12 +49,12 @@ class _Kept:
 
 
 def unite(store: Store, inputs: Sequence[Input], leave_out: LeaveOut) -> dict[str, int]:
-    """Enters evaluators, runs and all other numbered rows; returns how many rows of each table that wrote.
+    """Merges evaluators, runs and all other numbered rows; returns the number of rows written to each table.
 
-    In a transaction. `numbers` of the inputs are filled.
+    It needs an open transaction, and fills `numbers` of the inputs.
 
     Args:
-      leave_out: is told of each row that cannot be taken.
+      leave_out: called with a message for each row that cannot be merged.
 
     Raises:
       StoreError: if there are too many evaluators or runs.
@@ -68,8 +68,6 @@ def unite(store: Store, inputs: Sequence[Input], leave_out: LeaveOut) -> dict[st
 
 
 class _Table:
-    """One table of all files."""
-
     def __init__(self, store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOut) -> None:
         self._store, self._inputs, self._table = store, inputs, table
         self._rule: Rule = NUMBERED[table]
@@ -78,7 +76,7 @@ class _Table:
         self._last = int(store.connection.execute(statement).fetchone()[0])
 
     def unite(self) -> int:
-        """Returns how many rows were written."""
+        """Merges the rows; returns the number written."""
         for one in self._inputs:
             one.numbers[self._table] = {}
         streams = [self._own(), *map(self._of, range(len(self._inputs)))]
@@ -89,7 +87,7 @@ class _Table:
         return written
 
     def _own(self) -> Iterator[_Row]:
-        """Yields the rows of the file that is written."""
+        """Yields the rows of the target file."""
         names = tuple(TABLES[self._table].columns)
         found = rows(self._store.connection, self._table, names, f"ORDER BY {', '.join(self._rule.identity)}")
         for row in found:
@@ -97,7 +95,7 @@ class _Table:
             yield _Row(-1, values.pop("id"), values)
 
     def _of(self, file: int) -> Iterator[_Row]:
-        """Yields the rows of an input; one that belongs to a row which was left out is left out too."""
+        """Yields the rows of an input, without those that refer to a row that was left out."""
         one = self._inputs[file]
         names = one.columns(self._table)
         order = ", ".join(self._rule.identity)
@@ -110,11 +108,11 @@ class _Table:
                 yield _Row(file, number, values)
 
     def _place(self, row: _Row) -> tuple[tuple[bool, Any], ...]:
-        """Returns where a row stands in the order; SQLite puts NULL before all else, and so does this."""
+        """Returns the sort key of a row; NULL comes first, as in SQLite."""
         return tuple((row.values[name] is not None, row.values[name]) for name in self._rule.identity)
 
     def _told_apart(self, equal: Iterable[_Row]) -> list[_Kept]:
-        """Returns what becomes of rows that are equal in their order, those of the written file first."""
+        """Merges rows with equal sort keys, those of the target file first; returns the merged rows."""
         found: list[_Kept] = []
         for row in equal:
             kept = next((one for one in found if self._is_same(one, row)), None)
@@ -129,7 +127,7 @@ class _Table:
         return found
 
     def _is_same(self, kept: _Kept, row: _Row) -> bool:
-        """Returns whether a row is one that is kept: of the same work, in the same or an earlier state."""
+        """Returns whether a row and a kept one are the same work: in equal states, or one is unfinished."""
         if any(member.file == row.file for member in kept.members):
             return False
         if any(kept.values[name] != row.values[name] for name in self._rule.refs):
@@ -151,7 +149,7 @@ class _Table:
         self._leave_out(f"{self._inputs[row.file].name}: {self._table} {name}: {differing}; left out")
 
     def _enter(self, kept: _Kept) -> bool:
-        """Writes a row if need be, and notes its number; returns whether it was written."""
+        """Writes a row if it has changed, and notes its number for the inputs; returns whether it did."""
         if not kept.id:
             self._last += 1
             kept.id = self._last

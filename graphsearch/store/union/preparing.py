@@ -1,4 +1,4 @@
-"""Before files are put together: which they are, whose evaluator counts, what is damaged, is there room."""
+"""Prepares a merge: finds the inputs, chooses the evaluator, salvages damaged files, checks disk space."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ AnyPath = str | os.PathLike[str]
 
 @dataclass(slots=True)
 class Source:
-    """A file that goes into another one.
+    """An input of a merge.
 
     Attributes:
-      name: as it was named. path: its real path. rescued: what could be rescued of it, if it is damaged.
-      problems: what could not.
+      name: as the user gave it. path: its real path. rescued: its salvaged copy, if it is damaged.
+      problems: one line for each loss in that copy.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Source:
 
 
 def sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[Source]:
-    """Returns the files that go into another one, without that one itself, which may be the only one named.
+    """Returns the inputs of a merge, without the target, which may be the only path.
 
     Raises:
       InvalidParameterError: if too few are named, or the new file is one of them.
-      StoreError: if one is not there.
+      StoreError: if one does not exist.
     """
     found = [Source(os.fspath(path), real_path(path)) for path in paths]
     for source in found:
@@ -69,10 +69,10 @@ def identity_of(stores: Mapping[Path, Store], kept: Path | None) -> EvaluatorIde
     """Returns the evaluator that the union is bound to; UNBOUND if no file is bound to one.
 
     Args:
-      stores: of all files, by the path that a person knows. kept: the file whose evaluator counts.
+      stores: of all files, by the path that the user gave. kept: the file with the evaluator to keep.
 
     Raises:
-      EvaluatorMismatchError: if there are several, and none is said to count; it names both and the remedies.
+      EvaluatorMismatchError: if there are several and `kept` has none; it names both and the remedies.
     """
     bound = {path: store.identity for path, store in stores.items() if store.is_bound}
     if kept in bound:
@@ -97,7 +97,7 @@ def _mismatch(
 
 
 def check_room(target: Path, found: Sequence[Source]) -> int:
-    """Returns how many bytes a merge takes at most beside what is there.
+    """Returns the most bytes that a merge adds to the disk.
 
     Raises:
       StoreError: if the disk has less room than that.
@@ -116,7 +116,7 @@ def rescue(found: Sequence[Source], target: Path, on_progress: Callable[[str, in
     """Salvages the damaged files among some, beside the target; returns whether there were any.
 
     Args:
-      on_progress: called with the name of a file, what is done of it, and all.
+      on_progress: called with the name of a file, work done and work in all.
     """
     damaged: list[Source] = []
     for source in found:
@@ -134,7 +134,7 @@ def rescue(found: Sequence[Source], target: Path, on_progress: Callable[[str, in
 
 
 def remove_rescued(found: Sequence[Source]) -> None:
-    """Removes what was rescued, which the target has now."""
+    """Removes the salvaged copies; the target now has their contents."""
     for source in found:
         for end in ("", "-wal", "-shm", ".lock") if source.rescued else ():
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a file that is written knows already of records that come in the order of a segment."""
+"""Looks up the target file's records for batches in segment order."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """Some records, and the newest versions that the file has around them; both in the order of a segment.
+    """Some records, and the newest versions that the file has around them; both in segment order.
 
     Attributes:
-      batch, keys: the records, and their sort keys. old, old_keys: those of the file.
+      batch, keys: the records and their sort keys. old, old_keys: those of the file.
     """
 
     batch: RecordBatch
@@ -35,7 +35,7 @@ class Met:
     old_keys: U64s
 
     def pairs(self) -> Places:
-        """Returns which record of `old` is of the position of each of `batch`, -1 for none."""
+        """Returns, for each record of `batch`, the index of its position in `old`, -1 for none."""
         from ..codec.columns_kernel import pair
 
         places = np.empty(len(self.batch), np.int64)
@@ -45,13 +45,13 @@ class Met:
 
 
 class Present:
-    """The records of a file as they are when this is made; later segments are not looked at.
+    """The records of a file at the time of construction; later segments are ignored.
 
-    Only the blocks that may hold what is asked for are read: one or two a segment for a record far from all
-    others, each once for records that lie close.
+    It reads only blocks that may have a requested record: one or two per segment for a record far from all
+    others, each block once for records close together.
 
     Args:
-      on_unsound: is told of each record that cannot be; it counts as not there.
+      on_unsound: called for each unsound record, which counts as missing.
       translated: returns records with the numbers of another file.
     """
 
@@ -69,7 +69,7 @@ class Present:
         self._on_unsound = on_unsound
 
     def meet(self, batch: RecordBatch) -> Iterator[Met]:
-        """Yields records, in the order of a segment, with what the file has around them, in bounded parts.
+        """Yields records, in segment order, with the file's records around them, in bounded parts.
 
         Raises:
           CorruptRecordError: naming file, segment and block.
@@ -89,7 +89,7 @@ class Present:
             first = last
 
     def _newest(self, spans: list[Span]) -> tuple[RecordBatch, U64s]:
-        """Returns the newest versions of what blocks hold, segments newest first; and their sort keys."""
+        """Returns the newest versions of records in `spans`, newest segment first, and their sort keys."""
         if not spans:
             return RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64)
         batch = fetch_spans(self._connection, self._catalog, spans).decode()
@@ -102,13 +102,13 @@ class Present:
 
 
 def _blocks(firsts: U64s, keys: U64s) -> tuple[Places, Places]:
-    """Returns the blocks, first and end, that may hold each sort key; `firsts`: with which blocks begin."""
+    """Returns the blocks, first and end, that may hold each sort key; `firsts`: first key of each block."""
     lows = np.maximum(np.searchsorted(firsts, keys, "left") - 1, 0)
     return lows, np.searchsorted(firsts, keys, "right")
 
 
 def _fitting(ranges: list[tuple[Places, Places]], count: int) -> int:
-    """Returns how many of the records, at least one, need no more blocks than are decoded at once."""
+    """Returns the number of leading records, at least one, that need at most MOST_BLOCKS blocks."""
     total = np.zeros(count, np.int64)
     for lows, ends in ranges:
         before = np.concatenate([lows[:1], ends[:-1]])
@@ -117,7 +117,7 @@ def _fitting(ranges: list[tuple[Places, Places]], count: int) -> int:
 
 
 def _spans(cursor: SegmentCursor, lows: Places, ends: Places) -> list[Span]:
-    """Returns the blocks of ranges that ascend, each once."""
+    """Returns the blocks of ascending ranges, each once."""
     if not len(lows):
         return []
     gaps = np.nonzero(lows[1:] > ends[:-1])[0]  # between runs of neighbours

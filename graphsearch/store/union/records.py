@@ -1,7 +1,7 @@
-"""The records of one file go into another, in the order that both are sorted in, in bounded memory.
+"""Merges the records of one file into another, in the sort order of both and in bounded memory.
 
-What is new, and what becomes another, is written as one new segment, newer than all others. Each transaction
-leaves a sound file, and what is done twice changes nothing: so a merge that was cut short is repeated.
+New and changed records are written as one new segment, newer than all others. Each transaction leaves a sound
+file, and a repeated step changes nothing, so an interrupted merge is simply repeated.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ..writing import NewSegment
 from .present import Met, Present
 from .tables import Input
 
-AT_ONCE = 32_768  # records of one transaction, as a step of a merge moves: a chunk
-EXAMPLES = 5  # most visited ones that are kept of each kind
+AT_ONCE = 32_768  # records per transaction: a chunk, as in a step of a merge of segments
+EXAMPLES = 5  # most visited positions to keep of each kind
 
 Places = NDArray[np.int64]
 OnRecords = Callable[[int], object]
@@ -38,14 +38,14 @@ _Seen = tuple[int, tuple[int, ...], int]  # N after, words, N before
 
 @dataclass(slots=True)
 class RecordCounts:
-    """What became of the records of an input.
+    """Counts of an input's records by outcome.
 
     Attributes:
-      records: sound ones that were read. unsound: left out, because they cannot be.
-      fresh: of positions that were not there. changed: of those that were, now others.
-      unchanged: the rest; nothing of them is written.
-      different: positions of both with two evaluations, of which one was chosen.
-      contradictions: positions of which the two prove what cannot both be true.
+      records: sound records that were read. unsound: records left out, because their contents are impossible.
+      fresh: records of new positions. changed: records that change the record of a known position.
+      unchanged: the rest; nothing is written for them.
+      different: positions with two different evaluations, one in each file; one was chosen.
+      contradictions: positions with proofs in both files that cannot both be true.
     """
 
     records: int = 0
@@ -57,7 +57,7 @@ class RecordCounts:
 
     @property
     def unchanged(self) -> int:
-        """Records that add nothing."""
+        """Number of records that add nothing."""
         return self.records - self.fresh - self.changed
 
 
@@ -70,17 +70,17 @@ class Examples:
     contradictions: list[tuple[int, ...]] = field(default_factory=list)
 
     def note(self, part: Part) -> None:
-        """Looks at a part of the union."""
+        """Considers a part of the union."""
         self.note_changed(part)
         self.note_fresh(take(part.out, np.nonzero(part.before < 0)[0]))
 
     def note_fresh(self, batch: RecordBatch) -> None:
-        """Looks at records of new positions."""
+        """Considers records of new positions."""
         after = visits_of(batch)
         _keep(self.fresh, batch.words, np.zeros(len(after), np.int64), after)
 
     def note_changed(self, part: Part) -> None:
-        """Looks at the other records of a part."""
+        """Considers the changed records and the contradictions of a part."""
         known = part.before >= 0
         after = visits_of(part.out)[known]
         _keep(self.changed, part.out.words[known], visits_of(part.met.old)[part.before[known]], after)
@@ -88,7 +88,7 @@ class Examples:
             self.contradictions.append(tuple(part.met.batch.words[i].tolist()))
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        """Returns FEN, N before and after of the positions of a kind, `fresh` or `changed`, most N first."""
+        """Returns the positions of a kind, `fresh` or `changed`, with N before and after, largest N first."""
         rows = sorted(getattr(self, kind), key=lambda row: (-row[0], row[1]))
         return [
             {"position": fen_of(unpack(words)), "before": before, "after": after}
@@ -97,7 +97,7 @@ class Examples:
 
 
 def _keep(listed: list[_Seen], words: NDArray[np.uint64], before: Places, after: Places) -> None:
-    """Keeps the most visited of some positions and those that are listed."""
+    """Keeps the most visited of the given positions and those in the heap `listed`."""
     least = listed[0][0] if len(listed) == EXAMPLES else 0
     places = np.nonzero(after > least)[0]
     for i in places[np.argsort(-after[places], kind="stable")][:EXAMPLES].tolist():
@@ -113,8 +113,8 @@ class Part:
     """A part of the union.
 
     Attributes:
-      met: what was united. out: what is to be written, in order.
-      before: `[out]` which old record each is another version of, -1 if it is new.
+      met: the records that were merged. out: the records to write, in order.
+      before: `[out]` index of the old record that each is a new version of, -1 if it is new.
       clashing: `[met.batch]` where proofs contradict each other.
     """
 
@@ -125,12 +125,12 @@ class Part:
 
 
 def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
-    """Returns what gives records of an input the numbers of the file that is written; on any thread.
+    """Returns a thread-safe function that translates records of an input to the target's numbers.
 
     A run that the input does not list becomes unknown.
 
     Raises:
-      CorruptRecordError: if a record is of an evaluator that the input does not list.
+      CorruptRecordError: from that function, if a record has an evaluator that the input does not list.
     """
     runs = np.zeros(MAX_RUN + 1, np.uint32)
     for old, new in one.numbers["run"].items():
@@ -151,10 +151,10 @@ def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
 
 
 def batches(one: Input, counts: RecordCounts, leave_out: Callable[[str], object]) -> Iterator[RecordBatch]:
-    """Yields the records of an input in order, with the numbers of the file that is written.
+    """Yields the records of an input in order, with the target's numbers; leaves out unsound records.
 
     Raises:
-      CorruptRecordError: at the first damage but records that cannot be, which are left out.
+      CorruptRecordError: at the first other damage.
     """
     translated = translator(one)
     unsound: list[CorruptRecordError] = []
@@ -168,7 +168,7 @@ def batches(one: Input, counts: RecordCounts, leave_out: Callable[[str], object]
 
 
 def parts(batch: RecordBatch, present: Present, bound: int, counts: RecordCounts) -> Iterator[Part]:
-    """Yields the union of records with what a file has of them, in bounded parts.
+    """Yields the union of some records with those of a file, in bounded parts.
 
     Args:
       bound: number of the evaluator that the file is bound to.
@@ -204,17 +204,17 @@ def unite(
     leave_out: Callable[[str], object],
     begin: Callable[[], object] = lambda: None,
 ) -> RecordCounts:
-    """Writes the records of an input into a file that is open for writing; returns what became of them.
+    """Merges the records of an input into a file that is open for writing; returns their counts.
 
-    In transactions of its own.
+    It opens its own transactions.
 
     Args:
-      on_records: is told how many were read so far.
-      leave_out: is told of each record that cannot be.
-      begin: called in the first transaction that writes any.
+      on_records: called with the number of records read so far.
+      leave_out: called with a message for each unsound record.
+      begin: called in the first transaction that writes records.
 
     Raises:
-      CorruptRecordError: if something in either file is damaged; what was written before stays.
+      CorruptRecordError: if either file is damaged; records written before stay.
       StoreError: if the file cannot be read or written.
     """
     counts = RecordCounts()
@@ -223,7 +223,7 @@ def unite(
         leave_out(str(error))
 
     present = Present(store.connection, store.catalog, note)
-    writer, first = _Writer(store, begin), not store.node_count  # into an empty file all is new
+    writer, first = _Writer(store, begin), not store.node_count  # in an empty file everything is new
     for batch in batches(one, counts, leave_out):
         for part in parts(batch, present, store.evaluator_number, counts):
             if not first:
@@ -235,7 +235,7 @@ def unite(
 
 
 class _Writer:
-    """The new segment."""
+    """Writes the new segment."""
 
     def __init__(self, store: Store, begin: Callable[[], object]) -> None:
         self._store, self._begin = store, begin
@@ -244,7 +244,7 @@ class _Writer:
         self._segment: NewSegment | None = None
 
     def add(self, part: Part) -> None:
-        """Writes a part, now or with the next ones."""
+        """Adds a part; writes all waiting parts once they have AT_ONCE records."""
         if len(part.out):
             self._waiting.append(part.out.copied())
             self._fresh += int((part.before < 0).sum())
@@ -252,7 +252,7 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what waits, in one transaction."""
+        """Writes all waiting parts in one transaction."""
         if not self._waiting:
             return
         store, batch = self._store, RecordBatch.concat(self._waiting)

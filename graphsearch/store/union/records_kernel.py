@@ -1,14 +1,14 @@
-"""Two versions of a position's record become one: `docs/contributing/merging.md` says it in words.
+"""Merges two versions of a position's record; `docs/contributing/merging.md` explains the rules.
 
-What comes from which of them:
+Where each field comes from:
 
     V, D, P, clock, evaluator   one evaluation, by `_better_evaluation`, whatever the order of the files
     run                         of that evaluation; the smaller number if both have it
     n, r, q                     edge by edge those of the larger n; then of the smaller r; then the old ones
     proofs, bounds              of both; the old ones if they contradict each other
 
-So n of an edge, and N of a record, never falls, and a child has what the edges of either file count. `old`
-is the version that counts where nothing else decides.
+So n of an edge and N of a record never fall, and a child has the visits that the edges of either file count.
+`old` is the version that counts if nothing else decides.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..record.node_layout import BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
-# what `unite` counts
+# indices of the counts of `unite`
 FRESH, CHANGED, BOTH, DIFFERENT, CONTRADICTIONS = range(5)
 COUNTS = 5
 NO_MATE = 1 << 20
@@ -50,7 +50,7 @@ MOST_MOVES = 256
 # ------------------------------------------------------------------ evaluations
 @inner
 def _compared_codes(a: Records, i: int64, b: Records, j: int64) -> int64:
-    """Returns -1, 0 or 1: how the P codes of two records compare, the first that differ; of equal number."""
+    """Returns -1, 0 or 1 by the first P code that differs between two records with equally many codes."""
     first, other = a.code_offsets[i], b.code_offsets[j]
     for k in range(a.code_offsets[i + 1] - first):
         if a.codes[first + k] != b.codes[other + k]:
@@ -60,10 +60,10 @@ def _compared_codes(a: Records, i: int64, b: Records, j: int64) -> int64:
 
 @inner
 def _rank(a: Records, i: int64, bound: int64) -> tuple[int64, int64, int64, int64, int64]:
-    """Returns what decides between evaluations before their numbers do, least first.
+    """Returns the rank of an evaluation, the least first; its values decide only after that.
 
-    That of the evaluator that the file is bound to, or of the rules; one that knows a mate, the shorter one
-    first; one at a lower clock, because what it proves holds for more paths that the record serves.
+    First comes one of the evaluator that the file is bound to, or of the rules; then one with a mate, the
+    shorter one first; then one at a lower clock, because its proof holds for more paths to the record.
     """
     evaluator = int64(a.evaluator[i])
     mate = mate_kept(as_f32(a.v)[i], int64(a.d[i]))
@@ -78,9 +78,9 @@ def _rank(a: Records, i: int64, bound: int64) -> tuple[int64, int64, int64, int6
 
 @inner
 def _better_evaluation(a: Records, i: int64, b: Records, j: int64, bound: int64) -> int64:
-    """Returns -1 if that of `a` counts, 1 if that of `b`, 0 if they are the same.
+    """Returns -1 if the evaluation of `a` counts, 1 if that of `b`, 0 if they are the same.
 
-    Numbers without a meaning decide last: then it is the same one in whatever order files come.
+    The values break the last ties, so that the result does not depend on the order of the files.
     """
     x, y = _rank(a, i, bound), _rank(b, j, bound)
     if x != y:
@@ -102,9 +102,9 @@ def _first_run(x: int64, y: int64) -> int64:
 # ------------------------------------------------------------------ edges
 @inner
 def _with_proof(q: float32, d: int64, other_q: float32, other_d: int64) -> tuple[float32, int64, int64]:
-    """Returns q and draw field of an edge with what another version of it proves, and 1 if that contradicts.
+    """Returns q and draw field of an edge with another version's proof, and 1 if the two contradict.
 
-    The shorter of two mates counts. Of two bounds on either side of a draw it is a draw.
+    The shorter of two mates counts. Two bounds on opposite sides of a draw make a draw.
     """
     if not is_special(other_q, other_d):
         return q, d, int64(0)
@@ -123,14 +123,14 @@ def _with_proof(q: float32, d: int64, other_q: float32, other_d: int64) -> tuple
 
 @inner
 def _counts_more(a: Records, e: int64, b: Records, f: int64) -> bool:
-    """Returns whether edge `f` of `b` counts before edge `e` of `a`: by more n, else by less r."""
+    """Returns whether edge `f` of `b` takes precedence over edge `e` of `a`: by larger n, else smaller r."""
     n, other = int64(a.n[e]), int64(b.n[f])
     return other > n or (other == n and b.r[f] < a.r[e])
 
 
 @inner
 def _put_both(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
-    """Writes an edge of which both versions know something; returns 1 if they contradict each other."""
+    """Writes an edge that both versions have; returns 1 if they contradict each other."""
     if _counts_more(a, e, b, f):
         return _put_first(c, at, b, f, a, e)
     return _put_first(c, at, a, e, b, f)
@@ -138,13 +138,13 @@ def _put_both(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64)
 
 @inner
 def _put_first(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
-    """Writes the edge of `a`, with what that of `b` proves."""
+    """Writes the edge of `a` with the proof of `b`; returns 1 if they contradict each other."""
     copy_edge(c, at, a, e)
     if b.n[f] == b.r[f]:
         return int64(0)
     q, d = as_f32(a.q)[e], int64(a.edge_d[e])
     other_q, other_d = as_f32(b.q)[f], int64(b.edge_d[f])
-    if a.n[e] == a.r[e]:  # draws of the path only: a proof needs one visit that it is the value of
+    if a.n[e] == a.r[e]:  # draws of the path only: a proof needs one visit to be the value of
         if not is_special(other_q, other_d):
             return int64(0)
         c.r[at] = uint32(int64(a.n[e]) - 1)
@@ -157,7 +157,7 @@ def _put_first(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64
 
 @inner
 def _fill_order(a: Records, i: int64, order: Pointer[int64]) -> None:
-    """Fills the moves of a record in descending P, ties in canonical order."""
+    """Fills `order` with the moves of a record in descending P, ties in canonical order."""
     first = a.code_offsets[i]
     moves = a.code_offsets[i + 1] - first
     at = int64(0)
@@ -170,7 +170,7 @@ def _fill_order(a: Records, i: int64, order: Pointer[int64]) -> None:
 
 @inner
 def _fill_edges(a: Records, i: int64, order: Pointer[int64], edges: Pointer[int64]) -> None:
-    """Fills which edge each move has, -1 for none; `order`: scratch."""
+    """Fills `edges` with the edge of each move, -1 for none; `order`: scratch."""
     _fill_order(a, i, order)
     for j in range(a.code_offsets[i + 1] - a.code_offsets[i]):
         edges[j] = -1
@@ -180,7 +180,7 @@ def _fill_edges(a: Records, i: int64, order: Pointer[int64], edges: Pointer[int6
 
 @inner
 def _alike(a: Records, i: int64, b: Records, j: int64, c: Records, at: int64) -> tuple[int64, int64]:
-    """Writes the edges of two versions with the same P, of `a` before `b`; returns their end, and clashes."""
+    """Merges the edges of two versions with the same P, `a` winning ties; returns their end, and clashes."""
     e, f = a.edge_offsets[i], b.edge_offsets[j]
     ends, other_ends = a.edge_offsets[i + 1], b.edge_offsets[j + 1]
     clashes = int64(0)
@@ -199,7 +199,7 @@ def _alike(a: Records, i: int64, b: Records, j: int64, c: Records, at: int64) ->
 def _unlike(
     a: Records, i: int64, b: Records, j: int64, w: Records, k: int64, c: Records, at: int64, x: Pointer[int64]
 ) -> tuple[int64, int64]:
-    """Writes the edges of two versions whose P differ, in the order of those of record `k` of `w`.
+    """Merges the edges of two versions with different P, in the order of record `k` of `w`; as `_alike`.
 
     Args:
       x: int64[3 * MOST_MOVES], scratch.
@@ -228,7 +228,7 @@ def _unlike(
 # ------------------------------------------------------------------ records
 @inner
 def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
-    """Returns flags with the bounds of both, and 0; the first ones, and 1, if they contradict each other."""
+    """Returns flags with the bounds of both, and 0; if these contradict each other, `flags` and 1."""
     lower = max(lower_in(flags), lower_in(other))
     upper = min(upper_in(flags), upper_in(other))
     if lower > upper:
@@ -239,7 +239,7 @@ def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
 
 @inner
 def _flags_of_edges(c: Records, k: int64, flags: int64) -> int64:
-    """Returns flags with what the edges of record `k` prove."""
+    """Returns flags tightened by the proofs of the edges of record `k`."""
     begin, end = c.edge_offsets[k], c.edge_offsets[k + 1]
     tally = no_tally()
     for e in range(begin, end):
@@ -253,7 +253,7 @@ def _unite(
 ) -> tuple[int64, int64]:
     """Writes the union of record `i` of `a` and record `j` of `b` to place `k`.
 
-    Returns how their evaluations compare, and how often they contradict each other.
+    Returns the result of `_better_evaluation`, and the number of contradictions.
     """
     how = _better_evaluation(a, i, b, j, bound)
     if how > 0:
@@ -278,7 +278,7 @@ def _unite(
 
 @inner
 def _is_same(a: Records, i: int64, c: Records, k: int64) -> bool:
-    """Returns whether two versions of a record are the same in everything."""
+    """Returns whether two versions of a record are equal in every field."""
     if a.words[PW * i + 8] != c.words[PW * k + 8] or a.v[i] != c.v[k] or a.d[i] != c.d[k]:
         return False
     if a.evaluator[i] != c.evaluator[k] or a.run[i] != c.run[k] or a.flags[i] != c.flags[k]:
@@ -306,16 +306,16 @@ def unite(
     clashing: Flags,
     counts: Ints,
 ) -> int64:
-    """Writes what is to be written of the union of records, in the order of `new`; returns how many.
+    """Writes the new and changed records of a union, in the order of `new`; returns their number.
 
-    A record of `new` that `old` lacks is copied. One that both have is written if the union differs from
-    what `old` has.
+    A record of `new` that `old` lacks is copied. One that both have is written if the union differs from the
+    record in `old`.
 
     Args:
-      old, new: `Columns`. places: which of `old` each of `new` meets, -1 for none (`pair`).
+      old, new: `Columns`. places: for each of `new` the index of its position in `old`, -1 for none (`pair`).
       bound: number of the evaluator that the file is bound to.
       out: `Columns` with room for the records and codes of `new`, and as many edges as codes.
-      whence: int64 of the length of `places`, filled: which of `new` each of `out` comes from.
+      whence: int64 of the length of `places`, filled with the index in `new` of each record of `out`.
       clashing: bool, one for each of `new`: set where proofs contradict each other.
       counts: `[COUNTS]` int64, added to.
     """
@@ -332,7 +332,7 @@ def unite(
             continue
         counts[BOTH] += 1
         if a.code_offsets[i + 1] - a.code_offsets[i] != b.code_offsets[j + 1] - b.code_offsets[j]:
-            clashing[j] = True  # one of them is no record of this position
+            clashing[j] = True  # one of them is not a record of this position
             counts[CONTRADICTIONS] += 1
             continue
         how, clashes = _unite(a, i, b, int64(j), bound, c, k, ptr(scratch, 0))

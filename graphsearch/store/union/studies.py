@@ -1,8 +1,8 @@
-"""Studies and notes of two files: nothing that a person wrote is lost.
+"""Merges studies and notes of two files; nothing that a person wrote is lost.
 
-A study that the file has, under whatever name, is not added again; any other one is, with a number behind its
-name if the file has one of that name. Of two notes on a position, one that holds the other counts; otherwise
-both texts become one note.
+A study that the file already has, under any name, is not added again. Any other study is added, with a number
+after its name if the name is taken. If one of two notes on a position contains the other, it is kept;
+otherwise both texts are joined into one note.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Content = tuple[object, ...]
 
 
 def unite(store: Store, one: Input) -> dict[str, int]:
-    """Enters the studies and notes of an input; returns how many it wrote of each. In a transaction."""
+    """Merges an input's studies and notes, in an open transaction; returns the number written of each."""
     return {"study": _unite_studies(store, one), "note": _unite_notes(store, one)}
 
 
@@ -36,7 +36,7 @@ def _unite_studies(store: Store, one: Input) -> int:
 
 
 def _content(connection: sqlite3.Connection, study: Study) -> Content:
-    """Returns a study apart from its name, its number and its times."""
+    """Returns a study's content without its name, number and times."""
     moves = tuple(map(astuple, studies.moves_of(connection, study.id)))
     return study.fen, tuple(study.headers.items()), study.comment, moves
 

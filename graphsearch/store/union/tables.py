@@ -1,8 +1,8 @@
-"""How the plain tables of two files become one: a rule for every table of `tables/columns.py`.
+"""Merges the plain tables of two files, by a rule for every table of `tables/columns.py`.
 
-A row is known by the key of its table or, if that is a number which each file gives by itself, by other
+A row is identified by the key of its table or, if that is a number that each file assigns itself, by other
 columns (`identity`). Numbers of other rows are translated (`refs`). A new column needs no change here, a new
-table one line. Here rows that are known by their key are united, `numbers.py` unites the others.
+table one line. This module merges rows identified by their key, `numbers.py` the others.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..tables.rows import rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """How the rows of a table are united.
+    """How the rows of a table are merged.
 
     Attributes:
-      refs: column -> table whose numbers it holds; a NULL stays one.
-      by: of two rows that are the same one, that which is greater in these columns counts; else the old one.
-      identity: columns that identify a row whose key is the number `id`; empty if the key itself does.
+      refs: column -> table that its numbers refer to; NULL stays NULL.
+      by: columns that decide between two versions of a row: the greater one counts, else the old one.
+      identity: columns that identify a row with the number `id` as its key; empty if the key itself does.
       until: the column that is NULL as long as such a row may change; without it, `by` alone decides.
-      agree: columns in which the same row must agree: of two that do not, the second is left out, and named.
+      agree: columns that must be equal in both versions; if they differ, the second is left out and reported.
     """
 
     refs: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Rule:
     agree: tuple[str, ...] = ()
 
 
-# in the order in which they are united: numbers before what refers to them
+# in the order in which they are merged: a table before those that refer to it
 NUMBERED: dict[str, Rule] = {
     "run": Rule(
         refs={"evaluator": "evaluator"},
@@ -86,7 +86,7 @@ KEYED: dict[str, Rule] = {
     "repertoire_move": Rule(),
 }
 
-# tables that a module of their own unites: `numbers.py`, `imports.py`, `books.py`, `entries.py`,
+# tables that a module of their own merges: `numbers.py`, `imports.py`, `books.py`, `entries.py`,
 # `records.py`, `studies.py`
 OWN = frozenset(
     {
@@ -95,8 +95,8 @@ OWN = frozenset(
     }
 )
 
-# facts of one file; what follows from the records and is written anew; leases of builds that run now; visits;
-# the queue of the page, whose tasks name one file
+# not merged: facts of one file; tables derived from the records, which are rebuilt; leases of running builds;
+# visits; the queue of the page, with tasks for one file
 LEFT = frozenset({"store_info", "top_position", "top_edge", "book_lease", "visit", "seen", "task"})
 
 
@@ -105,11 +105,11 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file of which one state is read.
+    """An input file, read in one snapshot.
 
     Attributes:
-      store: open for reading. name: as a person called it.
-      numbers: what its numbers are in the file that is written, by table; 0 stays 0.
+      store: open for reading. name: as the user gave it.
+      numbers: by table, the number in the target file for each number of this one; 0 stays 0.
     """
 
     store: Store
@@ -135,19 +135,19 @@ class Input:
             yield from rows(self.connection, table, self.columns(table), rest, values)
 
     def number(self, table: str, number: int) -> int | None:
-        """Returns what a number of a row is in the file that is written; None if the row is not there."""
+        """Returns the target file's number for a row; None if the row is not there."""
         return 0 if number == 0 else self.numbers.get(table, {}).get(number)
 
 
 @contextmanager
 def opened(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> Iterator[Input]:
-    """Yields a file in the state in which it is now, whatever others write meanwhile.
+    """Yields a file as a snapshot of its current state; others may write to it meanwhile.
 
     Args:
-      name: as a person called it. sizes: of the portions that are read.
+      name: as the user gave it. sizes: of the portions to read.
 
     Raises:
-      UnfinishedError: if it is on its way to another evaluator.
+      UnfinishedError: if it is being moved to another evaluator.
       StoreError: if it cannot be read.
     """
     with Store.open(path, read_only=True, sizes=sizes) as store, store.snapshot():
@@ -160,10 +160,10 @@ ROWS_AT_ONCE = 1000
 
 
 def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[str, int]:
-    """Enters the rows of an input; returns how many of each table that wrote. In a transaction.
+    """Merges the rows of an input, in an open transaction; returns the number written to each table.
 
     Args:
-      leave_out: is told of rows that refer to something that neither file lists.
+      leave_out: called with a message for each table with rows that refer to a missing row.
 
     Raises:
       CorruptRecordError: if a row of the input is damaged.
@@ -174,13 +174,13 @@ def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[
 def enter(
     connection: sqlite3.Connection, one: Input, table: str, rule: Rule, leave_out: Callable[[str], object]
 ) -> int:
-    """Returns how many rows of a table it wrote."""
+    """Merges the rows of one table; returns the number written."""
     names = one.columns(table)
     if not names:
         return 0
     statement = upsert(table, names, rule.by)
     before, strays = connection.total_changes, 0
-    found = one.rows(table, f"ORDER BY {', '.join(TABLES[table].key)}")  # one page after the other is written
+    found = one.rows(table, f"ORDER BY {', '.join(TABLES[table].key)}")  # writes pages in order
     for some in portions(found):
         translated = [translate(one, names, rule, row) for row in some]
         good = [row for row in translated if row is not None]
@@ -199,7 +199,7 @@ def portions(found: Iterator[Row]) -> Iterator[Sequence[Row]]:
 
 
 def upsert(table: str, names: Sequence[str], by: Sequence[str]) -> str:
-    """Returns the statement that enters a row, or puts it in place of one that is less by some columns.
+    """Returns the statement that inserts a row, or replaces one that is less in the columns `by`.
 
     >>> upsert("root", ("key", "visits"), ("visits",)).partition(" DO ")[2]
     'UPDATE SET visits = excluded.visits WHERE (coalesce(excluded.visits, -1)) > (coalesce(root.visits, -1))'
@@ -219,7 +219,7 @@ def upsert(table: str, names: Sequence[str], by: Sequence[str]) -> str:
 
 
 def translate(one: Input, names: Sequence[str], rule: Rule, row: Row) -> Row | None:
-    """Returns a row with the numbers of the file that is written; None if one of them is not there."""
+    """Returns a row with the target file's numbers; None if it refers to a row that is not there."""
     values = [
         one.number(rule.refs[name], value) if name in rule.refs and value is not None else value
         for name, value in zip(names, row, strict=True)

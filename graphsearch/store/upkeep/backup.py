@@ -1,4 +1,4 @@
-"""Backup: a consistent copy of a graph file, also while a search writes it."""
+"""Backup: a consistent copy of a graph file, even while a search writes it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ..lock import WriteLock
 from ..tables import provenance
 from .rewrite import Progress
 
-STEP_PAGES = 256  # copied between two looks at a signal: 4 MiB
+STEP_PAGES = 256  # copied between two checks for a signal: 4 MiB
 
 
 @dataclass(frozen=True, slots=True)
 class BackupReport:
-    """What a backup wrote."""
+    """The result of a backup."""
 
     path: str
     nodes: int
     bytes: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
+        """Returns the report as a JSON object."""
         return asdict(self)
 
 
@@ -40,17 +40,17 @@ def backup(
     force: bool = False,
     progress: Progress | None = None,
 ) -> BackupReport:
-    """Copies a graph file as it is at this moment; others may read and write it meanwhile.
+    """Copies a snapshot of a graph file; other processes may read and write the file meanwhile.
 
-    The copy gets its name when it is whole and on the disk. Until then it is `COPY.part`.
+    The copy gets its name when it is complete and synced to disk. Until then it is `COPY.part`.
 
     Args:
-      force: replace a file that is there.
+      force: replace an existing file.
       progress: called with pages done and pages in all.
 
     Raises:
-      StoreLockedError: if a process is writing the file that is to be replaced.
-      StoreError: if the file cannot be read, or the copy not be written.
+      StoreLockedError: if a process is writing the file to be replaced.
+      StoreError: if the file cannot be read, or the copy cannot be written.
     """
     source, target = real_path(path), real_path(copy)
     check_is_file(source, create=False)
@@ -68,25 +68,25 @@ def backup(
 def copy_state(
     connection: sqlite3.Connection, source: Path, part: Path, progress: Progress | None = None
 ) -> None:
-    """Writes what a connection to a file sees to a new file."""
+    """Copies a file, as a connection sees it, to a new file."""
 
     def step(status: int, remaining: int, total: int) -> None:
         if progress:
             progress(total - remaining, total)
 
     with sql_errors(part, f"copy {source} to it"), closing(connect(part)) as copy:
-        copy.execute("PRAGMA journal_mode = OFF")  # a copy that is cut short is thrown away
-        copy.execute("PRAGMA synchronous = OFF")  # it is written out once, at the end
+        copy.execute("PRAGMA journal_mode = OFF")  # an interrupted copy is discarded
+        copy.execute("PRAGMA synchronous = OFF")  # it is synced once, at the end
         connection.backup(copy, pages=STEP_PAGES, progress=step)
 
 
 @contextmanager
 def new_file(target: Path, *, force: bool) -> Iterator[Path]:
-    """Yields the name under which to write a new graph file; it is put in its place when all went well.
+    """Yields a temporary path for a new graph file, and renames the file to the target on success.
 
     Raises:
-      StoreLockedError: if a process is writing the target, or making it.
-      StoreError: if the target is there and `force` is not given, or it cannot be put there.
+      StoreLockedError: if a process is writing or creating the target.
+      StoreError: if the target exists and `force` is not given, or it cannot be written.
     """
     _check_target(target, force=force)
     lock = WriteLock(target)
@@ -117,10 +117,10 @@ def _check_target(target: Path, *, force: bool) -> None:
 
 
 def _put_in_place(part: Path, target: Path, *, force: bool) -> None:
-    """Gives a finished file its name; at no moment is there half a file of that name."""
+    """Syncs a finished file and renames it to the target, which is never incomplete."""
     _check_target(target, force=force)
     _sync(part)
-    for end in ("-wal", "-shm"):  # the log of the file that is replaced must not meet the new one
+    for end in ("-wal", "-shm"):  # the log of the replaced file must not meet the new one
         target.with_name(target.name + end).unlink(missing_ok=True)
     part.replace(target)
     if os.name != "nt":  # pragma: no branch

@@ -1,4 +1,4 @@
-"""Chunks of a damaged file: which of their blocks can be read, and which of those can be trusted."""
+"""Chunks of a damaged file: finds the blocks that can be read and trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .damaged import Row, bisected, pieces_by_id, rows_by_id
 PIECE = 512  # blocks that are read at once
 KEY_BYTES = 8  # of a sort key in an index
 ORPHAN_WINDOW = 1 << 18  # ids of blocks that are read at once
-ORPHAN_SLICE = 64  # of blocks that no chunk owns, so many are given up around one whose id is unreadable
+ORPHAN_SLICE = 64  # of blocks that no chunk owns: ids given up together around an unreadable one
 
 U64s = NDArray[np.uint64]
 
@@ -34,7 +34,7 @@ class DamagedChunk:
     """One row of `chunk`, without its blobs.
 
     Attributes:
-      lost: blocks that could not be read or trusted, once `records` was called.
+      lost: number of blocks that could not be read or trusted; `records` sets it.
       problems: what is wrong, one line each.
     """
 
@@ -49,11 +49,11 @@ class DamagedChunk:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return f"segment {self.segment}, chunk {self.id}"
 
     def records(self, connection: sqlite3.Connection) -> RecordBatch:
-        """Returns the records of all blocks that can be shown to be as they were written."""
+        """Returns the records of all blocks that can be verified to be unchanged."""
         index = _Index.read(connection, self)
         if index.is_intact(self.checksum):
             self._count_blocks(len(index.keys()))
@@ -61,7 +61,7 @@ class DamagedChunk:
         return self._trusted(index, batch, owners)
 
     def _count_blocks(self, of_index: int) -> None:
-        """Believes the index, whose checksum is right, rather than the row."""
+        """Takes the number of blocks from the index, because its checksum is right, not from the row."""
         if of_index != self.blocks:
             self.problems.append(
                 f"{self.name}: its row says {self.blocks} blocks, its index has {of_index}; those are saved"
@@ -92,7 +92,7 @@ class DamagedChunk:
         self.problems.append(f"{self.name}, block {self.first_block + number}: {why}")
 
     def _trusted(self, index: _Index, batch: RecordBatch, owners: NDArray[np.int64]) -> RecordBatch:
-        """Returns the records that are this chunk's, read with the dictionaries they were written with."""
+        """Returns the records that belong to this chunk and were decoded with the right dictionaries."""
         firsts = np.nonzero(np.diff(owners, prepend=-1))[0]
         keys = order.sort_keys(batch.words[firsts])
         if index.is_intact(self.checksum):
@@ -126,7 +126,7 @@ class _Index:
         return cls(*(_blob(connection, chunk.id, name) for name in ("keys", "dictionary", "bloom")))
 
     def sound_dictionary(self) -> bytes | None:
-        """Returns the dictionaries as stored; None if they cannot be read, or are none."""
+        """Returns the dictionaries as stored; None if they cannot be read or are invalid."""
         with suppress(CorruptRecordError):
             if self.dictionary is not None:
                 Dictionaries.from_bytes(self.dictionary)
@@ -137,7 +137,7 @@ class _Index:
         return np.frombuffer(self.stored_keys or b"", "<u8").astype(np.uint64)
 
     def is_intact(self, checksum: int) -> bool:
-        """Returns whether nothing of it is damaged."""
+        """Returns whether the index matches its checksum."""
         if self.stored_keys is None or len(self.stored_keys) % KEY_BYTES or self.bloom is None:
             return False
         return self._sum(self.stored_keys, self.bloom) == checksum
@@ -145,9 +145,9 @@ class _Index:
     def is_proved(
         self, chunk: DamagedChunk, batch: RecordBatch, numbers: NDArray[np.int64], keys: U64s
     ) -> bool:
-        """Returns whether the checksum fits with the keys or the bloom filter as the records say they were.
+        """Returns whether the checksum matches with keys or a bloom filter rebuilt from the records.
 
-        One wrong bit may be the checksum's own.
+        One wrong bit is accepted: it may be in the checksum itself.
         """
         made = np.zeros(chunk.blocks, np.uint64)
         if self.stored_keys is not None and len(self.stored_keys) == 8 * chunk.blocks:
@@ -170,7 +170,7 @@ def _blob(connection: sqlite3.Connection, chunk: int, name: str) -> bytes | None
 
 
 def _fetch(connection: sqlite3.Connection, chunk: DamagedChunk) -> Iterator[bytes]:
-    """Yields the blocks of a chunk as stored, empty bytes for each that cannot be read."""
+    """Yields the blocks of a chunk as stored, empty bytes for an unreadable one."""
     begin, end = chunk.first_block + chunk.gone, chunk.first_block + chunk.blocks
 
     def fetch(low: int, high: int) -> list[tuple[int, bytes]]:
@@ -191,8 +191,8 @@ def damaged_chunks(
 ) -> tuple[list[DamagedChunk], list[str]]:
     """Returns the chunks of a file, those of the oldest segment first, and the tables with unreadable rows.
 
-    A segment whose row is lost counts as older than the others. Blocks that no chunk owns come as chunks of
-    number 0; they can be read if they were written without dictionaries. `tick` is called now and then.
+    A segment with a lost row counts as older than the others. Blocks that no chunk owns become chunks with
+    id 0; they can be read if they were written without dictionaries. `tick` is called regularly.
     """
     segments, segments_lost = rows_by_id(connection, "segment", "id, age")
     rows, chunks_lost = rows_by_id(connection, "chunk", "id, segment, first_block, blocks, gone, checksum")
@@ -206,7 +206,7 @@ def damaged_chunks(
 
 
 def _is_chunk(row: Row) -> bool:
-    """Returns whether the columns of a row can be those of a chunk."""
+    """Returns whether a row can be that of a chunk."""
     if not all(isinstance(x, int) for x in row):
         return False
     _, _, first_block, blocks, gone, _ = row
@@ -216,7 +216,7 @@ def _is_chunk(row: Row) -> bool:
 def _orphans(
     connection: sqlite3.Connection, chunks: list[DamagedChunk], tick: Callable[[], None]
 ) -> tuple[list[DamagedChunk], bool]:
-    """Returns stretches of blocks that no chunk owns, and whether the ids of blocks could not all be read."""
+    """Returns ranges of blocks that no chunk owns, and whether any ids of blocks could not be read."""
     begins, ends = _owned(chunks)
     last = int(ends[-1]) if len(ends) else 0
     strays, any_lost = [np.zeros(0, np.int64)], False
@@ -239,7 +239,7 @@ def _orphans(
 
 
 def _owned(chunks: list[DamagedChunk]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns where the blocks of chunks begin, in order, and how far all up to that one reach."""
+    """Returns the first blocks of chunks, sorted, and for each the end of all chunks up to it."""
     spans = sorted((c.first_block + c.gone, c.first_block + c.blocks) for c in chunks)
     begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
     return begins, np.maximum.accumulate(ends) if len(ends) else ends

@@ -1,4 +1,4 @@
-"""Compacting: one segment, no superseded versions, and the room they took given back to the file system."""
+"""Compacting: one segment, no superseded versions, and free pages returned to the file system."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MERGED_PER_SECOND = 800_000  # records of CPU time, read and written
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """What compacting did.
+    """The result of compacting.
 
     Attributes:
       nodes: distinct records.
       superseded: older versions of records that are gone now.
       runs: segments before.
-      bytes_before, bytes_after: the file with its write-ahead log.
+      bytes_before, bytes_after: size of the file with its write-ahead log.
     """
 
     nodes: int
@@ -37,25 +37,26 @@ class CompactReport:
     bytes_after: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
+        """Returns the report as a JSON object."""
         return asdict(self)
 
 
 def compact(
     path: str | os.PathLike[str], progress: Progress | None = None, *, sizes: Sizes = SIZES
 ) -> CompactReport:
-    """Makes a graph file as small as its nodes allow, in bounded steps; it may be stopped at any of them.
+    """Makes a graph file as small as its nodes allow, in bounded steps; it can be interrupted at any of them.
 
-    Damaged pieces of transposition entries stay as they are; all else is compacted before they are named.
+    Damaged pieces of transposition entries stay as they are; they are reported after everything else is
+    compacted.
 
     Args:
-      progress: called with records done and records in all, then with pages given back and pages in all.
+      progress: called with records done and records in all, then with pages freed and pages in all.
       sizes: of the steps.
 
     Raises:
       StoreLockedError: if another process is writing the file.
       CorruptRecordError: naming records, or pieces of entries, that are damaged.
-      StoreError: if it is damaged or cannot be written; it is whole all the same.
+      StoreError: if it is damaged or cannot be written; it stays consistent.
     """
     with Store.open(path, sizes=sizes) as store:
         before, segments = file_bytes(store.path), len(store.catalog.segments)
@@ -78,14 +79,14 @@ def _left(damaged: list[str]) -> CorruptRecordError:
 
 
 def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | None = None) -> None:
-    """Drops superseded versions from files of moderate size, and gives their room back.
+    """Drops superseded versions from files of moderate size, and returns their space to the file system.
 
     Args:
       progress: called as by `compact`.
-      seconds: CPU time that this may take in all; what would take more is left undone.
+      seconds: limit of the CPU time in all; a file that would take too long is skipped.
 
     Raises:
-      StoreError: if the file cannot be written; it is whole all the same.
+      StoreError: if the file cannot be written; it stays consistent.
     """
     for part in store.parts:
         if part.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND / len(store.parts):
@@ -97,9 +98,9 @@ def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | No
 
 
 def shrink(store: Store, progress: Progress | None = None) -> None:
-    """Gives free pages back to the file system and empties the write-ahead log.
+    """Frees unused pages to the file system and empties the write-ahead log.
 
-    Pages move in steps of 1024, each a transaction. The log stays for as long as a reader needs it.
+    It moves pages in steps of 1024, each a transaction. The log stays as long as a reader needs it.
     """
     connection = store.connection
     with sql_errors(store.path, "write to it"):

@@ -1,6 +1,6 @@
-"""Reading a damaged SQLite file: what its rows still say, around those that cannot be read.
+"""Reads the intact rows of a damaged SQLite file, and skips those that cannot be read.
 
-Its plain tables are copied as far as they can be read: their shape is the schema's.
+Copies the readable rows of its plain tables, with the columns of the schema.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _NAMES = "SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_schema"
 Fetch = Callable[[int, int], list[Row]]
 Pieces = Iterator[tuple[list[Row], bool]]  # readable rows, piece by piece, and whether some could not be read
 
-LIKELY_ID = 1 << 14  # ids are looked for below this if the file cannot say how far they go
-MOST_ID = 1 << 40  # what it says must be below this
-MOST_WINDOWS = 64  # that the ids of a table are read in: it may say that they go very far
-KEY_SLICE = 1 << 52  # 64-bit keys are looked for in slices of 1/4096 of them around a damaged page
+LIKELY_ID = 1 << 14  # the largest id to look for if the largest id of a table cannot be read
+MOST_ID = 1 << 40  # a largest id from here on is not believed
+MOST_WINDOWS = 64  # windows of ids per table: its largest id may be far too large
+KEY_SLICE = 1 << 52  # the smallest slice around a damaged page, 1/4096 of all 64-bit keys
 
 
 def open_damaged(path: Path) -> sqlite3.Connection:
-    """Returns a connection that reads what it can and never changes the file.
+    """Returns a connection that reads the intact parts of a file and never changes it.
 
     Raises:
       StoreError: if not even the list of tables can be read.
-      SchemaVersionError: if its format is another one.
+      SchemaVersionError: if it has another format.
     """
     wal = path.with_name(path.name + "-wal")
     mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
@@ -43,7 +43,7 @@ def open_damaged(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA query_only = 1")
         if sys.version_info >= (3, 12):
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
-        connection.execute("PRAGMA writable_schema = 1")  # else a truncated file is refused as a whole
+        connection.execute("PRAGMA writable_schema = 1")  # else SQLite refuses a truncated file
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         names = connection.execute(_NAMES).fetchall()
         impostors = {name for name, is_table in names if not is_table}
@@ -65,9 +65,9 @@ def open_damaged(path: Path) -> sqlite3.Connection:
 
 
 def bisected(fetch: Fetch, low: int, high: int, least: int = 1) -> Pieces:
-    """Yields the rows of `low` <= id < `high`, piece by piece, each with whether its ids were unreadable.
+    """Yields the rows of `low` <= id < `high` in pieces, each with whether its ids were unreadable.
 
-    Where reading fails, halves are tried, down to a width of `least`.
+    If reading a range fails, it tries both halves, down to a width of `least`.
     """
     try:
         rows = fetch(low, high)
@@ -92,12 +92,12 @@ def pieces_by_id(
     least: int = 1,
     window: int = MOST_ID,
 ) -> Pieces:
-    """Yields the readable rows of a table by its integer `id`, piece by piece, and whether some could not be.
+    """Yields the readable rows of a table by its integer `id`, in pieces, each with whether any were lost.
 
     Args:
-      bound: the last id to look for, if the table cannot say.
-      least: do without so many ids around what cannot be read.
-      window: so many ids at once; more if the table says that it has far more.
+      bound: the last id to look for, if the largest one cannot be read.
+      least: number of ids around damage that are given up together.
+      window: ids per query; more if the largest id is far higher.
     """
 
     def fetch(low: int, high: int) -> list[Row]:
@@ -122,7 +122,7 @@ FROM sqlite_schema, pragma_page_count WHERE name = ?
 
 
 def _is_out_of_reach(connection: sqlite3.Connection, table: str) -> bool:
-    """Returns whether no row can be found: the file ends before a table's first page, or it is no table."""
+    """Returns whether a table is out of reach: the file ends before its first page, or it is not a table."""
     found = connection.execute(_IS_WITHIN, (table,)).fetchone()
     return not (found and found[0])
 
@@ -130,13 +130,13 @@ def _is_out_of_reach(connection: sqlite3.Connection, table: str) -> bool:
 def rows_by_id(
     connection: sqlite3.Connection, table: str, columns: str, *, bound: int = LIKELY_ID
 ) -> tuple[list[Row], bool]:
-    """Returns what `pieces_by_id` yields, all at once."""
+    """Returns all rows of `pieces_by_id`, and whether any were lost."""
     pieces = list(pieces_by_id(connection, table, columns, bound=bound))
     return [row for rows, _ in pieces for row in rows], any(lost for _, lost in pieces)
 
 
 def _last_id(connection: sqlite3.Connection, table: str, bound: int) -> int:
-    """Returns the largest id of a table, or the bound if that cannot be read."""
+    """Returns the largest id of a table, or `bound` if that cannot be read."""
     for statement in (
         f"SELECT max(id) FROM {table}",  # noqa: S608 (a constant)
         f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'",  # noqa: S608
@@ -145,7 +145,7 @@ def _last_id(connection: sqlite3.Connection, table: str, bound: int) -> int:
             row = connection.execute(statement).fetchone()
         except sqlite3.DatabaseError:
             continue
-        if row is None:  # a table that keeps no sequence
+        if row is None:  # the table has no sequence
             continue
         found = row[0]
         if found is None or (isinstance(found, int) and 0 <= found < MOST_ID):
@@ -154,7 +154,7 @@ def _last_id(connection: sqlite3.Connection, table: str, bound: int) -> int:
 
 
 def rows_by_key(connection: sqlite3.Connection, table: str, columns: str) -> Pieces:
-    """Yields the readable rows of a table whose key is a `key`, and whether any could not be read."""
+    """Yields the readable rows of a table by its column `key`, in pieces, each with whether any were lost."""
 
     def fetch(low: int, high: int) -> list[Row]:
         return connection.execute(
@@ -166,15 +166,15 @@ def rows_by_key(connection: sqlite3.Connection, table: str, columns: str) -> Pie
         yield from bisected(fetch, slice_ << 58, slice_ + 1 << 58, KEY_SLICE)
 
 
-# tables that other modules take care of
+# tables that other modules salvage
 OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block"})
 PLAIN = tuple(name for name in TABLES if name not in OWN)
-MAX_NUMBER = 1 << 20  # places and books are looked for below this if the table cannot say how far they go
-PARTS = 2048  # of what is looked for in one book or source, the part that is given up around a damaged page
+MAX_NUMBER = 1 << 20  # the largest place to look for if the largest one of a table cannot be read
+PARTS = 2048  # the smallest slice around a damaged page is 1/2048 of the keys of one book or source
 
 
 def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str) -> str:
-    """Copies the rows that can be read and make sense; returns what is lost, empty if nothing is."""
+    """Copies the readable, valid rows of a table; returns a text about the lost ones, empty if none are."""
     if name in LATER and not _is_there(damaged, name):
         return ""
     columns = tuple(TABLES[name].columns)
@@ -192,12 +192,12 @@ def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name
 
 
 def _is_there(damaged: sqlite3.Connection, name: str) -> bool:
-    """Returns whether a file has a table; one that was made before it has not."""
+    """Returns whether a file has a table; older files lack some."""
     return bool(damaged.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchone())
 
 
 def _size(damaged: sqlite3.Connection, name: str) -> int:
-    """Returns how many rows a table has, also those that no slice of keys meets; -1 if unknown."""
+    """Returns the number of rows of a table, including those outside all slices of keys; -1 if unknown."""
     try:
         return int(damaged.execute(f"SELECT count(*) FROM {name}").fetchone()[0])  # noqa: S608 (constants)
     except sqlite3.DatabaseError:
@@ -205,7 +205,6 @@ def _size(damaged: sqlite3.Connection, name: str) -> int:
 
 
 def _rows(damaged: sqlite3.Connection, name: str, key: tuple[str, ...], columns: str) -> Pieces:
-    """Yields the readable rows of a table, and whether any could not be read."""
     first = key[0]
     if _is_out_of_reach(damaged, name):
         yield [], True
@@ -221,10 +220,10 @@ def _rows(damaged: sqlite3.Connection, name: str, key: tuple[str, ...], columns:
 
 
 def _numbers(damaged: sqlite3.Connection, table: str, column: str) -> tuple[list[int], bool]:
-    """Returns the values of the first column of a key, as far as they can be read; whether any cannot.
+    """Returns the readable values of the first column of a key, and whether any cannot be read.
 
-    From one value to the next by the key, from both ends: only a value whose rows begin and end in damaged
-    pages is missed, unless the table that it is a row of, `book` or `source`, still has it.
+    It steps from one value to the next along the key, from both ends. So it misses a value only if the rows
+    of this value begin and end in damaged pages, and the table `book` or `source` has lost it too.
     """
     up, lost = _steps(damaged, table, column, ">", "ASC")
     if not lost:
@@ -237,7 +236,7 @@ def _numbers(damaged: sqlite3.Connection, table: str, column: str) -> tuple[list
 def _steps(
     damaged: sqlite3.Connection, table: str, column: str, sign: str, order: str
 ) -> tuple[list[int], bool]:
-    """Returns the distinct values of a column in one direction, up to the first damage; whether any is."""
+    """Returns the distinct values of a column in one direction up to the first damage, and whether any is."""
     found: list[int] = []
     statement = f"SELECT {column} FROM {table} WHERE {column} {sign} ? ORDER BY {column} {order} LIMIT 1"  # noqa: S608
     last = -1 if sign == ">" else 1 << 62
@@ -272,7 +271,7 @@ def _rows_of(
 
 
 def _last(damaged: sqlite3.Connection, table: str, column: str, source: int) -> int:
-    """Returns the last place of a source; a guess if that cannot be read."""
+    """Returns the last place of a source; MAX_NUMBER if it cannot be read or believed."""
     statement = f"SELECT max({column}) FROM {table} WHERE source = ?"  # noqa: S608 (the schema's names)
     try:
         found = damaged.execute(statement, (source,)).fetchone()[0]

@@ -1,4 +1,4 @@
-"""Forecast: how large file and memory get, from what a file's own records take now."""
+"""Forecast: predicts the size of file and memory from the bytes that a file's own records take now."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..store import Store
 
 SIZES = (10**8, 10**9)
 SAMPLE_BLOCKS = 1024  # some 32,000 records, from everywhere in the file
-RELIABLE_FROM = CHUNK_BLOCKS * BLOCK  # nodes; smaller files have smaller chunks, and more of everything else
+RELIABLE_FROM = CHUNK_BLOCKS * BLOCK  # nodes; smaller files have smaller chunks, and more overhead
 DICTIONARY_RAM = 60_000  # bytes of a chunk's dictionaries, loaded
 TABLE_BYTES = 11.0  # of the arena's hash table for a node: 9.4 to 12.7, as it grows
 WORKING_SHARE = 0.05  # of the nodes: with less in memory, nearly every visit waits for the file
@@ -32,17 +32,18 @@ WORKING_SHARE = 0.05  # of the nodes: with less in memory, nearly every visit wa
 
 @dataclass(frozen=True, slots=True)
 class FileFigures:
-    """What a file's records take now.
+    """The current size of a file's records.
 
     Attributes:
       nodes: distinct records.
-      superseded_share: older versions for each of them.
-      block_bytes, index_bytes, sqlite_bytes: for each record: in its block; of keys, dictionaries and
-        bloom filter; what SQLite adds.
-      ram_bytes: of the arena for each node.
-      nodes_per_run, nodes_per_s: what a search added, mean of all and of the finished ones; None if unknown.
-      sampled: records that were looked at.
-      reliable: whether the file is large enough to tell: at least 65,536 nodes.
+      superseded_share: older versions per distinct record.
+      block_bytes, index_bytes, sqlite_bytes: per record: in its block; in keys, dictionaries and bloom
+        filter; overhead of SQLite.
+      ram_bytes: in the arena, per node.
+      nodes_per_run, nodes_per_s: nodes added per search, and per second of the finished searches; None if
+        unknown.
+      sampled: number of records in the sample.
+      reliable: whether the file is large enough for a forecast: at least 65,536 nodes.
     """
 
     nodes: int
@@ -59,7 +60,7 @@ class FileFigures:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a graph of so many nodes takes.
+    """The predicted size of a graph.
 
     Attributes:
       nodes: distinct records.
@@ -67,7 +68,7 @@ class Prediction:
       file_bytes_compact: the file after `store compact`.
       ram_all_bytes: memory with the whole graph in it.
       ram_index_bytes: memory for the index of the file, which is always there.
-      ram_least_bytes: the least that makes sense: the index, and one node in twenty.
+      ram_least_bytes: the least useful memory: the index, and one node in twenty.
       seconds: time to get there from now at the file's own rate, None if unknown.
     """
 
@@ -88,12 +89,12 @@ class Forecast:
     predictions: list[Prediction]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the forecast as JSON takes it."""
+        """Returns the forecast as a JSON object."""
         return asdict(self)
 
 
 def forecast(path: str | os.PathLike[str], sizes: Sequence[int] = SIZES) -> Forecast:
-    """Returns what graphs of some sizes will take if they go on as this file does; it is only read.
+    """Predicts the size of graphs of some numbers of nodes that grow as this file does; it is only read.
 
     Raises:
       StoreError: as `Store.open` for reading, or if the file has no nodes.
@@ -107,7 +108,7 @@ def forecast(path: str | os.PathLike[str], sizes: Sequence[int] = SIZES) -> Fore
 
 
 def predict(file: FileFigures, nodes: int) -> Prediction:
-    """Returns what so many nodes take."""
+    """Returns the prediction for a graph of `nodes` nodes."""
     each = file.block_bytes + file.index_bytes + file.sqlite_bytes
     versions = nodes * (1 + file.superseded_share)
     chunks = versions / RELIABLE_FROM
@@ -147,7 +148,7 @@ def _figures(store: Store) -> FileFigures:
 
 
 def _sample(store: Store) -> tuple[RecordBatch, int]:
-    """Returns the records of some blocks, evenly spread over all of them, and what these blocks take."""
+    """Returns the records of some blocks, evenly spread over all of them, and the bytes of these blocks."""
     batches, taken = [], 0
     for part, chunk, b in _places(store):
         fetched = fetch_spans(part.connection, part.catalog, [Span(chunk, b, b + 1)])
@@ -176,7 +177,7 @@ def _index_bytes(store: Store) -> int:
 
 
 def _used_bytes(store: Store) -> int:
-    """Returns the bytes of all pages in use, but for those that every file has."""
+    """Returns the bytes of all pages in use, without those that every file has."""
     pages, free, size, tables = (
         int(store.connection.execute(query).fetchone()[0])
         for query in (
@@ -190,14 +191,14 @@ def _used_bytes(store: Store) -> int:
 
 
 def nodes_per_s(runs: Sequence[RunInfo]) -> float | None:
-    """Returns the evaluations per second of finished searches; None if no clock went forward in one."""
+    """Returns the evaluations per second of finished searches; None if none has a duration above 0."""
     spans = [(run.evaluations, _seconds(run)) for run in runs if run.evaluations]
     timed = [(evaluations, seconds) for evaluations, seconds in spans if seconds > 0]
     return sum(n for n, _ in timed) / sum(s for _, s in timed) if timed else None
 
 
 def _seconds(run: RunInfo) -> float:
-    """Returns how long a search took; 0 if that is not known."""
+    """Returns the duration of a search in seconds; 0 if it is unknown."""
     try:
         end = datetime.fromisoformat(run.finished or run.started)
         return max((end - datetime.fromisoformat(run.started)).total_seconds(), 0.0)
@@ -208,9 +209,9 @@ def _seconds(run: RunInfo) -> float:
 def arena_bytes(batch: RecordBatch) -> NDArray[np.int64]:
     """Returns the bytes that each record takes in the arena, `[R]`, without the hash table.
 
-    `store/record/node_layout.py` says how: a header and P codes in words of 8 bytes; and a block of the least
-    class that has room for the visited edges, whose entries are wider if one of them has r. A graph that is
-    loaded takes just this; one that grows in memory leaves some 2 to 15 % of gaps.
+    `store/record/node_layout.py` describes the layout: a header and P codes in words of 8 bytes, and a block
+    of the smallest class with room for the visited edges; its entries are wider if one of them has r. A
+    loaded graph takes exactly this; one that grows in memory leaves some 2 to 15 % of gaps.
     """
     codes, edges = np.diff(batch.code_offsets), np.diff(batch.edge_offsets)
     room = np.array([0, *CAPACITIES])[np.searchsorted(CAPACITIES, edges, "left") + (edges > 0)]

@@ -1,4 +1,4 @@
-"""Deletes graph files that hold nothing: what a command that failed has made."""
+"""Deletes graph files without contents, which failed commands leave behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..connection import connect
 
-# each has a row where a search, an import or a person has put something into the file
+# one of these has a row if a search, an import or a person has put something into the file
 CONTENTS = (
     *("segment", "entry_piece", "game_move", "polyglot_entry", "epd_position", "game", "book_queue"),
     *("opinion", "study", "note", "repertoire_move"),
@@ -17,7 +17,7 @@ PARTS = ("", "-wal", "-shm", "-journal")
 
 
 def delete_if_empty(path: Path) -> bool:
-    """Deletes a graph file without contents; returns whether it has. Whatever else stands there stays."""
+    """Deletes a graph file without contents; returns whether it did. Any other file stays."""
     if not path.is_file() or not _is_empty(path):
         return False
     for part in PARTS:
@@ -30,5 +30,5 @@ def _is_empty(path: Path) -> bool:
         with closing(connect(path.absolute(), "mode=ro")) as file:
             found = (file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in CONTENTS)  # noqa: S608
             return not any(found)
-    except sqlite3.Error:  # another file, or one that somebody else is making
+    except sqlite3.Error:  # not a graph file, or one that another process is creating
         return False

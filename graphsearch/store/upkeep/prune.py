@@ -1,4 +1,4 @@
-"""Pruning: dropping records of few visits, whose parents keep what they learned from them."""
+"""Pruning: drops records with few visits; the edges that lead to them keep n and q."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .rewrite import Progress, rewrite
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What pruning did; bytes are those of the file with its write-ahead log."""
+    """The result of pruning; bytes are those of the file with its write-ahead log."""
 
     nodes_before: int
     nodes_after: int
@@ -33,7 +33,7 @@ class PruneReport:
     bytes_after: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
+        """Returns the report as a JSON object."""
         return asdict(self)
 
 
@@ -47,19 +47,19 @@ def prune(
 ) -> PruneReport:
     """Drops the records with fewer visits, except roots of searches, and compacts the file.
 
-    The edges that lead to them keep their n and q. A search that comes by evaluates them again, and their
-    edges' visits are not repeated. Stopped halfway, the file is whole and pruned in part.
+    The edges that lead to them keep their n and q. A search that reaches such a position evaluates it again,
+    and does not repeat the visits of its edges. An interruption leaves a sound file that is pruned in part.
 
     Args:
       min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
-      progress: called with records done and records in all, then with pages given back and pages in all.
-      roots: more of them: those that other files of a cluster list.
+      progress: called with records done and records in all, then with pages freed and pages in all.
+      roots: more roots to keep: those of the other files of a cluster.
       sizes: of the steps.
 
     Raises:
       InvalidParameterError: if `min_visits` is below 1.
       StoreLockedError: if another process is writing the file.
-      StoreError: if it is damaged or cannot be written; it is whole all the same.
+      StoreError: if it is damaged or cannot be written; it stays consistent.
     """
     if min_visits < 1:
         raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")

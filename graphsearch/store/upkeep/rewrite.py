@@ -1,8 +1,8 @@
-"""Passing every record of a file through a function, by a merge of all segments into one.
+"""Passes every record of a file through a function, while all segments are merged into one.
 
-Two passes, unless there is one segment already. The first is an ordinary merge. The second reads that segment
-in steps of whole blocks: so no block stays behind that holds records from below the frontier, which would
-come back to life if the function had dropped them.
+There are two passes, unless the file has only one segment. The first is an ordinary merge. The second reads
+the merged segment in steps of whole blocks. So no block with records from below the frontier is left over:
+those that the function has dropped would reappear.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ Progress = Callable[[int, int], None]
 def rewrite(store: Store, transform: Transform, on_progress: Progress | None = None) -> None:
     """Passes every record once through `transform`, in bounded steps of one transaction each.
 
-    All segments become one. Records that cannot be are left out, and named.
-    If this is interrupted, the file is whole, the records so far are as `transform`
-    left them, and an ordinary merge brings the others along as they are.
+    All segments become one. Unsound records are left out and reported. After an interruption the file is
+    sound: the records so far are transformed, and an ordinary merge copies the others unchanged.
 
     Args:
-      transform: gets the newest versions of some 65,000 records in the order of a segment; returns them with
-        other values, or fewer of them; never other positions, nor another order.
+      transform: gets the newest versions of some 65,000 records in segment order; it may change values and
+        drop records, but must not add positions or change the order.
       on_progress: called with (records done, records in all); with several segments each record counts twice.
 
     Raises:
       CorruptRecordError: naming a damaged block; everything before it is done.
-      StoreError: if the file cannot be written; it is whole all the same.
+      StoreError: if the file cannot be written; it stays consistent.
     """
     advance = Advance(on_progress, store.catalog.records if _has_many(store) else 0, store.node_count)
     merge_all(store, advance)
@@ -56,14 +55,14 @@ def rewrite(store: Store, transform: Transform, on_progress: Progress | None = N
 
 
 class Advance:
-    """Counts records that are done and says so."""
+    """Counts processed records and reports the progress."""
 
     def __init__(self, on_progress: Progress | None, *totals: int) -> None:
         self._on_progress = on_progress
         self._done, self._total = 0, sum(totals)
 
     def __call__(self, records: int) -> None:
-        """Counts some more records."""
+        """Adds some records to the count, and reports it."""
         self._done = min(self._done + records, self._total)
         if self._on_progress:
             self._on_progress(self._done, self._total)
@@ -74,7 +73,7 @@ def _has_many(store: Store) -> bool:
 
 
 def merge_all(store: Store, advance: Advance) -> None:
-    """Merges all segments into one, in bounded steps; ends a merge that is under way first."""
+    """Merges all segments into one, in bounded steps; finishes a merge that is under way first."""
     _finish_merge(store, advance)
     if _has_many(store):
         with store.rearranging():
@@ -91,12 +90,12 @@ def _finish_merge(store: Store, advance: Advance) -> None:
 
 
 def _left(store: Store) -> int:
-    """Returns the records in the inputs of the merge under way."""
+    """Returns the number of records in the inputs of the merge under way."""
     return sum(segment.records for segment in store.catalog.segments if segment.merged_into)
 
 
 def _step(store: Store, transform: Transform) -> int:
-    """Moves the first records of the one input to the output; returns how many that were."""
+    """Transforms the first records of the input and writes them to the output; returns the number read."""
     output, inputs = merging.parts_of_merge(store.catalog)
     blocks = store.catalog.sizes.step_blocks
     cursor = SegmentCursor(store.catalog, first_chunks(store.catalog, inputs[0], None, blocks))
@@ -114,10 +113,10 @@ def _step(store: Store, transform: Transform) -> int:
 
 
 def _checked(store: Store, before: RecordBatch, after: RecordBatch) -> RecordBatch:
-    """Returns what a function made of a batch.
+    """Returns a transformed batch after checking it.
 
     Raises:
-      StoreError: if it is no part of it in the same order; nothing of the step is written.
+      StoreError: if records were added or moved; nothing of the step is written.
     """
     old, new = order.sort_keys(before.words), order.sort_keys(after.words)
     if len(after) > len(before) or (new[1:] < new[:-1]).any() or not np.isin(new, old).all():

@@ -1,4 +1,4 @@
-"""Salvage: a new, sound file from all of a damaged one that can still be shown to be right."""
+"""Salvage: writes a new, sound file from the data of a damaged one that can be verified."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from .verify import Problems
 
 @dataclass(slots=True, kw_only=True)
 class SalvageReport(Problems):
-    """What could be saved.
+    """The result of a salvage.
 
     Attributes:
       records: distinct records of the new file.
       blocks, blocks_lost: blocks that the damaged file should have; those that could not be read or trusted.
       entries: transposition entries of the new file.
-      records_unsound: records that were read, and left out because they break a rule.
+      records_unsound: records that were read, but left out because they break a rule.
       tables_lost: tables of which at least one row could not be read.
     """
 
@@ -57,7 +57,7 @@ class SalvageReport(Problems):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing at all was lost."""
+        """Whether nothing was lost."""
         return not self.found
 
     def lose(self, table: str, what: str = "some of its rows cannot be read") -> None:
@@ -67,7 +67,7 @@ class SalvageReport(Problems):
             self.add(f"table {table}: {what}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
+        """Returns the report as a JSON object."""
         numbers = asdict(self)
         listed = {name: numbers.pop(name) for name in ("problems", "found")}
         return {"complete": self.complete, **numbers, **listed}
@@ -82,19 +82,19 @@ def salvage(
     progress: Progress | None = None,
     sizes: Sizes = SIZES,
 ) -> SalvageReport:
-    """Writes a new file from what is right in a damaged one, which is only read.
+    """Writes a new file from the sound data of a damaged one, which is only read.
 
-    The newest version of a record that survives counts. The new file gets its name when it is finished; until
+    The newest surviving version of each record counts. The new file gets its name when it is finished; until
     then it is `NEW.part`.
 
     Args:
-      identity: the evaluator, for a file that cannot say it any more.
-      force: replace a file that is there.
+      identity: the evaluator, for a file that has lost it.
+      force: replace an existing file.
       progress: called with blocks read and blocks in all, then with records merged and records in all.
       sizes: of the steps.
 
     Raises:
-      StoreError: if the file says too little to begin with, or the new one cannot be written.
+      StoreError: if too little of the file can be read, or the new one cannot be written.
       EvaluatorMismatchError: if it names another evaluator than the given one.
     """
     source, target = real_path(path), real_path(new)
@@ -139,7 +139,7 @@ def _save_blocks(
 
 
 class _Written:
-    """The segments of the new file: one for each of the damaged file, as far as its chunks are in order."""
+    """Writes the segments of the new file: one for each damaged one, as long as its chunks are in order."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -148,7 +148,7 @@ class _Written:
         self._last = 0  # sort key of its last record
 
     def add(self, source: int, batch: RecordBatch) -> None:
-        """Writes the records of a chunk of segment `source` behind the one before, if they lie above it."""
+        """Appends the records of a chunk of segment `source`, to a new segment if they do not follow."""
         if not len(batch):
             return
         keys = sort_keys(batch.words)
@@ -178,11 +178,11 @@ def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: Sal
 
 
 def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, report: SalvageReport) -> None:
-    """Copies the rows of the plain tables that can be read and make sense."""
+    """Copies the readable, valid rows of the plain tables."""
     with store.transaction():
         for fact in ("created", "created_by"):
             _save_fact(damaged, store.connection, fact, report)
-        for fact in (unfinished.MARK, unfinished.ROOTS, FACT):  # a shard stays that of its cluster
+        for fact in (unfinished.MARK, unfinished.ROOTS, FACT):  # a shard stays in its cluster
             _save_fact(damaged, store.connection, fact, report, optional=True)
         sources.write(store)
         for table in PLAIN:
@@ -224,12 +224,12 @@ class Sources:
     """Evaluators and runs of a damaged file.
 
     Attributes:
-      bound: number of the evaluator that the file is bound to; there may be none of it.
+      bound: number of the evaluator that the file is bound to; `evaluators` may lack it.
       evaluators: by number, those that can be read, and the bound one.
       runs: rows of the table `run` that can be read.
       lost: tables of which at least one row could not be read.
-      nameless: how many records name an evaluator whose row is lost, by its number.
-      forgotten: records that named a run whose row is lost, and name none now.
+      nameless: number of records of each evaluator with a lost row, by its number.
+      forgotten: number of records that were of a run with a lost row, and are of none now.
     """
 
     bound: int
@@ -245,7 +245,7 @@ class Sources:
         return self.evaluators.get(self.bound)
 
     def fitted(self, batch: RecordBatch) -> RecordBatch:
-        """Returns records that name no run whose row is lost."""
+        """Returns the records without references to lost runs, and counts lost runs and evaluators."""
         stray = (batch.run > 0) & ~np.isin(batch.run, self._run_ids())
         self.forgotten += int(stray.sum())
         numbers, counts = np.unique(batch.evaluator, return_counts=True)
@@ -258,7 +258,7 @@ class Sources:
         return np.array([row[0] for row in self.runs], np.int64)
 
     def write(self, store: Store) -> None:
-        """Fills the tables `evaluator` and `run`; evaluators that are lost get a row that says so."""
+        """Fills the tables `evaluator` and `run`; lost evaluators get a row of the kind `lost`."""
         lost = {n: EvaluatorIdentity("lost", "", {"number": n}) for n in self.nameless}
         store.connection.execute("DELETE FROM evaluator")
         for number, identity in sorted((self.evaluators | lost).items()):
@@ -268,7 +268,7 @@ class Sources:
         insert(store.connection, "run", RUN_COLUMNS, self.runs, otherwise="ABORT")
 
     def problems(self) -> list[str]:
-        """Returns what records cannot say any more, one line each."""
+        """Returns one line for each lost evaluator, and one for all lost runs."""
         found = [
             f"table evaluator: {count} records are of evaluator {number}, whose row is lost"
             for number, count in sorted(self.nameless.items())
@@ -282,10 +282,10 @@ def read_sources(damaged: sqlite3.Connection, path: Path, given: EvaluatorIdenti
     """Returns the evaluators and runs of a damaged file.
 
     Args:
-      given: the evaluator, for a file that cannot say it any more.
+      given: the evaluator, for a file that has lost it.
 
     Raises:
-      StoreError: if neither says which evaluator the file is bound to.
+      StoreError: if neither has the evaluator that the file is bound to.
       EvaluatorMismatchError: if the file names another evaluator than the given one.
     """
     evaluators, lost = _evaluators(damaged)
@@ -325,7 +325,7 @@ def _evaluators(damaged: sqlite3.Connection) -> tuple[dict[int, EvaluatorIdentit
 def _bound(
     damaged: sqlite3.Connection, evaluators: dict[int, EvaluatorIdentity], given: EvaluatorIdentity | None
 ) -> int:
-    """Returns the number of the evaluator that the file is bound to, as well as it can be told."""
+    """Returns the number of the evaluator that the file is bound to, or the best guess."""
     with suppress(sqlite3.Error, CorruptRecordError):
         number = provenance.evaluator_number(damaged)
         if number in NUMBERS:
@@ -337,7 +337,7 @@ def _bound(
 
 
 def _runs(damaged: sqlite3.Connection) -> tuple[list[Row], bool]:
-    """Returns the runs that can be read and make sense, and whether any do not."""
+    """Returns the readable, valid runs, and whether any are lost."""
     rows, lost = rows_by_id(damaged, "run", ", ".join(RUN_COLUMNS))
     good = [row for row in rows if not fault_of("run", dict(zip(RUN_COLUMNS, row, strict=True)))]
     return good, lost or len(good) < len(rows)

@@ -1,4 +1,4 @@
-"""Checking a whole graph file: every block of every segment, what is said about them, and every row."""
+"""Verifies a whole graph file: every block of every segment, indexes and counts, and every row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Problems:
             self.problems.append(shortened(problem, LONGEST))
 
     def join(self, other: Self) -> None:
-        """Adds what was found in another file: numbers are summed, lists joined."""
+        """Adds the report of another file: sums the numbers, joins the lists."""
         for one in fields(self):
             mine, its = getattr(self, one.name), getattr(other, one.name)
             if isinstance(mine, list):
@@ -75,15 +75,15 @@ Foreign = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]  # which keys belong
 
 @dataclass(slots=True, kw_only=True)
 class VerifyReport(Problems):
-    """What a check found.
+    """The result of a check.
 
     Attributes:
       records: live records that could be read.
       stored: records in all segments, superseded versions included.
-      blocks, runs: how many blocks and segments were read.
+      blocks, runs: number of blocks and segments that were read.
       entries: transposition entries that could be read, superseded versions included.
       problems: each names run, block and record.
-      opened: whether the file could be opened, so that the numbers are of the file.
+      opened: whether the file could be opened; only then do the numbers describe it.
     """
 
     records: int = 0
@@ -99,18 +99,18 @@ class VerifyReport(Problems):
         return not self.found
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
+        """Returns the report as a JSON object."""
         numbers = {"records": self.records, "stored": self.stored, "blocks": self.blocks, "runs": self.runs}
         numbers["entries"] = self.entries
         return {"ok": self.ok, **numbers, "found": self.found, "problems": list(self.problems)}
 
 
 def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> VerifyReport:
-    """Returns what is wrong with a graph file; a damaged file is reported, never raised.
+    """Checks a graph file; damage is reported, never raised.
 
     Args:
       path: the file, or the folder of a cluster; it is only read, and may be in use.
-      progress: called with blocks done and blocks in all; of a cluster, in per cent of all files.
+      progress: called with blocks done and blocks in all; for a cluster, in percent of all files.
     """
     if is_sharded(path):
         return _verify_shards(Path(path), progress)
@@ -118,7 +118,7 @@ def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Ve
 
 
 def _verify_shards(folder: Path, progress: Progress | None) -> VerifyReport:
-    """Returns what is wrong with the files of a cluster, and whether they belong together."""
+    """Checks the files of a cluster, and whether they belong together."""
     report = VerifyReport()
     try:
         with sql_errors(folder, "check it"):
@@ -134,7 +134,6 @@ def _verify_shards(folder: Path, progress: Progress | None) -> VerifyReport:
 
 
 def _foreign(owners: Owners, number: int, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Returns which keys belong to another shard."""
     return np.asarray(owners_of(keys, owners) != number)
 
 
@@ -154,7 +153,7 @@ def _verify_file(
 
 
 def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
-    """Has SQLite check its own pages, and each row for itself."""
+    """Runs SQLite's check of its own pages, and checks each row on its own."""
     real = real_path(path)
     if not real.is_file():
         return
@@ -180,8 +179,8 @@ class _Check:
         self._report = report
         self._progress = progress
         self._done = 0
-        self._runs = self._evaluators = np.zeros(0, np.int64)  # numbers that there are
-        self._filter: tuple[int, NDArray[np.uint8]] | None = None  # of the chunk at hand
+        self._runs = self._evaluators = np.zeros(0, np.int64)  # the file's numbers
+        self._filter: tuple[int, NDArray[np.uint8]] | None = None  # of the current chunk
         self._damaged: set[int] = set()  # chunks with a block that could not be read
         self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
 
@@ -218,7 +217,7 @@ class _Check:
                 self._report.add(f"{self._catalog.name(chunk)}: {stored} records instead of {chunk.records}")
 
     def _piece(self, chunk: Chunk, first: int, last: int) -> RecordBatch:
-        """Returns the records of some blocks after checking each for itself."""
+        """Reads some blocks, checks each on its own, and returns their records."""
         damaged: list[CorruptRecordError] = []
         fetched = fetch_spans(self._connection, self._catalog, [Span(chunk, first, last)])
         batch = fetched.decode(damaged.append)
@@ -262,7 +261,7 @@ class _Check:
         self._check_sources(chunk, batch, keys)
 
     def _bloom(self, chunk: Chunk) -> NDArray[np.uint8]:
-        """Returns the filter of a chunk; only the last one is kept: all of them take 1.5 bytes a record."""
+        """Returns the bloom filter of a chunk; caches only the last one: all take 1.5 bytes per record."""
         if self._filter is None or self._filter[0] != chunk.id:
             self._filter = (chunk.id, read_index(self._connection, self._store.path, chunk).bloom)
         return self._filter[1]
@@ -286,7 +285,7 @@ class _Check:
     def _check_order(
         self, chunk: Chunk, batch: RecordBatch, last: NDArray[np.uint64] | None
     ) -> NDArray[np.uint64] | None:
-        """Reports records out of order; returns the last one's place in it."""
+        """Reports records out of order; returns sort key and identity of the last one."""
         if not len(batch):
             return last
         places = np.column_stack([order.sort_keys(batch.words), order.identities(batch.words)])
@@ -317,16 +316,16 @@ class _Check:
             self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")
 
 
-# what holds blocks is asked only for rows that cannot be; `transpositions/` checks its own tables
+# of `block` only invalid rows are read; `transpositions/` checks its own tables
 _WHERE = {"block": f"WHERE id < 1 OR typeof(data) <> 'blob' OR length(data) > {MAX_BLOCK_BYTES}"}
 _ELSEWHERE = frozenset({"entry_piece", "entry_run", "entry_iteration"})
 
 
 def check_rows(connection: sqlite3.Connection, path: Path, report: Callable[[str], object]) -> None:
-    """Reports every row that its table cannot hold: table, row, column, what was found and expected.
+    """Reports every invalid value: table, row, column, the value and the expected form.
 
     Args:
-      connection: in which texts that are no UTF-8 can be read from now on.
+      connection: it reads texts that are not UTF-8 from now on (`lenient`).
       path: the file. report: called with one line for each.
     """
     connection.text_factory = lenient
@@ -337,7 +336,7 @@ def check_rows(connection: sqlite3.Connection, path: Path, report: Callable[[str
 
 
 def lenient(data: bytes) -> str:
-    """Returns text whose bytes may be no UTF-8: then it holds what no text may."""
+    """Decodes a text that may not be UTF-8; invalid bytes become surrogates, which no valid text has."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -354,7 +353,7 @@ def _faults(connection: sqlite3.Connection, name: str, table: Table) -> Iterator
 
 
 def _asked(column: str, one: Column) -> str:
-    """Returns what is asked of a column: of a BLOB only whether it is one, and short enough."""
+    """Returns the SQL expression for a column; for a BLOB only whether it is one, and short enough."""
     if one.kind != "BLOB":
         return column
     return f"iif(typeof({column}) = 'blob' AND length({column}) <= {one.most}, '', typeof({column}))"

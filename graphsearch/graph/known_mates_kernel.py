@@ -46,9 +46,7 @@ from .heap_kernel import find, grow_block, insert, mark_dirty, new_record, rank_
 from .statistics_kernel import refresh
 
 WON_FLAGS, LOST_FLAGS, MATED_FLAGS = flags_with(1, 1), flags_with(-1, -1), TERMINAL_FLAGS[CHECKMATE]
-KNOWN_SHARE = (
-    0.75  # P of the mating move in a record made without an evaluator; the others share the rest
-)
+KNOWN_SHARE = 0.75  # P of the mating move in a record made without an evaluator; the others share the rest
 
 
 @inner

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..base.errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import POSITION_WORDS
 from .codec.bulk import board_tables, decode_stored, extract_stored, joined, owned, take
-from .codec.soundness import said_of, unsound
+from .codec.soundness import fault_message, unsound
 from .codec.unpacking import SLOTS, Unpacker
 from .file import data_version, open_reader, sql_errors
 from .index import filters
@@ -270,7 +270,7 @@ def _without_unsound(blocks: Places, found: _Solved) -> _Solved:
     bad = unsound(found.records)
     if not bad:
         return found
-    damage = [(int(blocks[i]), said_of(found.records, i, what)) for i, what in bad]
+    damage = [(int(blocks[i]), fault_message(found.records, i, what)) for i, what in bad]
     places = np.array([i for i, _ in bad], np.int64)
     good = np.setdiff1d(np.arange(len(found.hits)), places)
     misses = np.concatenate([found.misses, found.hits[places]])

@@ -128,7 +128,7 @@ def _with_chunks(
     return segments
 
 
-def _left_of(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
+def _remaining_chunks(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
     """Returns the chunks that a segment still has: its first blocks may have moved into another."""
     for i, chunk in enumerate(chunks):
         row = next(rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
@@ -266,7 +266,7 @@ class Catalog:
         newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))
         segments = _segments(self._connection)
         for segment in segments:
-            segment.chunks.extend(_left_of(self._connection, before.get(segment.id, [])))
+            segment.chunks.extend(_remaining_chunks(self._connection, before.get(segment.id, [])))
         self.segments = _with_chunks(self._connection, self.path, segments, after=newest)
         self._loaded(self._ids())
 

@@ -10,7 +10,7 @@ from operator import add
 
 import chess
 
-from ...position.board import CLOCK_DRAW, legal_moves
+from ...position.board import CLOCK_DRAW, clock_of_words, legal_moves
 from ...position.values import negate
 from .bounds import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
 from .node import Edge, NodeRecord, node_value
@@ -40,7 +40,7 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     if not may_be_proven(record):
         ranked = sorted(range(len(edges)), key=lambda k: (-edges[k].n, negate(edges[k].value), k))
         return [*ranked, *range(len(edges), len(record.codes))]
-    at = record.words[8] >> 12 & 255 if clock is None else clock
+    at = clock_of_words(record.words) if clock is None else clock
     zeroing = chain(resets, repeat(False))
     proofs = [proof_at(edge, at, resets=reset) for edge, reset in zip(edges, zeroing, strict=False)]
     open_edges = [edge for edge, proof in zip(edges, proofs, strict=True) if proof is None]

@@ -136,7 +136,7 @@ class Loader:
 
 def is_due(pager: Pager, nodes: int) -> bool:
     """Returns whether single reads have cost so much that loading a file of `nodes` records pays."""
-    most = MOST_SINGLE_READS if pager.reads_inside else MOST_IN_PYTHON
+    most = MOST_SINGLE_READS if pager.kernels_read else MOST_IN_PYTHON
     allowed = max(LEAST_SINGLE_READS, min(most, nodes // SINGLE_READS_SHARE))
     return not pager.complete and pager.read_back > allowed and _pays(pager, nodes)
 

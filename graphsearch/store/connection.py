@@ -26,7 +26,7 @@ class BoundedConnection(sqlite3.Connection):
     _left = 0  # statements until the file is measured again
     _pulses = 0
 
-    def trust(self) -> None:
+    def remove_limits(self) -> None:
         """Removes the step limit and the authorizer, so that two threads may use the connection at once.
 
         With them, two threads would deadlock: SQLite holds its lock while it calls a handler, which needs
@@ -38,18 +38,18 @@ class BoundedConnection(sqlite3.Connection):
         self.set_authorizer(None)
 
     def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._wind()
+        self._restart_count()
         return super().execute(*args)
 
     def executemany(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._wind()
+        self._restart_count()
         return super().executemany(*args)
 
     def executescript(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._wind()
+        self._restart_count()
         return super().executescript(*args)
 
-    def _wind(self) -> None:
+    def _restart_count(self) -> None:
         """Restarts the count of steps.
 
         The counter is not a Python function: a signal that arrived inside one would be lost.

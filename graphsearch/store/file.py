@@ -124,7 +124,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     mode = "mode=rwc" if create else "mode=rw"
     with sql_errors(path, "open it"), _open_unless_failed(path, mode) as connection:
         _prepare_for_writing(connection, path, create=create)
-        connection.trust()  # the writer's thread and the search's both use it
+        connection.remove_limits()  # the writer's thread and the search's both use it
         return connection
 
 

@@ -16,7 +16,7 @@ from ..base.errors import StoreError
 from .codec.bulk import sort_keys
 from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .opened import OpenStore
+from .protocol import OpenStore
 from .segments import SegmentCursor, choose_pivot, first_chunks, merge
 from .sizes import SIZES, Sizes
 from .writing import write_chunks

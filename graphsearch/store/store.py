@@ -20,7 +20,7 @@ from .format import format_of
 from .index import lookup as finding
 from .index.catalog import Catalog
 from .lock import WriteLock
-from .place import Place
+from .moved import Place
 from .record.node import RecordBatch
 from .record.provenance import UNBOUND, EvaluatorIdentity
 from .segments import keys_of
@@ -278,11 +278,6 @@ class Store:
     merge_step, checkpoint = merging.merge_step, log.checkpoint
     scan, portion, fetch_portion = scanning.scan, scanning.portion, scanning.fetch_portion
     read, may_hold = finding.read, finding.may_hold
-
-    def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which positions (`[K, 10]`) have a committed record, and these in order; damage raises."""
-        with self.reader(threads=1) as reader:
-            return reader.find(words, strict=True)
 
     def reader(self, *, threads: int = 2) -> Reader:
         """Returns a reader of batches with its own connection, for another thread than the writer's.

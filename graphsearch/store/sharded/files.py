@@ -38,7 +38,7 @@ _Answer = TypeVar("_Answer")
 class ShardedReader(Reader):
     """Finds the newest records of positions in the files of a cluster; see `Reader`."""
 
-    may_read_inside = False
+    kernels_may_read = False
 
     def __init__(self, readers: Sequence[Reader], owners: Owners) -> None:
         """Takes ownership of the readers of all files; `owners` is the table of the manifest."""
@@ -62,11 +62,11 @@ class ShardedReader(Reader):
         """Returns the filter of the last committed states, for positions in any file."""
         return filter_of_any([reader.filter() for reader in self._readers])
 
-    def find(self, words: Words, *, strict: bool = False) -> tuple[NDArray[np.bool_], RecordBatch]:
+    def find(self, words: Words) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, and these records in order; see `Reader.find`."""
         have = np.zeros(len(words), np.bool_)
         places, batches = [], []
-        for mine, (found, batch) in self._ask(words, lambda reader, some: reader.find(some, strict=strict)):
+        for mine, (found, batch) in self._ask(words, lambda reader, some: reader.find(some)):
             have[mine[found]] = True
             places.append(mine[found])
             batches.append(batch)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...base.errors import CorruptRecordError, EvaluatorMismatchError, StoreError
 from ...base.version import __version__
-from ..opened import OpenStore
+from ..protocol import OpenStore
 from ..record.node import MAX_EVALUATOR, MAX_RUN
 from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
 from .column import MOST_COUNT, json_object
@@ -36,11 +36,11 @@ def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) 
     """Binds an unbound file to an evaluator and records its creation, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     write_evaluator(connection, evaluator_number(connection), identity)
-    _write_birth(connection)
+    _write_creation(connection)
     connection.execute("COMMIT")
 
 
-def _write_birth(connection: sqlite3.Connection) -> None:
+def _write_creation(connection: sqlite3.Connection) -> None:
     """Records the time and the program of the file's creation, unless they are recorded."""
     facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
     connection.executemany("INSERT OR IGNORE INTO store_info VALUES (?, ?)", facts)
@@ -165,7 +165,7 @@ def bind(
     if identity is not None or not is_blank(connection) or (create and not unbound):
         raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
     if write:
-        _write_birth(connection)
+        _write_creation(connection)
     return UNBOUND
 
 

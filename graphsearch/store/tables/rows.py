@@ -69,12 +69,12 @@ def checked(found: Iterable[Row], *names: str) -> Iterator[Row]:
         if not all(
             one.holds_all(values) for one, values in zip(columns, zip(*some, strict=True), strict=True)
         ):
-            yield from (_held(row, columns, names) for row in some)
+            yield from (_checked_row(row, columns, names) for row in some)
         else:
             yield from some
 
 
-def _held(row: Row, columns: Sequence[Column], names: Sequence[str]) -> Row:
+def _checked_row(row: Row, columns: Sequence[Column], names: Sequence[str]) -> Row:
     """Returns the row unchanged.
 
     Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import CorruptRecordError, UnfinishedError
-from ..opened import OpenStore
+from ..protocol import OpenStore
 from ..record.provenance import EvaluatorIdentity
 from .column import json_object
 from .rows import rows

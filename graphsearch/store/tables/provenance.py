@@ -19,10 +19,10 @@ from ...base.version import __version__
 from ..protocol import OpenStore
 from ..record.node import MAX_EVALUATOR, MAX_RUN
 from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
-from .column import MOST_COUNT, json_object
+from .column import json_object
 from .columns import TABLES
+from .facts import fact_number, set_fact
 from .rows import insert, listed, rows, shown
-from .unfinished import fact, set_fact
 
 FIRST_EVALUATOR = 1  # id of the evaluator of a new file
 
@@ -59,7 +59,7 @@ def evaluator_number(connection: sqlite3.Connection) -> int:
     Raises:
       CorruptRecordError: if the stored value is not a number.
     """
-    return _fact_number(connection, "evaluator", FIRST_EVALUATOR, range(1, MAX_EVALUATOR + 1))
+    return fact_number(connection, "evaluator", FIRST_EVALUATOR, range(1, MAX_EVALUATOR + 1))
 
 
 def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
@@ -191,17 +191,7 @@ def node_count(connection: sqlite3.Connection) -> int:
     Raises:
       CorruptRecordError: if the stored value is not a number.
     """
-    return _fact_number(connection, "nodes", 0, range(MOST_COUNT))
-
-
-def _fact_number(connection: sqlite3.Connection, name: str, without: int, among: range) -> int:
-    """Returns the number in a row of `store_info`, `without` if there is no row."""
-    text = fact(connection, name)
-    if text is None:
-        return without
-    if not (len(text) < 20 and text.isascii() and text.isdecimal() and int(text) in among):
-        raise CorruptRecordError(f"the table store_info has no number {name!r}: {shown(text)}")
-    return int(text)
+    return fact_number(connection, "nodes")
 
 
 def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:

@@ -29,10 +29,10 @@ from ..store.codec.bulk import take
 from ..store.portions import portions
 from ..store.record.node import RecordBatch
 from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
+from ..store.record.ranking import visits_of
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
-from ..store.upkeep.prune import visits_of
 from .bring_kernel import BYTES_PER_NODE
 from .paging import Pager
 

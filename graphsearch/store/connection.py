@@ -9,6 +9,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+from .side_files import file_bytes
 from .tables.columns import TABLES
 
 BUSY_SECONDS = 10.0
@@ -58,19 +59,9 @@ class BoundedConnection(sqlite3.Connection):
             return
         if not self._left:
             self._left = MEASURE_EVERY
-            self._pulses = (LEAST_STEPS + STEPS_PER_BYTE * _bytes_of(self.path)) // PULSE
+            self._pulses = (LEAST_STEPS + STEPS_PER_BYTE * file_bytes(self.path)) // PULSE
         self._left -= 1
         self.set_progress_handler(chain(repeat(0, self._pulses), repeat(1)).__next__, PULSE)
-
-
-def _bytes_of(path: Path) -> int:
-    size = 0
-    for name in (path, path.with_name(path.name + "-wal")):
-        try:
-            size += name.stat().st_size
-        except OSError:
-            continue
-    return size
 
 
 def connect(path: Path, query: str = "mode=rwc", *, is_ours: bool = False) -> BoundedConnection:

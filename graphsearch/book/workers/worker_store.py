@@ -306,9 +306,7 @@ class RemoteReader(Reader):
             self.take_snapshot()
         return self._filter
 
-    def find(
-        self, words: NDArray[np.uint64], *, strict: bool = False
-    ) -> tuple[NDArray[np.bool_], RecordBatch]:
+    def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
         """As `Reader.find`."""
         if self.is_stale:
             self.take_snapshot()

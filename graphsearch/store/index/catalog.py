@@ -252,7 +252,7 @@ class Catalog:
     def load(self, *, forget: bool = False) -> None:
         """Reads segments and chunks again; `forget` drops the indexes of a rolled back transaction."""
         self.segments = read_segments(self._connection, self.path)
-        self._loaded(set() if forget else self._ids())
+        self._drop_stale(set() if forget else self._ids())
         if forget:
             self.indexes.forget()
 
@@ -268,9 +268,9 @@ class Catalog:
         for segment in segments:
             segment.chunks.extend(_remaining_chunks(self._connection, before.get(segment.id, [])))
         self.segments = _with_chunks(self._connection, self.path, segments, after=newest)
-        self._loaded(self._ids())
+        self._drop_stale(self._ids())
 
-    def _loaded(self, ids: set[int]) -> None:
+    def _drop_stale(self, ids: set[int]) -> None:
         self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
         self._sound &= ids
         self.generation += 1

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorMismatchError, InputFileError, StoreError
 from ..codec.bulk import take
-from ..file import file_bytes, real_path, sql_errors
+from ..file import real_path, sql_errors
 from ..index.catalog import Catalog
 from ..index.filters import filter_of_any
 from ..index.locate_kernel import FilterArrays
@@ -26,6 +26,7 @@ from ..record.node import NodeRecord, RecordBatch
 from ..record.provenance import RootInfo, differences
 from ..scanning import Portion
 from ..segments import OnCorrupt, keys_of
+from ..side_files import file_bytes
 from ..store import Store
 from ..tables.columns import TABLES, tables_sql
 from .manifest import FACT, Manifest, is_sharded, read_manifest
@@ -88,8 +89,8 @@ class ShardedReader(Reader):
             mine = np.flatnonzero(owners == number)
             if len(mine):
                 answers.append((mine, ask(reader, words[mine])))
-        said = [line for reader in self._readers for line in reader.problems]
-        self.problems = said[:MAX_PROBLEMS]
+        lines = [line for reader in self._readers for line in reader.problems]
+        self.problems = lines[:MAX_PROBLEMS]
         return answers
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.answer import Answer
 from ...base.errors import CorruptRecordError
 from ..file import sql_errors
 from ..record.transposition_layout import checks
@@ -56,7 +56,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryFacts:
+class EntryFacts(Answer):
     """The numbers of entries in a file; superseded versions count until the next rewrite.
 
     Attributes:
@@ -70,10 +70,6 @@ class EntryFacts:
     pieces: int = 0
     bytes: int = 0
     evaluations: dict[str, int] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the facts as a JSON object."""
-        return asdict(self)
 
 
 # -------------------------------------------------------------- reading

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Container
+from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ class BoundedConnection(sqlite3.Connection):
     path: Path
     is_bounded = True
     _left = 0  # statements until the file is measured again
-    _pulses = 0
+    _pulses = LEAST_STEPS // PULSE
 
     def remove_limits(self) -> None:
         """Removes the step limit and the authorizer, so that two threads may use the connection at once.
@@ -59,7 +60,8 @@ class BoundedConnection(sqlite3.Connection):
             return
         if not self._left:
             self._left = MEASURE_EVERY
-            self._pulses = (LEAST_STEPS + STEPS_PER_BYTE * file_bytes(self.path)) // PULSE
+            with suppress(OSError):  # if the file is gone, its last size counts
+                self._pulses = (LEAST_STEPS + STEPS_PER_BYTE * file_bytes(self.path)) // PULSE
         self._left -= 1
         self.set_progress_handler(chain(repeat(0, self._pulses), repeat(1)).__next__, PULSE)
 

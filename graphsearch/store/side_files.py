@@ -13,19 +13,15 @@ def log_of(path: Path) -> Path:
 
 
 def file_bytes(path: Path) -> int:
-    """Returns the size of a graph file and its write-ahead log, in bytes; 0 for one that is missing."""
-    return _bytes_of(path) + log_bytes(path)
+    """Returns the size of a graph file and its write-ahead log, in bytes."""
+    return path.stat().st_size + log_bytes(path)
 
 
 def log_bytes(path: Path) -> int:
     """Returns the size of the write-ahead log of a graph file, in bytes; 0 if there is none."""
-    return _bytes_of(log_of(path))
-
-
-def _bytes_of(path: Path) -> int:
     try:
-        return path.stat().st_size
-    except OSError:
+        return log_of(path).stat().st_size
+    except FileNotFoundError:
         return 0
 
 

@@ -17,7 +17,6 @@ from ...jit.libzstd import Owned, libzstd
 from ...jit.pointers import ptr
 from ...position.board import POSITION_WORDS
 from .batch_kernel import READER
-from .bulk import padded
 from .compression import Dictionaries, Opener, stored_parts
 from .extracting_kernel import Bench
 from .layout import BLOCK, CODES_MASK, EDGES_MASK, FRAME_START, room_for
@@ -133,7 +132,8 @@ def _with_opened(plain: Bytes, sizes: Places, opened: dict[int, bytes]) -> tuple
     for i, size in enumerate(sizes.tolist()):
         parts.append(opened.get(i, plain[at : at + size].tobytes()))
         at += size
-    return padded(b"".join(parts)), np.array([len(part) for part in parts], np.int64)
+    whole = np.frombuffer(bytearray().join((*parts, bytes(PADDING))), np.uint8)
+    return whole, np.array([len(part) for part in parts], np.int64)
 
 
 _own = threading.local()

@@ -29,8 +29,7 @@ from ..store.codec import bulk
 from ..store.codec.bulk import board_tables
 from ..store.record import bounds as rules
 from ..store.record.node import MAX_CODE, TERMINAL_MASK, RecordBatch
-from ..store.record.ranking import ranking
-from ..store.upkeep.prune import visits_of
+from ..store.record.ranking import ranking, visits_of
 from .worth_kernel import describe, value_edges
 
 Ints = NDArray[np.int64]

@@ -17,8 +17,8 @@ from ..position.board import MAX_MOVES, pack
 from ..position.words import BLACK_TO_MOVE, META
 from ..store.codec.bulk import board_tables, columns_of, take
 from ..store.record.node import TERMINAL_MASK, RecordBatch
+from ..store.record.ranking import visits_of
 from ..store.store import Store
-from ..store.upkeep.prune import visits_of
 from .choices import BookEntry, Floats, Ints, Mask, Moves, Tables, Told, Words, with_moves
 from .columns import EdgeWorth, Worth, clocks_of, worth_of, worth_of_edges
 from .mapped import Column

@@ -22,6 +22,7 @@ from ..position.values import D_SCALE, cp_of
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
 from ..store.portions import all_records
 from ..store.record.node import RecordBatch
+from ..store.record.ranking import visits_of
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
@@ -311,8 +312,6 @@ class _Comparison:
         self._note_changes(take(old.batch, places[other]), take(new.batch, other))
 
     def _note_alone(self, most: Most[Callable[[], Alone]], batch: RecordBatch) -> None:
-        from ..store.upkeep.prune import visits_of
-
         visits = visits_of(batch)
         for i in most.places(visits, np.arange(len(visits))):
             most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))

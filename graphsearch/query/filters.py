@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import InvalidParameterError
 from ..store.record.node import LOWER_SHIFT, UPPER_SHIFT, RecordBatch
-from ..store.upkeep.prune import visits_of
+from ..store.record.ranking import visits_of
 
 WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"
 MEN = "men"

@@ -18,9 +18,9 @@ from ..position.notation import board_from_fen
 from ..position.values import cp_of, loss_of
 from ..store.reading import Reader
 from ..store.record.node import NodeRecord
+from ..store.record.ranking import visits_of
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
-from ..store.upkeep.prune import visits_of
 from .diff import Most
 from .played_below import OnProgress, Reached, played_at, reached_below
 from .source import RecordSource, Step, after, opened, steps_of

@@ -21,10 +21,10 @@ from ..position.board import (
 )
 from ..position.words import BLACK_TO_MOVE, META
 from ..store.reading import Reader
+from ..store.record.ranking import visits_of
 from ..store.store import Store
 from ..store.tables.books import book_keys
 from ..store.tables.players import GameRow
-from ..store.upkeep.prune import visits_of
 from .steps import Places, Words, legal_codes, positions_after
 
 NO_MOVE = -1

@@ -28,10 +28,10 @@ from ..store.file import sql_errors
 from ..store.portions import all_records
 from ..store.record.node import TERMINAL_MASK, RecordBatch
 from ..store.record.provenance import RunInfo
+from ..store.record.ranking import visits_of
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.rows import rows
-from ..store.upkeep.prune import visits_of
 from .diff import Alone, Most, alone_maker, bounds_in, values_of
 
 OnProgress = Callable[[int, int], None]

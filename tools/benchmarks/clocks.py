@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from graphsearch.store.file import log_bytes
+from graphsearch.store.side_files import log_bytes
 from graphsearch.workers.process import counters, peak_rss
 
 from .harness import Row

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphsearch.store.file import log_bytes
+from graphsearch.store.side_files import log_bytes
 
 from .clocks import cpu_of
 from .harness import Row, benchmark

@@ -25,9 +25,7 @@ from .clocks import timed
 from .harness import Row, benchmark, fresh
 
 SLICES = 10  # parts of a measured search; rates are medians over them
-WARM_UP = (
-    2  # the warm-up is 1/2 of the measured work; while memory is not full, up to 8 times the work
-)
+WARM_UP = 2  # the warm-up is 1/2 of the measured work; while memory is not full, up to 8 times the work
 MOST_WARM_UP = 8
 CALIBRATION = 200_000  # rounds
 MB = 1_000_000
